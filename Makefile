@@ -1,0 +1,33 @@
+# The README's two commands are `make demo` and `make test`; .ci/run calls the second one in a fresh environment.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: venv demo test lint bench clean
+
+venv: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mlflow,minilm,evaluate,zh,flops,adapters,test,lint]'
+	touch $@
+
+demo: venv
+	$(BIN)/harness run --suite demo --profile pocket --out results/demo --mlflow sqlite:///results/demo/mlflow.db
+	$(BIN)/harness report results/demo
+
+test: venv
+	$(BIN)/python -m pytest
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: venv
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf build dist *.egg-info results .harness

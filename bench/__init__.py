@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench`. Ratios measured in one run; no test depends on them."""

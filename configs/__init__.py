@@ -1,0 +1,1 @@
+"""Presets: YAML files found by name."""

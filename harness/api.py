@@ -1,0 +1,73 @@
+"""The same from Python: what `import harness` offers; every function is reached as harness.<name>."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.store import read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.runner import RunResult
+
+__all__ = ["compare", "read_run", "run", "score"]
+
+PathLike = str | os.PathLike[str]
+
+
+def run(
+    method: str,
+    dataset: str,
+    *,
+    out: PathLike = "results",
+    mlflow: str = "off",
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the same word as on the command line
+    **choices: Any,
+) -> RunResult:
+    """Run one method over one data set and return its folder and summary; the same call again resumes.
+
+    set: as on the command line, {"method.k": 7, "roles.builder": "NAME"}; choices: data, model, limit, seed, profile,
+    files (config files) and require_full; mlflow: a URI to log to, "off" not to. Raises UserError for what cannot run,
+    SaveError for what cannot be saved.
+    """
+    from dataclasses import fields, replace
+
+    from harness import runner
+    from harness.checks import unknown
+    from harness.commands.following import Trackers
+    from harness.plan import plan_choices
+    from harness.progress import Silent
+    from harness.settings import Choices
+
+    known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets")]
+    for name in choices:
+        if name not in known:
+            raise unknown(f"argument '{name}'", name, [*known, "out", "mlflow", "set"])
+    if choices.get("data") is not None:
+        choices["data"] = os.fspath(choices["data"])
+    if choices.get("model") is not None:
+        choices["model"] = os.fspath(choices["model"])
+    trackers = Trackers(Path(out), mlflow)
+    plan = plan_choices(Choices(method=method, dataset=dataset, sets=dict(set or {}), **choices))
+    with trackers.follow(plan):
+        result = runner.run(plan, Path(out), command=["python", "-c", "harness.run(...)"], progress=Silent())
+    return replace(result, save_problems=[*result.save_problems, *trackers.missed()])
+
+
+def compare(*runs: PathLike) -> pd.DataFrame:
+    """One row a run, as `harness compare` prints it. Takes run folders, or folders that hold runs."""
+    from harness.commands.common import run_folders
+    from reports import tables
+
+    return tables.frame([read_run(folder) for folder in run_folders([os.fspath(r) for r in runs])])
+
+
+def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:
+    """Score a run's stored predictions again, without a model, and return its new summary."""
+    from harness.commands.score import rescore
+
+    return rescore(Path(run), scorers=scorers, data=None if data is None else os.fspath(data))

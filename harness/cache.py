@@ -1,0 +1,253 @@
+"""Indexes kept by content: the same document, method and models never pay for the same index twice.
+
+    <root>/<implementation>/<first 2>/<digest>/
+        key.json         everything that was hashed, to be read by a person
+        data.json        the index without its arrays
+        arrays.npz       its arrays (missing when it has none)
+        usage.json       the model calls that building it took, and the shapes of those models
+        checksums.json   sha256 of the files above
+    <root>/<implementation>/<first 2>/<digest>.parts/<part digest>/     what tools.keep stored of an unfinished index
+
+No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
+that race end with the first one's entry. One whose checksums do not fit is reported and built again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import SaveError
+from harness.files import save_error
+from harness.flops import ModelShape
+from harness.home import home
+from harness.meter import Event, Meter, event_row
+from harness.serial import Packed, dump, load
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
+    from harness.types import Document, Question
+
+__all__ = ["Entry", "IndexCache", "Parts", "cache_root", "document_digest", "index_key", "key_digest"]
+
+Note = Callable[[str], None]
+
+
+def cache_root() -> Path:
+    """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
+    if own := os.environ.get("HARNESS_CACHE"):
+        return Path(own)
+    return home() / "cache"
+
+
+def key_digest(key: dict[str, Any]) -> str:
+    """sha256 (hex) of the key as sorted JSON; escapes keep lone surrogates hashable."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=8)  # questions on one document follow each other, and a book takes tens of milliseconds
+def document_digest(document: Document) -> str:
+    """sha256 (hex) of all a method can see of a document.
+
+    The id is part of it: an index may name its document, and such an index must not be handed to another one.
+    """
+    return key_digest(asdict(document))
+
+
+def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
+    """Everything that changes the index of `document`; `question` for methods of scope "question" only.
+
+    Raises ValueError when the method names a config field or role that it does not have.
+    """
+    method = plan.method
+    params: dict[str, Any] = method.config.model_dump(mode="json")
+    if method.index_fields is not None:
+        if missing := sorted(set(method.index_fields) - set(params)):
+            raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")
+        params = {name: params[name] for name in method.index_fields}
+    if missing := sorted(set(method.index_roles) - set(plan.facts)):
+        raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
+    key: dict[str, Any] = {
+        "document": document_digest(document),
+        "method": plan.config.method.implementation,
+        "version": method.index_version,
+        "params": params,
+        "prompts": method.prompts(),
+        "models": {role: plan.facts[role] for role in method.index_roles},
+        "seed": plan.config.seed,
+    }
+    if question is not None:
+        key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
+    return key
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stored value with the model calls it took; `usage` is what they sum to."""
+
+    packed: Packed
+    events: tuple[Event, ...] = ()
+    shapes: dict[str, ModelShape] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
+        """Serialise `value`. Raises TypeError for what an index may not hold."""
+        used = {e.model for e in events}
+        return cls(dump(value), tuple(events), {m: s for m, s in meter.shapes.items() if m in used})
+
+    def value(self) -> Any:
+        """A fresh copy of the value."""
+        return load(self.packed)
+
+    def replay(self, meter: Meter) -> None:
+        """Book the model calls of the entry again on `meter`."""
+        for event in self.events:
+            meter.record(event, self.shapes.get(event.model))
+
+    @property
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """Usage by phase, as `Meter.usage`."""
+        meter = Meter("index")
+        self.replay(meter)
+        return meter.usage()
+
+
+class _Corrupt(Exception):
+    """An entry that is there and cannot be trusted."""
+
+
+class IndexCache:
+    """The cache under `root`; `note` is told of every entry that had to be thrown away."""
+
+    def __init__(self, root: Path, note: Note) -> None:
+        self.root, self.note = root, note
+
+    def folder(self, key: dict[str, Any]) -> Path:
+        """Where the entry of `key` belongs."""
+        digest = key_digest(key)
+        return self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
+
+    def get(self, key: dict[str, Any]) -> Entry | None:
+        """The entry of `key`, or None; a corrupt one is reported, removed and counts as missing."""
+        return self._get(self.folder(key), key)
+
+    def put(self, key: dict[str, Any], entry: Entry) -> None:
+        """Store `entry` whole or not at all, and drop its parts. Raises SaveError."""
+        folder = self.folder(key)
+        self._put(folder, key, entry)
+        shutil.rmtree(_parts_folder(folder), ignore_errors=True)
+
+    def parts(self, key: dict[str, Any]) -> Parts:
+        """The durable parts of the index of `key`."""
+        return Parts(self, key)
+
+    def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
+        if not folder.is_dir():
+            return None
+        try:
+            return _read(folder, key)
+        except FileNotFoundError as error:
+            if not folder.is_dir():  # another process has just removed it
+                return None
+            reason = f"{Path(error.filename).name} is missing"
+        except (_Corrupt, OSError, ValueError, KeyError, TypeError) as error:
+            reason = str(error)
+        self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
+        self._discard(folder)
+        return None
+
+    def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+        except OSError as error:
+            raise save_error(folder, error) from error
+        try:
+            _write(draft, key, entry)
+            os.rename(draft, folder)
+        except OSError as error:
+            if not folder.is_dir():  # else another builder came first, with the same value
+                raise save_error(folder, error) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _discard(self, folder: Path) -> None:
+        aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
+        with contextlib.suppress(OSError):
+            os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+class Parts:
+    """What `tools.keep` stores while one index is built; gone once the index is whole."""
+
+    def __init__(self, cache: IndexCache, key: dict[str, Any]) -> None:
+        self._cache, self._key = cache, key
+        self._folder = _parts_folder(cache.folder(key))
+
+    def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
+        """Return fn(), or what it returned under `name` in a run that was stopped, with its cost booked again."""
+        key = {"index": key_digest(self._key), "part": name}
+        folder = self._folder / key_digest(key)
+        entry = self._cache._get(folder, key)
+        if entry is not None:
+            entry.replay(meter)
+            return entry.value()
+        before = len(meter.events)
+        entry = Entry.of(fn(), meter.events[before:], meter)
+        try:
+            self._cache._put(folder, key, entry)
+        except SaveError as error:
+            self._cache.note(f"a part of an index was not kept: {error}")
+        return entry.value()
+
+
+def _parts_folder(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".parts")
+
+
+def _write(folder: Path, key: dict[str, Any], entry: Entry) -> None:
+    usage = {
+        "usage": entry.usage,
+        "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
+        "events": [event_row(e) for e in entry.events],
+    }
+    files = {
+        "key.json": json.dumps(key, indent=1, sort_keys=True).encode(),
+        "data.json": entry.packed.data,
+        "usage.json": json.dumps(usage).encode(),
+    }
+    if entry.packed.arrays:
+        files["arrays.npz"] = entry.packed.arrays
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    files["checksums.json"] = json.dumps(sums, indent=1).encode()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def _read(folder: Path, key: dict[str, Any]) -> Entry:
+    sums = json.loads((folder / "checksums.json").read_bytes())
+    if not isinstance(sums, dict):
+        raise _Corrupt("checksums.json is not an object")
+    files: dict[str, bytes] = {}
+    for name, want in sums.items():
+        files[name] = (folder / name).read_bytes()
+        if hashlib.sha256(files[name]).hexdigest() != want:
+            raise _Corrupt(f"the checksum of {name} does not fit")
+    if key_digest(json.loads(files["key.json"])) != key_digest(key):
+        raise _Corrupt("key.json is another entry's")
+    usage = json.loads(files["usage.json"])
+    return Entry(
+        packed=Packed(files["data.json"], files.get("arrays.npz", b"")),
+        events=tuple(Event(**row) for row in usage["events"]),
+        shapes={name: ModelShape(**row) for name, row in usage["shapes"].items()},
+    )

@@ -1,0 +1,279 @@
+"""The command line: verbs parse and call; their bodies are in harness/commands/ and imported when called.
+
+    harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
+    harness list | show | validate | score | compare | report | track | trace
+
+Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
+some questions failed or a result could not be saved or tracked · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from harness.errors import SaveError, UserError
+
+__all__ = ["Flags", "app", "main"]
+
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
+
+app = typer.Typer(
+    name="harness",
+    help="A fair comparison of long-document question answering methods.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What a run is made of; shared by run, validate and show."""
+
+    method: Annotated[
+        list[str], typer.Option("--method", "-m", help="Method preset, or several: a,b,c.  (harness list methods)")
+    ] = field(default_factory=list)
+    dataset: Annotated[
+        list[str], typer.Option("--dataset", "-d", help="Data set, or several: a,b.  (harness list datasets)")
+    ] = field(default_factory=list)
+    data: Annotated[str | None, typer.Option(help="A file or folder with the rows, instead of the hub.")] = None
+    model: Annotated[
+        str | None, typer.Option(help="Model preset, folder, or hub id owner/name. Default: the embedded random model.")
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Only the first N questions; a larger N continues the run.")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random. Default: 0.")] = None
+    suite: Annotated[str | None, typer.Option(help="A list of methods and data sets.  (harness list suites)")] = None
+    profile: Annotated[str | None, typer.Option(help="A set of settings.  (harness list profiles)")] = None
+    config: Annotated[list[str], typer.Option("--config", help="A YAML file with settings, or a run.yaml.")] = field(
+        default_factory=list
+    )
+    sets: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE ...", help="Any setting: method.x=1 dataset.y=2 model.z=3 roles.builder=NAME."
+        ),
+    ] = field(default_factory=list)
+    require_full: Annotated[
+        bool, typer.Option("--require-full", help="Refuse the bundled sample where the data set cannot be had.")
+    ] = False
+
+
+def takes_flags(verb: Callable[..., int]) -> Callable[..., None]:
+    """Spread the fields of Flags over the signature Typer reads, and turn a verb's result into the exit code."""
+
+    def wrapper(**given: Any) -> None:
+        if "flags" in own:
+            given["flags"] = Flags(**{f.name: given.pop(f.name) for f in fields(Flags)})
+        try:
+            code = verb(**given)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
+            code = PIPE_CLOSED
+        raise typer.Exit(code)
+
+    own = inspect.signature(verb).parameters
+    own_hints = get_type_hints(verb, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.items():
+        if name != "flags":
+            parameters.append(parameter.replace(annotation=own_hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(Flags, include_extras=True)
+        for f in fields(Flags):
+            default = [] if f.default is MISSING else f.default
+            parameters.append(
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
+            )
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__name__, wrapper.__doc__ = verb.__name__, verb.__doc__
+    return wrapper
+
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Out = Annotated[str, typer.Option("--out", help="The folder results are kept in.")]
+
+
+@app.command()
+@takes_flags
+def run(
+    flags: Flags,
+    out: Out = "results",
+    json: Annotated[bool, typer.Option("--json", help='Last line: {"run": folder, "summary": {...}}.')] = False,
+    mlflow: Annotated[
+        str | None, typer.Option(metavar="URI|off", help="Where MLflow logs; default: a file in the results folder.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask again what failed before.")] = False,
+) -> int:
+    """Run methods over data sets; the same command again resumes."""
+    from harness.commands import run as body
+
+    return body.main(flags, body.Options(Path(out), json, mlflow, retry_failed, flags.suite))
+
+
+@app.command("list")
+@takes_flags
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help="methods, datasets, models, ...; all if left out.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """List what can be named: methods, datasets, models, encoders, scorers, suites, profiles."""
+    from harness.commands import list as body
+
+    return body.main(kind, json=json)
+
+
+@app.command()
+@takes_flags
+def show(
+    flags: Flags,
+    name: Annotated[
+        str | None, typer.Argument(help="A method, data set, model, encoder, suite, profile or scorer.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Its kind, where a name has several.")] = None,
+    diff: Annotated[
+        str | None, typer.Option(metavar="OTHER", help="Print only the keys that differ from OTHER.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Show every value of a configuration with its origin, and a method's prompts."""
+    from harness.commands import show as body
+
+    return body.main(flags, name, kind=kind, diff=diff, json=json)
+
+
+@app.command()
+@takes_flags
+def validate(flags: Flags, json: Json = False) -> int:
+    """Check a run without running it, or every shipped configuration when nothing is chosen."""
+    from harness.commands import validate as body
+
+    return body.main(flags, json=json)
+
+
+@app.command()
+@takes_flags
+def score(
+    runs: Runs,
+    scorers: Annotated[str | None, typer.Option(metavar="A,B", help="These scorers instead of the run's own.")] = None,
+    data: Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")] = None,
+    json: Json = False,
+) -> int:
+    """Score stored predictions again; no model is loaded."""
+    from harness.commands import score as body
+
+    return body.main(runs, scorers=scorers, data=data, json=json)
+
+
+Format = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex or json.")]
+
+
+@app.command()
+@takes_flags
+def compare(runs: Runs, form: Format = None) -> int:
+    """Print a table of runs side by side."""
+    from harness.commands import compare as body
+
+    return body.main(runs, form=form or "text")
+
+
+@app.command()
+@takes_flags
+def report(
+    folder: Annotated[str, typer.Argument(metavar="[RUNS_DIR]", help="The folder that holds the runs.")] = "results",
+    form: Format = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write to a file instead.")] = None,
+) -> int:
+    """Print the tables of all runs below a folder."""
+    from harness.commands import report as body
+
+    return body.main(folder, form=form, out=out)
+
+
+@app.command()
+@takes_flags
+def track(
+    runs: Runs, uri: Annotated[str | None, typer.Option("--uri", help="The MLflow server or database.")] = None
+) -> int:
+    """Fill MLflow from run folders; what is there already is not logged twice."""
+    from harness.commands import track as body
+
+    return body.main(runs, uri=uri)
+
+
+@app.command()
+@takes_flags
+def trace(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="As in records.jsonl.")],
+) -> int:
+    """Print the stored search steps of one question."""
+    from harness.commands import trace as body
+
+    return body.main(run, question)
+
+
+_ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")
+
+
+def spread_sets(arguments: list[str]) -> list[str]:
+    """Allow several assignments after one --set: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
+    out: list[str] = []
+    inside = False
+    for argument in arguments:
+        if inside and out[-1] != "--set" and _ASSIGNMENT.match(argument):
+            out.append("--set")
+        elif inside and out[-1] != "--set":
+            inside = False
+        inside = inside or argument == "--set" or argument.startswith("--set=")
+        out.append(argument)
+    return out
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the command `harness`: parse, call, exit."""
+    sys.exit(_main(sys.argv[1:] if arguments is None else arguments))
+
+
+def _main(arguments: list[str]) -> int:
+    try:
+        return int(app(args=spread_sets(arguments), prog_name="harness", standalone_mode=False) or 0)
+    except UserError as e:
+        return _complain(str(e), 2)
+    except SaveError as e:
+        return _complain(str(e), 3)
+    except typer.TyperException as e:
+        return _usage(e)
+
+
+def _complain(sentence: str, code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {sentence}\n")
+    return code
+
+
+def _usage(e: Any) -> int:
+    """A mistake in the command line itself, with the nearest spelling and where to read on."""
+    context = getattr(e, "ctx", None)
+    if type(e).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{e.format_message()}\n")
+        return 2
+    message = e.format_message().partition(" (Possible options")[0].rstrip(".")
+    near = getattr(e, "possibilities", None)
+    if near:
+        message += f". Did you mean '{near[0]}'?"
+    see = f"  ({context.command_path} --help)" if context is not None else ""
+    return _complain(message + see, 2)

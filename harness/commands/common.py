@@ -1,0 +1,110 @@
+"""What the verbs share: finding run folders, choices from flags, plain tables.
+
+>>> print(columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
+bm25   top-5 chunks
+pecan  a graph
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ConfigError, UserError
+from harness.layers import Raw
+
+if TYPE_CHECKING:
+    from harness.cli import Flags
+    from harness.settings import Choices
+
+__all__ = ["choices", "columns", "mean_text", "run_folder", "run_folders", "sets_of", "split"]
+
+
+def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
+    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
+    rows = [list(row) for row in rows]
+    if not rows:
+        return ""
+    widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
+    return "\n".join(
+        gap.join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+    )
+
+
+def mean_text(score: dict[str, Any]) -> str:
+    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.00 [36.00, 46.00]"; what is undefined is left out."""
+    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.2f}" for k in ("mean", "low", "high"))
+    return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
+
+
+def split(names: Iterable[str]) -> list[str]:
+    """["a,b", "c"] -> ["a", "b", "c"], each once, in order."""
+    found = [part.strip() for name in names for part in name.split(",")]
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def sets_of(texts: Iterable[str]) -> dict[str, Any]:
+    """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is no assignment, or given twice."""
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            problems.append(f"'--set {text}' is no assignment; write KEY=VALUE, for instance method.k=3")
+        elif key in found and found[key] != value:
+            problems.append(f"'{key}' is set twice: to {found[key]} and to {value}")
+        else:
+            found[key] = Raw(value)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def choices(flags: Flags, method: str | None = None, dataset: str | None = None) -> Choices:
+    """The flags as Choices, for one method and one data set."""
+    from harness.settings import Choices
+
+    return Choices(
+        method=method,
+        dataset=dataset,
+        data=flags.data,
+        model=flags.model,
+        profile=flags.profile,
+        limit=flags.limit,
+        seed=flags.seed,
+        sets=sets_of(flags.sets),
+        files=tuple(flags.config),
+        require_full=flags.require_full,
+    )
+
+
+def run_folder(text: str) -> Path:
+    """The run folder that `text` names. Raises UserError with the nearest existing ones."""
+    from harness.store import find_runs
+
+    folder = Path(text)
+    if (folder / "run.yaml").is_file():
+        return folder
+    root = folder
+    while not root.is_dir():  # "." at the latest, or "/"
+        root = root.parent
+    near = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
+    near = near or [str(p) for p in (find_runs(Path("results")) if Path("results").is_dir() else [])]
+    best = difflib.get_close_matches(text, near, n=3, cutoff=0.3) or near[:3]
+    what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
+    hint = f"the nearest: {', '.join(best)}" if best else "runs are kept in the folder given to --out ('results')"
+    raise UserError(f"{what}; {hint}")
+
+
+def run_folders(texts: Iterable[str]) -> list[Path]:
+    """The run folders that are named, or lie below the folders that are named; each once. Raises UserError."""
+    from harness.store import find_runs
+
+    found: list[Path] = []
+    for text in texts:
+        inside = find_runs(Path(text)) if Path(text).is_dir() else []
+        found += inside or [run_folder(text)]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,207 @@
+"""`harness run`: plan every row first, then run them in turn; one that fails never loses the others.
+
+rows = methods x data sets     from --method and --dataset, or from --suite
+names and keys wrong anywhere  -> exit 2, nothing was run
+a row that cannot be planned   -> its mistakes on stderr, the other rows run, exit 2
+the exit code is the worst     0 < 3 < 2 < 1
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json as json_
+import shlex
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.commands.common import choices, mean_text, split
+from harness.commands.following import Trackers
+from harness.errors import ConfigError, HarnessError, UserError
+
+if TYPE_CHECKING:
+    from harness.cli import Flags
+    from harness.plan import Plan
+    from harness.runner import RunResult
+    from harness.settings import Choices
+
+_WORSE = (0, 3, 2, 1)
+_TICKET = "the embedded random model answers, so its answers are noise; name a real one with --model"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a row is run, beside what is run. mlflow: a URI, "off", or None for the default; suite: its name."""
+
+    out: Path
+    json: bool = False
+    mlflow: str | None = None
+    retry_failed: bool = False
+    suite: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the rows of one command share."""
+
+    options: Options
+    trackers: Trackers
+    command: list[str]
+    several: bool
+
+
+def main(flags: Flags, options: Options) -> int:
+    """Run all rows and return the exit code. Raises UserError when nothing could be run."""
+    command = ["harness", *sys.argv[1:]]
+    with _signals_as_interrupt():
+        try:
+            return _run_all(flags, options, command)
+        except KeyboardInterrupt:
+            _say("interrupted; what was answered is on disk. The same command goes on from there:")
+            _say(shlex.join(command))
+            return 130
+
+
+def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
+    trackers = Trackers(options.out, options.mlflow, options.suite)
+    planned, code = plan_all(rows(flags))
+    if any(plan.config.model.embedded for plan in planned):
+        _say(_TICKET)
+    unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
+    for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
+        _say(f"warning: {warning}")
+    job = Job(options, trackers, command, several=len(planned) > 1)
+    for plan in planned:
+        code = max(code, _run_one(plan, job), key=_WORSE.index)
+    return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
+
+
+def rows(flags: Flags) -> list[Choices]:
+    """Every method over every data set that the flags or the suite name. Raises UserError."""
+    methods: list[str | None] = [*split(flags.method)]
+    datasets: list[str | None] = [*split(flags.dataset)]
+    if flags.suite is not None:
+        suite = read_suite(flags.suite)
+        methods, datasets = methods or [*suite["methods"]], datasets or [*suite["datasets"]]
+    if flags.data is not None and len(datasets) > 1:
+        raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
+    return [choices(flags, method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+
+
+def read_suite(name: str) -> dict[str, list[str]]:
+    """The lists `methods` and `datasets` of a suite. Raises UserError for a suite that is unknown or malformed."""
+    from harness import presets
+    from harness.checks import unknown
+
+    layers = presets.read("suites", name)
+    merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
+    shown = layers[-1][0]
+    keys = ("methods", "datasets")
+    problems = [str(unknown(f"key '{k}' ({shown})", k, keys)) for k in merged if k not in keys]
+    for key in keys:
+        value = merged.get(key)
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            problems.append(f"{shown}: '{key}' must be a list of names")
+    if problems:
+        raise ConfigError(problems)
+    return merged
+
+
+def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
+    """Plan every row; mistakes of single rows are printed and give exit code 2 while the others go on.
+
+    Raises UserError when a name or key is wrong, or when no row at all can be planned.
+    """
+    from harness.plan import plan_choices
+    from harness.settings import draft, raise_all
+
+    if len(wanted) == 1:
+        return [plan_choices(wanted[0])], 0
+    raise_all([problem for row in wanted for problem in draft(row).problems])
+    planned: list[Plan] = []
+    problems: list[str] = []
+    code = 0
+    for row in wanted:
+        try:
+            planned.append(plan_choices(row))
+        except UserError as e:
+            told = e.problems if isinstance(e, ConfigError) else [str(e)]
+            problems += [f"{row.method} on {row.dataset}: {sentence}" for sentence in told]
+        except Exception:  # noqa: BLE001 - a bug in one method must not lose the others; told in full, exit code 1
+            traceback.print_exc()
+            code = 1
+    if not planned and not code:
+        raise ConfigError(problems)
+    for problem in problems:
+        _say(f"error: {problem}")
+    return planned, code or (2 if problems else 0)
+
+
+def _run_one(plan: Plan, job: Job) -> int:
+    """Run one row and print what came of it; whatever goes wrong is told here and becomes an exit code."""
+    name = f"{plan.config.method.name} on {plan.config.dataset.name}"
+    if job.several:
+        _say(f"--- {name}")
+    try:
+        result = execute(plan, job)
+    except HarnessError as e:
+        _say(f"error: {name}: {e}" if job.several else f"error: {e}")
+        return 2 if isinstance(e, UserError) else 3
+    except Exception:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
+        traceback.print_exc()
+        return 1
+    for problem in result.save_problems:
+        _say(f"error: {problem}")
+    _print_result(result, job.options.json)
+    return 3 if result.failed or result.save_problems else 0
+
+
+def execute(plan: Plan, job: Job) -> RunResult:
+    """Run a plan with its progress on stderr, followed by MLflow. Raises what runner.run raises."""
+    from harness import runner
+    from harness.progress import Progress
+
+    options = job.options
+    with job.trackers.follow(plan):
+        return runner.run(
+            plan, options.out, command=job.command, progress=Progress(), retry_failed=options.retry_failed
+        )
+
+
+def _print_result(result: RunResult, json: bool) -> None:
+    if json:
+        print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
+        return
+    summary = result.summary
+    lines = [f"{result.folder}"]
+    for name, s in summary.get("scores", {}).items():
+        lines.append(f"  {name:<28} {mean_text(s)}")
+    total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
+    lines.append(f"  {total} questions, {failed} failed" + (f": {summary['errors']}" if failed else ""))
+    print("\n".join(lines), flush=True)
+
+
+@contextlib.contextmanager
+def _signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the command as Ctrl-C does, also while it still plans; an ignored one stays ignored."""
+
+    def interrupt(number: int, _frame: Any) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    changed = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
+    for s in changed:
+        signal.signal(s, interrupt)
+    try:
+        yield
+    finally:
+        for s in changed:
+            signal.signal(s, signal.SIG_DFL)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,166 @@
+"""`harness show NAME`: every value of a configuration with where it was said; a method's prompts; differences.
+
+method.chunk_tokens   300       default
+method.t_p            0.55      configs/methods/pecan.yaml
+method.t_n            3         --set
+"""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from harness import presets
+from harness.checks import typed
+from harness.commands.common import choices, columns, split
+from harness.commands.list import KINDS, entries, find_kind
+from harness.errors import UnknownName, UserError
+from harness.layers import Tree, flatten
+
+if TYPE_CHECKING:
+    from harness.cli import Flags
+    from harness.settings import Draft
+
+_PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+    prompts: dict[str, str] = field(default_factory=dict)
+
+
+def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, json: bool) -> int:
+    """Print NAME, or how it differs from another of its kind. Raises UserError for unknown names."""
+    kind = find_kind(kind) if kind else None
+    if name is None:
+        name = next(iter(split(flags.method)), None)
+        kind = kind or "methods"
+        if name is None:
+            raise UserError("name what to show: harness show NAME  (harness list)")
+    kind = kind or kind_of(name)
+    this = _describe(flags, kind, name)
+    if diff is not None:
+        _print_difference(this, _describe(flags, kind, diff), (name, diff), json)
+    elif json:
+        print(json_.dumps({"values": this.values, "origins": this.origins, "prompts": this.prompts}, indent=2))
+    else:
+        print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
+        for prompt, text in this.prompts.items():
+            print(f"\nprompt {prompt}\n" + "\n".join("  | " + line for line in text.splitlines()))
+    return 0
+
+
+def kind_of(name: str) -> str:
+    """The one kind that has `name`. Raises UserError when none or several do."""
+    known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
+    found = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
+    if len(found) > 1:
+        raise UserError(f"'{name}' is a name in {' and '.join(found)}; add --kind {found[0]}")
+    if not found:
+        raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
+    return found[0]
+
+
+def one(kind: str, name: str, flags: Flags | None = None) -> tuple[Draft, Any]:
+    """One method, data set, model or encoder with the layers that `flags` add; raises UserError."""
+    from harness.settings import Choices, resolve_one
+
+    said = choices(flags) if flags else Choices()
+    part = _PARTS[kind]
+    named: dict[str, Any] = {"sets": {**said.sets, part: name}} if part == "encoder" else {part: name}
+    said = replace(said, **named)
+    d = resolve_one(kind, said)
+    return d, d.parts[part]
+
+
+def _describe(flags: Flags, kind: str, name: str) -> Shown:
+    if kind == "scorers":
+        return _scorer(name)
+    if kind in ("suites", "profiles"):
+        return _file(kind, name)
+    if kind == "methods" and flags.dataset:
+        return _run(flags, name)
+    d, part = one(kind, name, flags)
+    shown = _shown(d, {_PARTS[kind]: part})
+    if kind == "methods":
+        _add_by_dataset(shown, name)
+    return shown
+
+
+def _add_by_dataset(shown: Shown, name: str) -> None:
+    """What the method's files say for single data sets, as "method.params.t_p on musique"."""
+    for origin, values in presets.read("methods", name):
+        for dataset, params in (values.get("by_dataset") or {}).items():
+            for key, value in flatten(params, "method.params").items():
+                shown.values[f"{key} on {dataset}"] = value
+                shown.origins[f"{key} on {dataset}"] = origin
+
+
+def _run(flags: Flags, method: str) -> Shown:
+    """The whole configuration of a run."""
+    from harness.settings import draft, raise_all
+
+    datasets = split(flags.dataset)
+    if len(datasets) > 1:
+        raise UserError("show one data set at a time")
+    d = draft(choices(flags, method, datasets[0]))
+    try:
+        shown = _shown(d, d.parts)
+    except UserError as e:
+        d.problems.append(e)
+    raise_all(d.problems)
+    return shown
+
+
+def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
+    from harness.plan import make_method
+
+    values: dict[str, Any] = {}
+    prompts: dict[str, str] = {}
+    for path, part in parts.items():
+        if path == "method":
+            made = make_method(d)
+            prompts = made.prompts()
+            part = part.model_copy(update={"params": made.config.model_dump(mode="json")})
+        inner = part.model_dump(mode="json") if hasattr(part, "model_dump") else part
+        values.update(flatten(inner, path))
+    return Shown(values, {k: d.origins.get(k, "default") for k in values}, prompts)
+
+
+def _scorer(name: str) -> Shown:
+    from harness import scorers
+
+    known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), None)
+    if known is None:
+        raise UnknownName("scorer", name, scorers.names(), "harness list scorers")
+    values = {"name": known, "summary": scorers.summary(known), "version": scorers.version(known)}
+    return Shown(values, dict.fromkeys(values, "harness.scorers"))
+
+
+def _file(kind: str, name: str) -> Shown:
+    tree = Tree()
+    for origin, layer in presets.read(kind, name):
+        tree.merge(layer, origin)
+    return Shown(flatten(tree.values) if tree.values else {}, tree.origins)
+
+
+def _print_difference(a: Shown, b: Shown, names: tuple[str, str], json: bool) -> None:
+    """Print exactly the keys whose values differ, names apart."""
+    both = {**a.values, **b.values}
+    keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
+    if json:
+        print(json_.dumps({k: [a.values.get(k), b.values.get(k)] for k in keys}, indent=2))
+        return
+    rows = [(typed(k), *(_value(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
+    prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
+    rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
+    print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) and value else json_.dumps(value, ensure_ascii=False)

@@ -1,0 +1,136 @@
+"""What a run is: pydantic models of every choice, frozen, unknown keys refused.
+
+RunConfig
+├── method    MethodChoice   preset, implementation "module:Class", view, params (checked by the method's Config)
+├── dataset   DatasetConfig  name, format, where the rows are, instruction, scorers
+├── model     ModelConfig    the reader
+├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
+├── encoder / reranker  EncoderConfig
+└── seed, limit, failed, index_cache
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["DatasetConfig", "EncoderConfig", "MethodChoice", "ModelConfig", "RunConfig", "canonical", "digest"]
+
+ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: the form that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MethodChoice(_Frozen):
+    """A preset: which implementation with which parameters, on which view of the documents.
+
+    view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
+    """
+
+    name: str
+    implementation: str
+    view: Literal["document", "evidence"] = "document"
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class DatasetConfig(_Frozen):
+    """Where questions come from and how answers are judged.
+
+    format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
+    instead; scorers: names, the first is the headline.
+    """
+
+    name: str
+    format: str
+    hub: str | None = None
+    subset: str | None = None
+    revision: str | None = None
+    split: str = "validation"
+    data: str | None = None
+    instruction: str
+    max_answer_tokens: int = Field(gt=0)
+    scorers: tuple[str, ...] = Field(min_length=1)
+    licence: str = ""
+    citation: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModelConfig(_Frozen):
+    """A language model and how it is run.
+
+    source: hub id or folder (None: `name`); window: tokens, None = the model's own; template: "model" (its own chat
+    template), "none", or a path to a jinja file; template_date: shown to templates that print a date; kv_fraction:
+    share of free memory that weights and cache may take before loading is refused.
+    """
+
+    name: str
+    backend: Literal["hf", "scripted", "random"] = "hf"
+    source: str | None = None
+    revision: str | None = None
+    tokenizer: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "auto"
+    device_map: str | None = None
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    template: str = "model"
+    template_date: str = "26 Jul 2024"
+    window: int | None = Field(default=None, gt=0)
+    prefill_chunk: int = Field(default=2048, gt=0)
+    memory_fraction: float = Field(default=0.9, gt=0, le=1)
+    trust_remote_code: bool = False
+    adapters: dict[str, str] = Field(default_factory=dict)
+    script: str | None = None
+    embedded: bool = False
+
+
+class EncoderConfig(_Frozen):
+    """A sentence encoder: everything about it that changes a vector is data.
+
+    package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
+    """
+
+    name: str
+    source: str
+    revision: str | None = None
+    package: str | None = None
+    package_path: str | None = None
+    sha256: str | None = None
+    similarity: Literal["cosine", "dot"] = "cosine"
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_length: int | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    device: str = "auto"
+
+
+class RunConfig(_Frozen):
+    """One method over one data set with its models: everything that can be said about a run.
+
+    limit, failed and index_cache do not change a prediction and are left out of the hash.
+    """
+
+    method: MethodChoice
+    dataset: DatasetConfig
+    model: ModelConfig
+    roles: dict[str, ModelConfig] = Field(default_factory=dict)
+    encoder: EncoderConfig
+    reranker: EncoderConfig | None = None
+    seed: int = 0
+    limit: int | None = Field(default=None, gt=0)
+    failed: Literal["zero", "skip"] = "zero"
+    profile: str | None = None

@@ -1,0 +1,17 @@
+"""Data sets: questions, gold answers and the documents they are asked about, every row checked.
+
+load(DatasetConfig) ─► loading   where the rows are: a file, a folder, package data, the hub (hub, choose)
+                        files    bytes to rows: .jsonl .json .parquet .gz, each row with its place
+                        musique, hotpotqa    one raw row to a `Row`, or a reason to leave it out
+                        rows     `Row` to Example and Document
+
+>>> data = load(config, limit=20)
+>>> data.examples[0].question.text
+"""
+
+from __future__ import annotations
+
+from harness.datasets.base import Dataset
+from harness.datasets.loading import formats, load
+
+__all__ = ["Dataset", "formats", "load"]

@@ -1,0 +1,34 @@
+"""What a loaded data set is. Loaders (one file a family) return a `Dataset`; the runner reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from harness.types import Document, Example
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Questions with gold, and the documents they are asked about.
+
+    fingerprint: sha256 of the rows as used (content, not path), or hub id and revision with the row hash; source: where
+    the rows came from, for the manifest (no absolute path: a file's name, or hub id); skipped: reason -> count of rows
+    left out on purpose and said so.
+    """
+
+    name: str
+    examples: tuple[Example, ...]
+    documents: Mapping[str, Document]
+    fingerprint: str
+    source: str
+    revision: str | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+Loader = Callable[..., Dataset]

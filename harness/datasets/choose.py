@@ -1,0 +1,98 @@
+"""Which files are meant: a folder's or a repository's files for one split, and never a guess between two.
+
+choose(["dev.jsonl", "train.jsonl", "README.md"], split="validation") ─► ["dev.jsonl"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+
+from harness.datasets.files import SUFFIXES
+
+__all__ = ["Ambiguous", "choose"]
+
+# How file names say a split; the same words Hugging Face `datasets` looks for.
+_WORDS = {
+    "validation": ("validation", "valid", "dev", "val"),
+    "train": ("train", "training"),
+    "test": ("test", "testing"),
+}
+_SHARD = re.compile(r"-\d{5}-of-\d{5}")
+_NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
+
+
+class Ambiguous(Exception):
+    """No file, or several that are not parts of one: the message goes into a sentence after the place's name."""
+
+
+def _words(path: str) -> set[str]:
+    return set(re.split(r"[^a-z0-9]+", path.lower()))
+
+
+def _suffix(path: str) -> str:
+    return next(s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s))
+
+
+def _split_of(path: str, split: str) -> bool | None:
+    """Does the path name this split? None: it names no split at all."""
+    words = _words(path)
+    wanted = _WORDS.get(split.lower(), (split.lower(),))
+    if words.intersection(wanted):
+        return True
+    return False if words.intersection(w for group in _WORDS.values() for w in group) else None
+
+
+def _listed(paths: Iterable[str], most: int = 8) -> str:
+    paths = sorted(paths)
+    return ", ".join(paths[:most]) + (f" and {len(paths) - most} more" if len(paths) > most else "")
+
+
+def _by_split(paths: list[str], split: str) -> list[str]:
+    named = {path: _split_of(path, split) for path in paths}
+    if any(answer is not None for answer in named.values()):
+        paths = [path for path, answer in named.items() if answer]
+        if not paths:
+            hint = "name a file, or set dataset.split"
+            raise Ambiguous(f"has no file for split '{split}' among {_listed(named)}; {hint}")
+    return paths
+
+
+def choose(
+    names: Iterable[str],
+    *,
+    split: str,
+    subset: str | None = None,
+    patterns: Sequence[str] = (),
+    shards_only: bool = False,
+) -> list[str]:
+    """The data files of one split, sorted.
+
+    names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name. patterns: shell
+    patterns that say which files are meant, instead of subset and split. shards_only: several files must be numbered
+    parts of one. Where no file names a split, all are taken. Raises Ambiguous.
+    """
+    names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
+    data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
+    if not data:
+        found = f" among {_listed(names)}" if names else ""
+        raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){found}")
+    if patterns:
+        chosen = [n for n in data if any(fnmatch(n, pattern) for pattern in patterns)]
+        if not chosen:
+            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_listed(data)}")
+    else:
+        chosen = data
+        if subset is not None:
+            chosen = [n for n in data if subset in PurePosixPath(n).parts or subset.lower() in _words(n)]
+            if not chosen:
+                raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}")
+        chosen = _by_split(chosen, split)
+    suffixes = {_suffix(n) for n in chosen}
+    if len(suffixes) > 1:
+        raise Ambiguous(f"has files of several formats ({_listed(chosen)}); name one of them")
+    if shards_only and len({_SHARD.sub("", n) for n in chosen}) > 1:
+        raise Ambiguous(f"has several files for split '{split}' ({_listed(chosen)}); name one of them")
+    return sorted(chosen)

@@ -1,0 +1,110 @@
+"""HotpotQA (Yang et al., EMNLP 2018), distractor setting: 10 paragraphs a question, sentences apart, 2 hops.
+
+    official   {"_id": "5a..", "question": "..", "answer": "..", "type": "bridge", "level": "hard",
+                "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]], ..]}
+    hub copy   the same with "id", and columns: "supporting_facts": {"title": [..], "sent_id": [..]},
+                "context": {"title": [..], "sentences": [[..], ..]}
+
+A paragraph's text is its sentences joined with "". A row without `_id` and `id` gets the id "hotpotqa-" + the first
+12 hex digits of the sha256 of its question. Unknown fields are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+
+from harness.datasets.rows import Row, RowError, explain, gold_answers, records
+
+__all__ = ["parse_row"]
+
+
+class _HotpotRow(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: StrictStr | None = None
+    question: StrictStr
+    answer: StrictStr | None = None
+    type: StrictStr = ""
+    level: StrictStr = ""
+    supporting_facts: list[tuple[StrictStr, StrictInt]]
+    context: list[tuple[StrictStr, list[StrictStr]]]
+
+
+def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
+    """The pairs of a column-wise or object-wise field, [[title, second], ...]; official rows have them already."""
+    value = records(raw[name], name)
+    if not isinstance(value, list):
+        return value
+    pairs = []
+    for number, entry in enumerate(value):
+        if isinstance(entry, Mapping):
+            for key in ("title", second):
+                if key not in entry:
+                    raise RowError(f"{name}[{number}].{key}", "is missing")
+            entry = [entry["title"], entry[second]]
+        pairs.append(entry)
+    return pairs
+
+
+def _identity(raw: dict[str, Any]) -> Any:
+    official, hub = raw.get("_id"), raw.get("id")
+    if official is not None and hub is not None and official != hub:
+        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
+    return hub if official is None else official
+
+
+def _checked(raw: dict[str, Any]) -> _HotpotRow:
+    seconds = {"supporting_facts": "sent_id", "context": "sentences"}
+    nested = {name: _pairs(raw, name, second) for name, second in seconds.items() if name in raw}
+    try:
+        return _HotpotRow.model_validate({**raw, **nested, "id": _identity(raw)})
+    except ValidationError as error:
+        raise explain(error) from None
+
+
+def _made_id(question: str) -> str:
+    return "hotpotqa-" + hashlib.sha256(question.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def parse_row(raw: dict[str, Any]) -> Row:
+    """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting paragraphs.
+
+    A supporting title that no paragraph has is an error; a sentence number past the end of its paragraph is kept and
+    named in extra["facts_past_the_end"]: only scores of sentences depend on it. Raises RowError naming the field.
+    """
+    row = _checked(raw)
+    lengths: dict[str, int] = {}
+    for title, sentences in row.context:
+        lengths[title] = max(len(sentences), lengths.get(title, 0))
+    past = []
+    for number, (title, sentence) in enumerate(row.supporting_facts):
+        if title not in lengths:
+            why = "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
+            raise RowError(f"supporting_facts[{number}]", f"'{title}' {why}")
+        if sentence < 0:
+            raise RowError(f"supporting_facts[{number}]", f"sentence number {sentence} is negative")
+        if sentence >= lengths[title]:
+            past.append([title, sentence])
+    wanted = {title for title, _ in row.supporting_facts}
+    supporting = tuple(at for at, (title, _) in enumerate(row.context) if title in wanted)
+    extra: dict[str, Any] = {
+        "supporting_facts": [list(fact) for fact in row.supporting_facts],
+        "supporting_paragraphs": list(supporting),
+        "type": row.type,
+        "level": row.level,
+        "hops": len(wanted),
+    }
+    if past:
+        extra["facts_past_the_end"] = past
+    return Row(
+        id=_made_id(row.question) if row.id is None else row.id,
+        question=row.question,
+        paragraphs=tuple((title, "".join(sentences)) for title, sentences in row.context),
+        answers=gold_answers(row.answer),
+        supporting=supporting,
+        extra=extra,
+    )

@@ -1,0 +1,100 @@
+"""MuSiQue (Trivedi et al., TACL 2022): 20 paragraphs a question, 2 to 4 hops.
+
+    {"id": "2hop__1_2", "question": "...", "answer": "...", "answer_aliases": ["..."], "answerable": true,
+     "paragraphs": [{"idx": 0, "title": "...", "paragraph_text": "...", "is_supporting": false}, ...],
+     "question_decomposition": [{"id": 1, "question": "...", "answer": "...", "paragraph_support_idx": 0}, ...]}
+
+The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and `question_decomposition` stored
+column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.datasets.rows import Row, RowError, Skip, explain, gold_answers, records
+
+__all__ = ["parse_row"]
+
+UNANSWERABLE = "unanswerable (answerable is false)"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Paragraph(_Strict):
+    idx: int
+    title: str
+    paragraph_text: str
+    is_supporting: bool
+
+
+class _Hop(_Strict):
+    id: int | str | None = None
+    question: str
+    answer: str | None = None
+    paragraph_support_idx: int | None = None
+
+
+class _MusiqueRow(_Strict):
+    id: str
+    question: str
+    paragraphs: list[_Paragraph]
+    answer: str | None = None
+    answer_aliases: list[str] | None = None
+    answerable: bool = True
+    question_decomposition: list[_Hop] | None = None
+
+
+def _checked(raw: dict[str, Any]) -> _MusiqueRow:
+    nested = {key: records(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw}
+    try:
+        return _MusiqueRow.model_validate({**raw, **nested})
+    except ValidationError as error:
+        raise explain(error) from None
+
+
+def _positions(row: _MusiqueRow) -> dict[int, int]:
+    """Paragraph `idx` to position in the list; a hop that points elsewhere is an error."""
+    repeated = [idx for idx, n in Counter(p.idx for p in row.paragraphs).items() if n > 1]
+    if repeated:
+        raise RowError("paragraphs", f"idx {repeated[0]} is used twice")
+    positions = {paragraph.idx: at for at, paragraph in enumerate(row.paragraphs)}
+    for number, hop in enumerate(row.question_decomposition or ()):
+        if hop.paragraph_support_idx is not None and hop.paragraph_support_idx not in positions:
+            name = f"question_decomposition[{number}].paragraph_support_idx"
+            raise RowError(name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs")
+    return positions
+
+
+def parse_row(raw: dict[str, Any]) -> Row | Skip:
+    """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs, all aliases, hops).
+
+    Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
+    """
+    row = _checked(raw)
+    if not row.answerable:
+        return Skip(UNANSWERABLE)
+    aliases = row.answer_aliases or []
+    positions = _positions(row)
+    supporting = [p.idx for p in row.paragraphs if p.is_supporting]
+    hops = [hop.model_dump() for hop in row.question_decomposition or ()]
+    extra: dict[str, Any] = {
+        "answer_aliases": aliases,
+        "supporting_paragraphs": supporting,
+        "question_decomposition": hops,
+        "hops": len(hops) or len(supporting),
+        "type": row.id.partition("__")[0],
+    }
+    return Row(
+        id=row.id,
+        question=row.question,
+        paragraphs=tuple((p.title, p.paragraph_text) for p in row.paragraphs),
+        answers=gold_answers(row.answer, aliases),
+        supporting=tuple(positions[idx] for idx in supporting),
+        extra=extra,
+    )

@@ -1,0 +1,140 @@
+"""One checked row: what every format is turned into, and how it becomes a question with its document.
+
+Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
+  ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.types import Document, Example, Gold, Passage, Question, Support
+
+__all__ = ["Row", "RowError", "Skip", "assemble", "explain", "gold_answers", "records", "told"]
+
+SEPARATOR = "\n\n"
+
+_WANTED = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+
+class RowError(Exception):
+    """A row that cannot be used: the field (None: the whole row) and what is wrong with it."""
+
+    def __init__(self, field: str | None, problem: str) -> None:
+        super().__init__(problem)
+        self.field, self.problem = field, problem
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A well-formed row that is left out on purpose; rows are counted by `reason`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A checked row: paragraphs are (title, text), `supporting` their positions, `extra` the data set's own fields."""
+
+    id: str
+    question: str
+    paragraphs: tuple[tuple[str, str], ...]
+    answers: tuple[str, ...]
+    supporting: tuple[int, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
+    """The answer, then its aliases, without repeats and blanks (a blank alias would match every prediction).
+
+    Raises RowError where `answer` is missing or blank.
+    """
+    if answer is None or not answer.strip():
+        raise RowError("answer", "the row has no answer (test splits are published without; use the validation split)")
+    return tuple(dict.fromkeys(a for a in (answer, *aliases) if a.strip()))
+
+
+def records(value: Any, name: str) -> Any:
+    """A column-wise list of records, {"title": [..], "text": [..]}, turned into a list of objects.
+
+    Hugging Face stores nested lists either way; anything that is not such a table is returned as it is, for the row
+    model to judge. Raises RowError where the columns differ in length.
+    """
+    if not isinstance(value, Mapping) or not value or not all(isinstance(v, list) for v in value.values()):
+        return value
+    lengths = {str(key): len(column) for key, column in value.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{key} {n}" for key, n in lengths.items())
+        raise RowError(name, f"its lists differ in length ({sizes})")
+    return [dict(zip(value, entry, strict=True)) for entry in zip(*value.values(), strict=True)]
+
+
+def told(value: Any) -> str:
+    """What a JSON value is, in a word or two, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, (list, tuple)) else "not JSON"
+
+
+def explain(error: ValidationError) -> RowError:
+    """The first mistake a row model found, in words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = ""
+    for part in first["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    kind = first["type"]
+    if kind == "missing":
+        return RowError(path or None, "is missing")
+    if kind in _WANTED:
+        return RowError(path or None, f"should be {_WANTED[kind]}, is {told(first['input'])}")
+    return RowError(path or None, f"{first['msg']} (is {told(first['input'])})")
+
+
+def _document(row: Row) -> Document:
+    pieces: list[str] = []
+    passages: list[Passage] = []
+    at = 0
+    for number, (title, text) in enumerate(row.paragraphs):
+        piece = "\n".join(part for part in (title, text) if part)
+        if not piece.strip():
+            raise RowError(None, f"paragraph {number} has neither title nor text")
+        passages.append(Passage(title, at, at + len(piece)))
+        pieces.append(piece)
+        at += len(piece) + len(SEPARATOR)
+    return Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
+
+
+def assemble(row: Row) -> tuple[Example, Document]:
+    """The question with its gold, and its own document: passages (title, newline, text) joined by a blank line.
+
+    Raises RowError for an empty id or question, an empty paragraph, and a document without text.
+    """
+    for name, value in (("id", row.id), ("question", row.question)):
+        if not value.strip():
+            raise RowError(name, "is empty")
+    if not any(text.strip() for _, text in row.paragraphs):
+        raise RowError(None, "the document is empty: no paragraph has text")
+    document = _document(row)
+    spans = (document.passages[i] for i in sorted(set(row.supporting)))
+    supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
+    question = Question(id=row.id, text=row.question, document_ids=(row.id,))
+    return Example(question, Gold(row.answers, supporting, row.extra)), document

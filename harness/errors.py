@@ -1,0 +1,110 @@
+"""Every error this project raises on purpose.
+
+HarnessError
+├── UserError               exit 2: one sentence, what to do, no traceback
+│   ├── UnknownName         a name nobody registered, with close matches
+│   ├── ConfigError         a run that cannot be planned: every mistake at once
+│   ├── DataError           a row of a data file, with file, line and field
+│   ├── CannotRun           weights, memory, a capability or a package that is missing
+│   └── RunLocked           another process writes this run folder
+├── QuestionError           this question fails, the run goes on
+│   ├── WindowExceeded      more tokens than the model's window
+│   └── ModelOutputError    NaN logits, an answer that cannot be decoded
+└── SaveError               exit 3: a result could not be written
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "CannotRun",
+    "ConfigError",
+    "DataError",
+    "HarnessError",
+    "ModelOutputError",
+    "QuestionError",
+    "RunLocked",
+    "SaveError",
+    "UnknownName",
+    "UserError",
+    "WindowExceeded",
+    "close_matches",
+]
+
+
+class HarnessError(Exception):
+    """Root of the tree above."""
+
+
+class UserError(HarnessError):
+    """Something the user can fix: printed as one sentence, exit code 2."""
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def close_matches(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return up to `most` names near `name`; case, "-" and "_" do not count as differences."""
+    by_fold = {_fold(k): k for k in known}
+    return [by_fold[f] for f in difflib.get_close_matches(_fold(name), by_fold, n=most, cutoff=0.5)]
+
+
+class UnknownName(UserError):
+    """A look-up by name that found nothing; the message names the nearest known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
+        known = sorted(known)
+        near = close_matches(name, known)
+        text = f"unknown {kind} '{name}'."
+        if near:
+            text += f" Did you mean {' or '.join(repr(n) for n in near)}?"
+        elif known:
+            text += f" Known: {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}."
+        super().__init__(text + (f"  ({see})" if see else ""))
+
+
+class ConfigError(UserError):
+    """All that is wrong with a configuration, one line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        if len(self.problems) == 1:
+            super().__init__(self.problems[0])
+        else:
+            super().__init__(f"{len(self.problems)} mistakes:\n" + "\n".join(f"  - {p}" for p in self.problems))
+
+
+class DataError(UserError):
+    """A data file that cannot be used: names the file, the line and the field."""
+
+    def __init__(self, path: object, line: int | None, field: str | None, problem: str) -> None:
+        self.path, self.line, self.field = str(path), line, field
+        where = self.path + (f", line {line}" if line is not None else "") + (f", field '{field}'" if field else "")
+        super().__init__(f"{where}: {problem}")
+
+
+class CannotRun(UserError):
+    """Weights, memory, a capability or a package that is missing."""
+
+
+class RunLocked(UserError):
+    """Another live process is writing the same run folder."""
+
+
+class QuestionError(HarnessError):
+    """This question cannot be answered; it is recorded as failed and the run goes on."""
+
+
+class WindowExceeded(QuestionError):
+    """The context would hold more tokens than the model's window."""
+
+
+class ModelOutputError(QuestionError):
+    """The model's output is unusable, for instance NaN logits."""
+
+
+class SaveError(HarnessError):
+    """A result could not be written (exit code 3)."""

@@ -1,0 +1,69 @@
+"""A question that failed, as the record tells it: {"type", "message"} and, for the unexpected, where it happened.
+
+QuestionError, MemoryError, torch's OutOfMemoryError    expected: a sentence is enough
+any other exception of a method                         with its traceback, paths cut to their package
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+from pathlib import Path
+
+from harness.errors import QuestionError, SaveError, UserError
+
+__all__ = ["STOPS", "Failed", "failure"]
+
+# These end the run: the first is the user's to mend, the second would hit every question that follows.
+STOPS = (UserError, SaveError)
+
+
+class Failed(Exception):
+    """A failure that was already described, raised again for the next question on the same document."""
+
+    def __init__(self, error: dict[str, str]) -> None:
+        super().__init__(error["message"])
+        self.error = error
+
+
+def failure(error: Exception) -> dict[str, str]:
+    """Describe `error` for a record; after an out-of-memory error free what can be, for the questions that follow."""
+    if isinstance(error, Failed):
+        return error.error
+    name = type(error).__name__
+    # By name: torch is not imported for a run without a model, and its error is a RuntimeError.
+    out_of_memory = isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+    told = {"type": name, "message": str(error) or ("out of memory" if out_of_memory else name)}
+    if out_of_memory:
+        _free_memory(error)
+    elif not isinstance(error, QuestionError):
+        told["traceback"] = _traceback(error)
+    return told
+
+
+def _free_memory(error: Exception) -> None:
+    if error.__traceback__ is not None:
+        traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that did not fit
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _traceback(error: Exception) -> str:
+    """The traceback without absolute paths: equal on every machine, and it names no user."""
+    told = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = told
+    while link is not None:
+        for frame in link.stack:
+            frame.filename = _short(frame.filename)
+        link = link.__cause__ or link.__context__
+    return "".join(told.format())
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    roots = [Path(__file__).resolve().parents[1], *(Path(p).resolve() for p in sys.path if p)]
+    fitting = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
+    return min(fitting, key=len, default=path.name)

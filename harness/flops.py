@@ -1,0 +1,100 @@
+"""FLOPs of one event, by formula, under four conventions (facts: "FLOPs accounting", 9.1 and 9.3).
+
+With L layers, width d, H query heads of size h, KV key/value heads, MLP width f and vocabulary V:
+
+    W        = L (2 d H h + 2 d KV h + m d f)      multiply-adds a token, m = 3 for a gated MLP, else 2
+    P_A      = W + d V                             all matrix-product weights (head included)
+    P_B      = P_A + V d                           plus the embedding table
+    pair     = 4 L H h                             FLOPs of one (query, key) pair: QK^T and AV
+
+    prefill of m tokens on c cached:   2 P m + pair * m (c + m)                    (full rectangle)
+    decode of g tokens after n:        2 P g + pair * (n g + g (g + 1) / 2)
+
+| convention | linear part       | attention                                              |
+|------------|-------------------|--------------------------------------------------------|
+| full       | 2 P_A tokens      | full rectangle; the seeds count so (facts 9.3)         |
+| all-params | 2 P_B tokens      | full rectangle; fits the seeds' tables best            |
+| causal     | 2 P_A tokens      | only pairs with key <= query                           |
+| executed   | 2 W tokens + head at the positions whose logits were computed | pairs really computed |
+
+Encoders: bidirectional, so every convention counts the full square of each text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.meter import Event
+
+__all__ = ["CONVENTIONS", "ModelShape", "flops", "shape_of"]
+
+CONVENTIONS = ("full", "all-params", "causal", "executed")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The sizes the formulas need. `vocab` is 0 for encoders, which have no language-model head."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    mlp: int
+    vocab: int
+    gated: bool = True
+
+    @property
+    def linear(self) -> int:
+        """W: multiply-adds a token in all layers, without the head."""
+        attention = 2 * self.width * self.heads * self.head_size + 2 * self.width * self.kv_heads * self.head_size
+        return self.layers * (attention + (3 if self.gated else 2) * self.width * self.mlp)
+
+    @property
+    def head(self) -> int:
+        """d V: multiply-adds of the language-model head for one position."""
+        return self.width * self.vocab
+
+    @property
+    def pair(self) -> int:
+        """FLOPs of one (query, key) pair over all layers and query heads."""
+        return 4 * self.layers * self.heads * self.head_size
+
+
+def _causal_pairs(event: Event) -> int:
+    return event.new * event.cached + event.new * (event.new + 1) // 2
+
+
+def flops(event: Event, shape: ModelShape, convention: str = "full") -> float:
+    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs.
+
+    Raises ValueError for an unknown convention.
+    """
+    if convention not in CONVENTIONS:
+        raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
+    if event.kind in ("embed", "rerank"):
+        return float(2 * shape.linear * event.new + shape.pair * event.pairs)
+    if convention == "executed":
+        return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
+    weights = shape.linear + shape.head * (2 if convention == "all-params" else 1)
+    triangular = convention == "causal" or event.kind == "decode"
+    pairs = _causal_pairs(event) if triangular else event.new * (event.cached + event.new)
+    return float(2 * weights * event.new + shape.pair * pairs)
+
+
+def shape_of(config: Any) -> ModelShape:
+    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape."""
+    heads = config.num_attention_heads
+    decoder = hasattr(config, "num_key_value_heads")
+    return ModelShape(
+        layers=config.num_hidden_layers,
+        width=config.hidden_size,
+        heads=heads,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        mlp=config.intermediate_size,
+        vocab=config.vocab_size if decoder else 0,
+        gated=decoder,
+    )

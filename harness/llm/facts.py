@@ -1,0 +1,214 @@
+"""What can be known of a model without loading it: its window, its capabilities, what identifies it, what is wrong.
+
+Reads config.json and hashes files; imports no torch. The plan calls it before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun
+
+__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
+
+_HF = frozenset({"attention", "probe", "score", "sampling"})
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run."""
+
+    name: str
+    capabilities: frozenset[str] = frozenset()
+    window: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def model_facts(config: ModelConfig) -> ModelFacts:
+    """Facts of the model that `config` names; never raises for a model that is merely unusable."""
+    try:
+        if config.backend == "scripted":
+            from harness.llm.scripted import scripted_facts
+
+            return scripted_facts(config)
+        return _hf_facts(config)
+    except CannotRun as e:
+        return ModelFacts(config.name, problems=[str(e)])
+
+
+def _hf_facts(config: ModelConfig) -> ModelFacts:
+    folder, where = local_folder(config)
+    settings = _read_json(folder / "config.json", config.name)
+    own = int(settings.get("max_position_embeddings") or 0)
+    problems = []
+    if config.window and own and config.window > own:
+        problems.append(f"model.window={config.window} is more than the {own} positions '{config.name}' has")
+    if any(t != "full_attention" for t in settings.get("layer_types") or []):
+        problems.append(
+            f"'{config.name}' has layers without full attention, whose cache cannot be rolled back; use another model"
+        )
+    if not config.tokenizer and not (folder / "tokenizer.json").exists() and not list(folder.glob("tokenizer*")):
+        problems.append(
+            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
+            "--set model.tokenizer=FOLDER"
+        )
+    if not (config.window or own):
+        problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
+    capabilities = _HF if config.attention == "sdpa" else _HF - {"attention"}
+    identity = {
+        "weights": where,
+        "dtype": config.dtype,
+        "attention": config.attention,
+        "adapters": {n: hash_files(Path(p)) for n, p in sorted(config.adapters.items())},
+        "tokenizer": _tokenizer_hash(config, folder),
+        "template": _template_hash(config, folder),
+        "template_date": config.template_date,
+        "window": config.window or own,
+    }
+    return ModelFacts(
+        name=config.name,
+        capabilities=capabilities | ({"adapters"} if config.adapters else set()),
+        window=config.window or own,
+        identity=identity,
+        problems=problems,
+    )
+
+
+def local_folder(config: ModelConfig) -> tuple[Path, Any]:
+    """The folder with the model's files and what identifies them (recipe, file hash, or hub id with commit).
+
+    Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
+    """
+    if config.backend == "random":
+        from harness.llm.random_model import ensure, recipe
+
+        return ensure(), recipe()
+    source = config.source or config.name
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
+        return folder, {"files": hash_files(folder)}
+    if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+        raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
+    from harness.llm.hub import snapshot
+
+    path, commit = snapshot(source, config.revision)
+    return path, {"hub": source, "commit": commit}
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as e:
+        raise CannotRun(f"the config.json of '{name}' cannot be read: {e}") from e
+
+
+def hash_files(folder: Path) -> str:
+    """sha256 over names and contents of the files that make up a saved model.
+
+    Raises CannotRun for weights that are not safetensors.
+    """
+    if not folder.is_dir():
+        raise CannotRun(f"no folder '{folder}'")
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise CannotRun(
+            f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
+        )
+    whole = hashlib.sha256()
+    for path in sorted([*weights, *folder.glob("*.json"), *folder.glob("*.jinja")]):
+        whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
+    return whole.hexdigest()
+
+
+_hashed: dict[tuple[str, int, int], str] = {}
+
+
+def file_hash(path: Path) -> str:
+    stat = path.stat()
+    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    if key not in _hashed:
+        with path.open("rb") as f:
+            _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
+    return _hashed[key]
+
+
+def _tokenizer_hash(config: ModelConfig, folder: Path) -> str:
+    where = Path(config.tokenizer).expanduser() if config.tokenizer else folder
+    whole = hashlib.sha256()
+    for path in sorted(where.glob("*token*")):
+        whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
+    return whole.hexdigest()
+
+
+def _template_hash(config: ModelConfig, folder: Path) -> str:
+    if config.template == "none":
+        return "none"
+    if config.template != "model":
+        path = Path(config.template).expanduser()
+        if not path.is_file():
+            raise CannotRun(f"no chat template file '{config.template}'; use model.template=model, none or a file")
+        return file_hash(path)
+    jinja = folder / "chat_template.jinja"
+    if jinja.exists():
+        return file_hash(jinja)
+    settings = folder / "tokenizer_config.json"
+    template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template") if settings.exists() else None
+    return hashlib.sha256(json.dumps(template).encode()).hexdigest()
+
+
+def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:
+    """A sentence when weights and one full cache need more than memory_fraction of what is free, else None.
+
+    free: bytes; None reads the main memory's. Bytes = weights (file sizes, scaled to dtype) + 2 L KV h x window.
+    """
+    free = _main_memory() if free is None else free
+    settings = _read_json(Path(folder) / "config.json", config.name)
+    if free is None or "num_hidden_layers" not in settings:
+        return None
+    width = _BYTES[config.dtype]
+    stored = _BYTES.get(str(settings.get("dtype") or settings.get("torch_dtype")), width)
+    weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
+    heads = settings["num_attention_heads"]
+    size = settings.get("head_dim") or settings["hidden_size"] // heads
+    cache = 2 * settings["num_hidden_layers"] * (settings.get("num_key_value_heads") or heads) * size * window * width
+    if weights + cache <= free * config.memory_fraction:
+        return None
+    return (
+        f"'{config.name}' needs about {(weights + cache) / 1e9:.1f} GB ({weights / 1e9:.1f} weights, {cache / 1e9:.1f} "
+        f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
+        "--set model.dtype=bfloat16 or a smaller model.window"
+    )
+
+
+def _main_memory() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as f:
+            for line in f:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: sysconf below knows the whole memory only
+    names = os.sysconf_names
+    if "SC_PHYS_PAGES" in names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def package_version(name: str) -> str:
+    """Installed version of a package, "" when it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

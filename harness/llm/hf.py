@@ -1,0 +1,177 @@
+"""The transformers back end: weights from a folder or the hub, every capability.
+
+`HFModel` holds the network, the tokenizer and the cut template; sessions (session.py) hold contexts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun
+from harness.flops import ModelShape, shape_of
+from harness.llm import capture
+from harness.llm.base import LanguageModel
+from harness.llm.facts import ModelFacts, memory_problem
+from harness.llm.session import HFSession
+from harness.llm.template import PLAIN, Pieces, cut
+from harness.llm.text import Text
+from harness.meter import Meter
+
+__all__ = ["HFModel"]
+
+
+class HFModel(LanguageModel):
+    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as asked."""
+
+    def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
+        self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
+        self.window, self.prefill_chunk = facts.window, config.prefill_chunk
+        self.dtype = config.dtype
+        self.first_prompt: dict[str, Any] | None = None
+        self._lock = threading.RLock()
+        self.device = _device(config.device)
+        problem = memory_problem(config, folder, facts.window, _free_on(self.device))
+        if problem:
+            raise CannotRun(problem)
+        self.net = self._load(config, folder)
+        self._adapters = set(config.adapters)
+        self.layers = int(self.net.config.num_hidden_layers)
+        self.shape: ModelShape = shape_of(self.net.config)
+        self._tokenize(config, folder)
+
+    def _load(self, config: ModelConfig, folder: str) -> Any:
+        # The run shows its own progress; a bar for every model would stand in the middle of it.
+        transformers.logging.disable_progress_bar()
+        kernel = capture.install() if config.attention == "sdpa" else config.attention
+        placement = {"device_map": config.device_map} if config.device_map else {}
+        trust = {"trust_remote_code": config.trust_remote_code}
+        try:
+            net, info = AutoModelForCausalLM.from_pretrained(
+                folder,
+                output_loading_info=True,
+                config=AutoConfig.from_pretrained(folder, **trust),
+                dtype=getattr(torch, config.dtype),
+                attn_implementation=kernel,
+                use_safetensors=True,
+                **placement,
+                **trust,
+            )
+        except (OSError, ValueError, RuntimeError, SafetensorError) as e:
+            raise CannotRun(f"cannot load the weights of '{self.name}': {str(e).splitlines()[0]}") from e
+        # transformers fills what is missing with random numbers and only logs it.
+        wrong = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
+        if wrong:
+            raise CannotRun(
+                f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} tensors are missing "
+                f"or of another shape, {wrong[0]} first"
+            )
+        for name, path in config.adapters.items():
+            net.load_adapter(path, adapter_name=name)
+        if config.adapters:
+            net.disable_adapters()
+        return net.eval() if config.device_map else net.to(self.device).eval()
+
+    def _tokenize(self, config: ModelConfig, folder: str) -> None:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                config.tokenizer or folder, trust_remote_code=config.trust_remote_code
+            )
+        except (OSError, ValueError) as e:
+            raise CannotRun(
+                f"'{config.tokenizer or self.name}' has no tokenizer that can be loaded ({str(e).splitlines()[0]}); "
+                "name one with --set model.tokenizer=FOLDER"
+            ) from e
+        self.text = Text(tokenizer, self.name)
+        if len(tokenizer) > self.net.config.vocab_size:
+            raise CannotRun(
+                f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
+                f"{self.net.config.vocab_size}: they do not belong together"
+            )
+        self.pieces = _pieces(config, tokenizer, self.name)
+        begin = self.text.trusted(self.pieces.begin)
+        bos = self.text.bos
+        if bos is not None and begin[:1] != [bos]:
+            begin = [bos, *begin]
+        if bos is not None and begin.count(bos) != 1:
+            raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
+        self.begin, self.mid = begin, self.text.trusted(self.pieces.mid)
+        self.next = self.text.trusted(self.pieces.next)
+        self.stop_ids = self._stops(tokenizer)
+
+    def _stops(self, tokenizer: Any) -> frozenset[int]:
+        generation = getattr(self.net, "generation_config", None)
+        eos = getattr(generation, "eos_token_id", None)
+        ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
+        # The token that ends a reply in the template (for example <|eot_id|>) ends one here, whatever the config says.
+        ids |= {i for i in self.next[:1] if i in self.text.control}
+        return frozenset(i for i in ids if i is not None)
+
+    def require(self, capability: str) -> None:
+        """Raise CannotRun unless the model has `capability`."""
+        if capability not in self.capabilities:
+            raise CannotRun(f"'{self.name}' has no capability '{capability}' (it has {sorted(self.capabilities)})")
+
+    @contextlib.contextmanager
+    def adapter(self, name: str | None) -> Iterator[None]:
+        """Run what is inside with adapter `name`, or with none."""
+        if not self._adapters:
+            if name is not None:
+                raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")
+            yield
+            return
+        if name is not None and name not in self._adapters:
+            raise CannotRun(f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})")
+        with self._lock:
+            if name is None:
+                self.net.disable_adapters()
+            else:
+                self.net.enable_adapters()
+                self.net.set_adapter(name)
+            yield
+
+    def remember_first_prompt(self, ids: list[int]) -> None:
+        """Keep the first context that was run, for the manifest: its text and its token ids."""
+        if self.first_prompt is None:
+            self.first_prompt = {"text": self.text.tokenizer.decode(ids), "ids": list(ids)}
+
+    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
+        """Open an empty context."""
+        return HFSession(self, meter, role, adapter)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every token of `text`."""
+        return self.text.offsets(text)
+
+    def turn_tokens(self) -> int:
+        """Tokens of one user turn's frame, BOS included."""
+        return len(self.begin) + len(self.mid)
+
+
+def _device(name: str) -> torch.device:
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _free_on(device: torch.device) -> int | None:
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+
+
+def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
+    if config.template == "none":
+        return PLAIN
+    if config.template != "model":
+        with open(config.template, encoding="utf-8") as f:
+            tokenizer.chat_template = f.read()
+    if not tokenizer.chat_template:
+        raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
+    return cut(tokenizer.apply_chat_template, name, config.template_date)

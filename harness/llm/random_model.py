@@ -1,0 +1,109 @@
+"""The stand-in until a trained default exists: a seeded random Llama with a tokenizer trained on the bundled samples.
+
+Its answers are noise. It is built on first use, in a second or two, and kept under `.harness/models`.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.home import home
+
+__all__ = ["ensure", "recipe", "save"]
+
+VERSION = 1
+SIZES = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 4096,
+}
+SEED, VOCABULARY = 0, 2048
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
+
+
+def recipe() -> dict[str, Any]:
+    """What identifies the weights: the recipe and the versions of the libraries that draw the numbers."""
+    from harness.llm.facts import package_version
+
+    versions = {name: package_version(name) for name in ("torch", "tokenizers", "transformers")}
+    return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
+
+
+def ensure() -> Path:
+    """The model's folder; built when it is not there yet. Safe against two builders at once."""
+    made = recipe()
+    folder = home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
+    if (folder / "config.json").exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
+    save(draft)
+    try:
+        os.replace(draft, folder)
+    except OSError:
+        # Another process finished first; its folder holds the same bytes.
+        shutil.rmtree(draft)
+    return folder
+
+
+def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes: int) -> None:
+    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: the samples)."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
+
+    logging.disable_progress_bar()
+
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_train(texts or _samples()),
+        bos_token=SPECIAL[0],
+        eos_token=SPECIAL[1],
+        additional_special_tokens=SPECIAL[2:],
+        chat_template=TEMPLATE,
+    )
+    config = LlamaConfig(
+        **{**SIZES, **sizes},
+        vocab_size=len(tokenizer),
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        # Larger than the usual 0.02, so that attention is not flat and tests see differences.
+        initializer_range=0.1,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _samples() -> list[str]:
+    found = importlib.resources.files("harness.datasets").joinpath("samples")
+    return [f.read_text(encoding="utf-8") for f in sorted(found.iterdir(), key=lambda f: f.name) if "json" in f.name]
+
+
+def _train(texts: list[str]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    bos = (SPECIAL[0], tokenizer.token_to_id(SPECIAL[0]))
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{SPECIAL[0]} $A", special_tokens=[bos])
+    return tokenizer

@@ -1,0 +1,335 @@
+"""The transformers session: what is fed is queued, and runs in one forward pass when something must be known.
+
+    queue ──flush──► cache (keys, values) ──probe / score──► logits, then rewound
+                          └────────────────write───────────► one token at a time
+
+Every token of the context goes through the model once; `probe` and `score` are rewound by moving the cache's end mark,
+so the context stays bit-identical.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.errors import ModelOutputError, WindowExceeded
+from harness.llm.base import Probe, Session, Span, Written
+from harness.llm.capture import BLOCK, FeedCapture, WriteCapture, active
+from harness.llm.kv import kept_tail, new_cache, rewind
+from harness.llm.sampling import Sampler
+from harness.meter import Event, Kind, Meter
+
+if TYPE_CHECKING:
+    from harness.llm.hf import HFModel
+
+__all__ = ["HFSession"]
+
+
+@dataclass
+class _Cost:
+    """What the forward passes since the last event did."""
+
+    new: int = 0
+    logits: int = 0
+    pairs: int = 0
+    began: float = 0.0
+
+
+class HFSession(Session):
+    """One context on a transformers model; see harness.llm.base for what each call means."""
+
+    def __init__(self, model: HFModel, meter: Meter, role: str, adapter: str | None = None) -> None:
+        self._model, self._meter, self._role, self._adapter = model, meter, role, adapter
+        self._cache = new_cache(model.layers)
+        self.ids: list[int] = []
+        self._cached = 0
+        self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
+        self._turn = "start"
+
+    # -- building the context ------------------------------------------------------------------------------------
+
+    def _queue(self, ids: Sequence[int]) -> Span:
+        if len(self.ids) + len(ids) > self._model.window:
+            raise WindowExceeded(
+                f"{len(self.ids) + len(ids)} tokens do not fit the window of {self._model.window} of "
+                f"'{self._model.name}'; shorten the input or raise model.window"
+            )
+        span = Span(len(self.ids), len(self.ids) + len(ids))
+        self.ids.extend(ids)
+        return span
+
+    def _need(self, turn: str, verb: str) -> None:
+        if self._turn != turn:
+            raise ValueError(f"{verb}() needs an open {turn} turn, but the context is at '{self._turn}'")
+
+    def user(self, text: str = "") -> Span:
+        """Open a user turn and put `text` in it."""
+        if self._turn == "user":
+            raise ValueError("user() inside an open user turn: call reply() or write() first")
+        head = self._model.begin if self._turn == "start" else self._model.next
+        self._queue(head)
+        self._turn = "user"
+        # A template that trims contents would not show white space at the start of a turn either.
+        return self._queue(self._model.text.plain(text.lstrip() if self._model.pieces.trims else text))
+
+    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
+        """Append `text` to the open user turn; `watch` are earlier spans whose attention is wanted."""
+        self._need("user", "feed")
+        span = self._queue(self._model.text.plain(text))
+        if watch:
+            self._model.require("attention")
+            columns = tuple((w.start, w.end) for w in watch)
+            if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
+                raise ValueError("a watched span must be non-empty and stand before the text that is fed")
+            if len(span):
+                span.session = self
+                self._watched.append((span, columns))
+            else:
+                span._attention = (0.0,) * len(watch)
+        return span
+
+    def reply(self, text: str) -> Span:
+        """Close the user turn; `text` is what the model is taken to have said."""
+        self._need("user", "reply")
+        self._queue(self._model.mid)
+        self._turn = "reply"
+        return self._queue(self._model.text.plain(text))
+
+    # -- forward passes ------------------------------------------------------------------------------------------
+
+    def _forward(self, ids: Sequence[int], cost: _Cost, logits: int) -> torch.Tensor | None:
+        """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
+        model = self._model
+        row = torch.tensor([list(ids)], device=model.device)
+        found: torch.Tensor | None = None
+        with torch.inference_mode(), model.adapter(self._adapter):
+            if logits:
+                out = model.net(input_ids=row, past_key_values=self._cache, use_cache=True, logits_to_keep=logits)
+                found = out.logits[0].float()
+            else:
+                model.net.get_decoder()(input_ids=row, past_key_values=self._cache, use_cache=True)
+        before = self._cache.get_seq_length() - len(ids)
+        cost.new += len(ids)
+        cost.logits += logits
+        cost.pairs += len(ids) * (before + len(ids))
+        if found is not None and bool(torch.isnan(found).any()):
+            raise ModelOutputError(
+                f"'{model.name}' gave NaN logits after {before + len(ids)} tokens (dtype {model.dtype}); "
+                "try --set model.dtype=float32 or check the weights"
+            )
+        return found
+
+    def _event(self, kind: Kind, cost: _Cost, cached: int, *, requests: int = 0, out: int = 0) -> None:
+        seconds = time.perf_counter() - cost.began
+        event = Event(
+            role=self._role,
+            model=self._model.name,
+            phase=self._meter.current_phase,
+            kind=kind,
+            new=cost.new,
+            cached=cached,
+            logits=cost.logits,
+            pairs=cost.pairs,
+            requests=requests,
+            out=out,
+            seconds=seconds,
+        )
+        self._meter.record(event, self._model.shape)
+
+    def flush(self) -> None:
+        """Run what is queued, in pieces of the model's prefill_chunk tokens."""
+        self._flush(0)
+
+    def _flush(self, logits: int, requests: int = 0) -> torch.Tensor | None:
+        queued, start = self.ids[self._cached :], self._cached
+        if not queued:
+            return None
+        self._model.remember_first_prompt(self.ids)
+        capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
+        cost, found = _Cost(began=time.perf_counter()), None
+        step = self._model.prefill_chunk
+        for i in range(0, len(queued), step):
+            capture.first = start + i
+            last = i + step >= len(queued)
+            with active(capture if self._watched else None):
+                found = self._forward(queued[i : i + step], cost, logits if last else 0)
+        self._cached = len(self.ids)
+        self._event("prefill", cost, start, requests=requests)
+        if self._watched:
+            for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
+                span._attention = values
+            self._watched = []
+        return found
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def branch(self) -> Iterator[None]:
+        """Everything inside is rolled back afterwards."""
+        self.flush()
+        length, turn = self._cached, self._turn
+        try:
+            yield
+        finally:
+            del self.ids[length:]
+            self._cached, self._turn, self._watched = length, turn, []
+            rewind(self._cache, length)
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        """Next-token probabilities of `labels` as if the turn ended here; the context is unchanged."""
+        self._need("user", "probe")
+        self._model.require("probe")
+        firsts = first_tokens(self._model, labels)
+        with self.branch():
+            self._queue([*self._model.mid, *self._model.text.plain(after)])
+            cost, cached = _Cost(began=time.perf_counter()), self._cached
+            logits = self._forward(self.ids[cached:], cost, 1)
+            assert logits is not None
+            mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
+            self._event("probe", cost, cached, requests=1)
+        total = sum(mass)
+        shares = [m / total for m in mass] if total > 0 else [1 / len(mass)] * len(mass)
+        return Probe(p=dict(zip(labels, shares, strict=True)), mass=dict(zip(labels, mass, strict=True)))
+
+    def score(self, text: str) -> list[float]:
+        """Log-probability (nats) of each token of `text` in this context; the context is unchanged."""
+        self._model.require("score")
+        ids = self._model.text.plain(text)
+        if not ids or not self.ids:
+            raise ValueError("score() needs a context and a text of at least one token")
+        with self.branch(), kept_tail(self._cache):
+            cost, cached = _Cost(began=time.perf_counter()), self._cached
+            # The last cached token is run again for its logits: that one position is booked, and put back afterwards.
+            rewind(self._cache, cached - 1)
+            self._queue(ids)
+            found = []
+            whole = self.ids[cached - 1 : -1]
+            for i in range(0, len(whole), self._model.prefill_chunk):
+                piece = whole[i : i + self._model.prefill_chunk]
+                logits = self._forward(piece, cost, len(piece))
+                assert logits is not None
+                target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
+                found += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
+            self._event("score", cost, cached, requests=1)
+        return found
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        *,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        watch: Sequence[Span] = (),
+        begin: str = "",
+    ) -> Written:
+        """Close the user turn and let the model reply; see Session.write."""
+        self._need("user", "write")
+        if max_tokens < 1:
+            raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
+        if watch:
+            self._model.require("attention")
+        self._queue([*self._model.mid, *self._model.text.plain(begin)])
+        if self.room() < max_tokens:
+            raise WindowExceeded(
+                f"{len(self.ids)} tokens of context and {max_tokens} to write do not fit the window of "
+                f"{self._model.window} of '{self._model.name}'"
+            )
+        self._turn = "reply"
+        logits = self._flush(1, requests=1)
+        sampler = Sampler(temperature, top_p, seed)
+        return self._decode(logits, max_tokens, stop, sampler, tuple((w.start, w.end) for w in watch))
+
+    def _decode(
+        self,
+        logits: torch.Tensor | None,
+        max_tokens: int,
+        stop: Sequence[str],
+        sampler: Sampler,
+        spans: tuple[tuple[int, int], ...],
+    ) -> Written:
+        start, cost = len(self.ids), _Cost(began=time.perf_counter())
+        capture = WriteCapture(start, spans) if spans else None
+        written: list[int] = []
+        finish = "length"
+        while logits is not None and len(written) < max_tokens:
+            token = sampler.pick(logits[-1])
+            if token in self._model.stop_ids:
+                finish = "stop"
+                break
+            written.append(token)
+            self.ids.append(token)
+            if stop and self._stops(written, stop):
+                finish = "stop"
+                break
+            if len(written) < max_tokens or capture is not None:
+                with active(capture):
+                    logits = self._forward([token], cost, 1)
+                self._cached += 1
+                if capture is not None and capture.waiting() >= BLOCK:
+                    capture.reduce(self._keys())
+        if capture is not None:
+            capture.reduce(self._keys())
+        self._event("decode", cost, start, out=len(written))
+        return self._written(start, written, stop, finish, capture.result().numpy() if capture else None)
+
+    def _keys(self) -> list[torch.Tensor]:
+        return [layer.keys for layer in self._cache.layers]
+
+    def _stops(self, written: list[int], stop: Sequence[str]) -> bool:
+        longest = max(len(s) for s in stop)
+        # A stop string ends in the newest token, and a token carries at least a part of a character.
+        recent, _ = self._model.text.decode(written[-(4 * longest + 4) :])
+        return any(s in recent for s in stop)
+
+    def _written(
+        self, start: int, ids: list[int], stop: Sequence[str], finish: str, attention: np.ndarray | None
+    ) -> Written:
+        text, offsets = self._model.text.decode(ids)
+        cut = min((text.index(s) for s in stop if s in text), default=len(text))
+        kept = len(ids)
+        while kept and offsets[kept - 1][0] >= cut and cut < len(text):
+            kept -= 1
+        if kept < len(ids):
+            del self.ids[start + kept :]
+            self._cached = min(self._cached, len(self.ids))
+            rewind(self._cache, self._cached)
+        return Written(
+            text=text[:cut],
+            span=Span(start, start + kept),
+            finish=finish,
+            offsets=tuple(offsets[:kept]),
+            attention=attention[:kept] if attention is not None else None,
+        )
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------
+
+    def length(self) -> int:
+        """Tokens in the context, queued ones included."""
+        return len(self.ids)
+
+    def room(self) -> int:
+        """Tokens left in the window."""
+        return self._model.window - len(self.ids)
+
+    def close(self) -> None:
+        """Free keys and values."""
+        self._cache = new_cache(0)
+        self._turn = "closed"
+
+
+def first_tokens(model: HFModel, labels: Sequence[str]) -> list[int]:
+    """First token of each label. Raises ValueError when two labels share it or one is empty."""
+    firsts = [model.text.plain(label)[:1] for label in labels]
+    if any(not f for f in firsts) or len({f[0] for f in firsts}) < len(firsts):
+        raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{model.name}'")
+    return [f[0] for f in firsts]

@@ -1,0 +1,135 @@
+"""What a method is, and the tools it is handed.
+
+    class Mine(Method):
+        class Config(MethodConfig): k: int = 5
+        def index(self, document, tools): ...            -> JSON values and numpy arrays, cached by the engine
+        def answer(self, question, documents, indexes, tools): ...    -> Answer
+
+A method never sees gold answers, the store, MLflow or the command line. It is straight-line Python: running many
+questions at once is the engine's business.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.types import Answer, Document, Question
+
+if TYPE_CHECKING:
+    from harness.embed.base import Encoder
+    from harness.llm.base import MeteredModel
+    from harness.meter import Meter
+
+__all__ = ["Index", "Method", "MethodConfig", "Skill", "Task", "Tools"]
+
+Index = dict[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class MethodConfig(BaseModel):
+    """Base of every method's parameters: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Task(BaseModel):
+    """What a data set asks of every method alike.
+
+    instruction: the one answer instruction, a sentence; max_answer_tokens: cap on the written answer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    instruction: str
+    max_answer_tokens: int
+
+
+class Skill(BaseModel):
+    """One thing a method asks a model to do: its name and a prompt builder the synthetic world can train on."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
+    name: str
+    prompt: Callable[..., str]
+    reply: str
+
+
+class Tools(Protocol):
+    """What the engine hands a method. Everything taken from here is metered.
+
+    question: the question an index of scope "question" is built for, None otherwise.
+    """
+
+    task: Task
+    question: Question | None
+    meter: Meter
+    seed: int
+
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The language model of a role: reader, builder, searcher, compressor, refiner (default: the reader)."""
+
+    def encoder(self, role: str = "encoder") -> Encoder:
+        """The sentence encoder (role "encoder") or reranker (role "reranker")."""
+
+    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Apply `fn` to independent items, order kept; the engine may run them together."""
+
+    def keep(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Return fn(), or what it returned before under `key` for this document: durable parts of a long index."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Book the cost of what happens inside under "search" or "answer" (the default while answering)."""
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """Say how far a long step is."""
+
+
+class Method(abc.ABC):
+    """Base class of all methods.
+
+    Class attributes, all read by the plan before anything is loaded:
+
+    summary         one line for `harness list`
+    needs           role -> capabilities its model must have (see harness.llm.base.CAPABILITIES)
+    encoders        roles of sentence encoders it uses
+    scope           what an index belongs to: "document", "question" (a document and a question), or "none"
+    one_document    True: several documents are handed over joined in order as one, and the record says so
+    index_roles     roles whose model or encoder changes the index
+    index_fields    config fields that change the index; None means all of them
+    index_version   code version of the index; raise it when the same input gives another index
+    """
+
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    summary: ClassVar[str] = ""
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset()}
+    encoders: ClassVar[tuple[str, ...]] = ()
+    scope: ClassVar[Literal["document", "question", "none"]] = "none"
+    one_document: ClassVar[bool] = True
+    index_roles: ClassVar[tuple[str, ...]] = ()
+    index_fields: ClassVar[tuple[str, ...] | None] = None
+    index_version: ClassVar[str] = "1"
+
+    def __init__(self, config: MethodConfig) -> None:
+        self.config: Any = config
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """Build what belongs to `document` alone; JSON values and numpy arrays only. Not called for scope "none"."""
+        raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
+
+    @abc.abstractmethod
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
+
+    def skills(self) -> list[Skill]:
+        """The prompts of this method with the replies the synthetic world knows to be right."""
+        return []
+
+    def prompts(self) -> dict[str, str]:
+        """Name -> text of every prompt, for the cache key, the manifest and `harness show`."""
+        return {}

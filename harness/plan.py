@@ -1,0 +1,316 @@
+"""Names, configuration, data and what is known of the models, checked together before anything is loaded.
+
+    settings.resolve(choices) ──► make_plan ──► Plan ──► runner.run(plan, out)
+                                     │
+                                     └─ ConfigError: every mistake at once
+
+Nothing heavy is imported: a method's module, the data set's rows and the models' small files are all it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from harness import registry, settings
+from harness.checks import build
+from harness.config import (
+    DatasetConfig,
+    EncoderConfig,
+    MethodChoice,
+    ModelConfig,
+    RunConfig,
+    canonical,
+    digest,
+)
+from harness.errors import CannotRun, HarnessError, UserError
+from harness.layers import Tree, flatten
+from harness.method import Method, Task
+from harness.settings import Choices, Draft, Resolved, config_of, draft, raise_all
+
+if TYPE_CHECKING:
+    from harness.datasets.base import Dataset
+
+__all__ = ["Plan", "make_method", "make_plan", "plan_choices"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the runner needs.
+
+    models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
+    identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
+    """
+
+    config: RunConfig
+    origins: dict[str, str]
+    method: Method
+    dataset: Dataset
+    task: Task
+    models: dict[str, ModelConfig]
+    encoders: dict[str, EncoderConfig]
+    facts: dict[str, dict[str, Any]]
+    hash8: str
+    folder: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class _Sketch:
+    """A plan while it is drawn; `problems` grows and the rest is filled as far as it can be."""
+
+    draft: Draft
+    method: Method | None = None
+    dataset: Dataset | None = None
+    models: dict[str, ModelConfig] = field(default_factory=dict)
+    encoders: dict[str, EncoderConfig] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[HarnessError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def wrong(self, sentence: str) -> None:
+        self.problems.append(UserError(sentence))
+
+
+def make_plan(resolved: Resolved) -> Plan:
+    """Check `resolved` against code, data and models. Raises ConfigError with all mistakes (UserError for one)."""
+    config = resolved.config
+    parts: dict[str, Any] = {k: getattr(config, k) for k in RunConfig.model_fields if k != "roles"}
+    parts.update({f"roles.{role}": model for role, model in config.roles.items()})
+    origins, warnings = dict(resolved.origins), list(resolved.warnings)
+    return _plan(Draft(resolved.choices, parts, origins, resolved.raw, warnings=warnings))
+
+
+def plan_choices(choices: Choices) -> Plan:
+    """Resolve and plan in one go, so that mistakes of both kinds are reported together."""
+    return _plan(draft(choices))
+
+
+def _plan(d: Draft) -> Plan:
+    sketch = _Sketch(d, problems=list(d.problems), warnings=list(d.warnings))
+    if "method" in d.parts:
+        _check_method(sketch, d.parts["method"])
+    if "dataset" in d.parts:
+        _check_dataset(sketch, d.parts["dataset"])
+    if "model" in d.parts and sketch.method is not None:
+        _check_models(sketch, sketch.method)
+    if sketch.method is not None:
+        _check_encoders(sketch, sketch.method)
+    if sketch.dataset is not None and "method" in d.parts:
+        _check_view(sketch, d.parts["method"], sketch.dataset)
+    raise_all(sketch.problems)
+    assert sketch.method is not None  # no problems: both are there
+    assert sketch.dataset is not None
+    return _finish(sketch, sketch.method, sketch.dataset)
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
+
+def make_method(d: Draft) -> Method:
+    """Import the method of a draft and give it its checked parameters.
+
+    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters.
+    """
+    choice: MethodChoice = d.parts["method"]
+    cls: type[Method] = registry.load(choice.implementation, Method)
+    head = "method.params."
+    tree = Tree()
+    tree.values = choice.params
+    tree.origins = {k.removeprefix(head): v for k, v in d.origins.items() if k.startswith(head)}
+    tree.raw = {k.removeprefix(head): v for k, v in d.raw.items() if k.startswith(head)}
+    return cls(build(cls.Config, tree, "method.params"))
+
+
+def _check_method(sketch: _Sketch, choice: MethodChoice) -> None:
+    try:
+        sketch.method = make_method(sketch.draft)
+    except UserError as e:
+        sketch.problems.append(e)
+        return
+    params = sketch.method.config.model_dump(mode="json")
+    sketch.draft.parts["method"] = choice.model_copy(update={"params": params})
+    origins = sketch.draft.origins
+    for leaf in flatten(params, "method.params"):
+        origins.setdefault(leaf, "default")
+
+
+# --- the data set -----------------------------------------------------------------------------------------------------
+
+_loaded: dict[str, Dataset | HarnessError] = {}
+
+
+def _load(config: DatasetConfig, limit: int | None) -> Dataset:
+    """Load once in a process: several methods over one data set share it, and an unreachable hub is asked once."""
+    from harness.datasets import load
+
+    key = canonical([config.model_dump(mode="json"), limit])
+    if key not in _loaded:
+        try:
+            _loaded[key] = load(config, limit)
+        except HarnessError as e:
+            _loaded[key] = e
+    found = _loaded[key]
+    if isinstance(found, HarnessError):
+        raise found
+    return found
+
+
+def _check_dataset(sketch: _Sketch, config: DatasetConfig) -> None:
+    from harness import scorers
+
+    limit = sketch.draft.parts.get("limit")
+    try:
+        sketch.dataset = _load(config, limit)
+    except CannotRun as e:
+        sketch.dataset = _sample(sketch, config, limit, e)
+    except UserError as e:
+        sketch.problems.append(e)
+    for sentence in scorers.problems(list(config.scorers)):
+        sketch.wrong(sentence)
+    if sketch.dataset is not None and not len(sketch.dataset):
+        sketch.wrong(f"the data set '{config.name}' has no questions ({sketch.dataset.source})")
+
+
+def _sample(sketch: _Sketch, config: DatasetConfig, limit: int | None, why: CannotRun) -> Dataset | None:
+    """The bundled sample in place of a data set that cannot be had, for a run whose answers are noise anyway."""
+    d = sketch.draft
+    name = f"{config.name}-sample"
+    embedded = "model" in d.parts and d.parts["model"].embedded and d.origins.get("model.name") == "default"
+    known = name in settings.names("datasets")
+    if config.data is not None or not embedded or d.choices.require_full or not known:
+        sketch.problems.append(why)
+        return None
+    other = draft(replace(d.choices, dataset=name))
+    if other.problems:
+        sketch.problems += other.problems
+        return None
+    d.parts["dataset"] = other.parts["dataset"]
+    d.origins.update({k: v for k, v in other.origins.items() if k.startswith("dataset.")})
+    sketch.warnings.append(f"'{config.name}' cannot be had ({why}); using the bundled sample '{name}' instead")
+    try:
+        return _load(other.parts["dataset"], limit)
+    except UserError as e:
+        sketch.problems.append(e)
+        return None
+
+
+def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None:
+    if choice.view != "evidence" or not len(dataset):
+        return
+    without = sum(not e.gold.supporting for e in dataset.examples)
+    if without == len(dataset):
+        sketch.wrong(
+            f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
+            "leave this method out"
+        )
+    elif without:
+        sketch.warnings.append(f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks")
+
+
+# --- models and encoders ----------------------------------------------------------------------------------------------
+
+
+def _check_models(sketch: _Sketch, method: Method) -> None:
+    from harness.llm.facts import ModelFacts, model_facts
+
+    parts = sketch.draft.parts
+    known: dict[str, ModelFacts] = {}
+    for role in method.needs:
+        config: ModelConfig = parts.get(f"roles.{role}", parts["model"])
+        sketch.models[role] = config
+        key = canonical(config.model_dump(mode="json"))
+        if key not in known:
+            known[key] = facts = model_facts(config)
+            for sentence in facts.problems:
+                sketch.wrong(sentence)
+            sketch.warnings += facts.warnings
+        sketch.facts[role] = known[key].identity
+        _check_pair(sketch, method, role, known[key])
+    for path in parts:
+        role = path.removeprefix("roles.")
+        if path.startswith("roles.") and role not in method.needs:
+            sketch.warnings.append(
+                f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
+                f"{', '.join(method.needs) or 'none'}"
+            )
+
+
+def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:
+    """What a method needs of the model in a role against what the model can do, and its window."""
+    if facts.problems:
+        return  # nothing is known of a model that cannot be used
+    name = sketch.draft.parts["method"].name
+    missing = sorted(method.needs[role] - facts.capabilities)
+    if missing:
+        sketch.wrong(
+            f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
+            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}); choose another model"
+        )
+    dataset: DatasetConfig | None = sketch.draft.parts.get("dataset")
+    if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
+        sketch.wrong(
+            f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer of up to "
+            f"{dataset.max_answer_tokens} tokens; raise model.window or lower dataset.max_answer_tokens"
+        )
+
+
+def _check_encoders(sketch: _Sketch, method: Method) -> None:
+    from harness.embed.facts import encoder_facts
+
+    parts = sketch.draft.parts
+    for role in method.encoders:
+        config: EncoderConfig | None = parts.get(role)
+        if config is None:
+            if role == "reranker":
+                sketch.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
+            continue  # a missing encoder is reported by settings already
+        facts = encoder_facts(config)
+        for sentence in facts.problems:
+            sketch.wrong(sentence)
+        sketch.encoders[role], sketch.facts[role] = config, facts.identity
+    origins = sketch.draft.origins
+    for role in ("encoder", "reranker"):
+        said = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
+        if said and role not in method.encoders:
+            sketch.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
+
+
+# --- the result -------------------------------------------------------------------------------------------------------
+
+
+def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
+    config = config_of(sketch.draft)
+    task = Task(instruction=config.dataset.instruction, max_answer_tokens=config.dataset.max_answer_tokens)
+    hash8 = digest(_what_counts(sketch, config, method, dataset))[:8]
+    names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
+    return Plan(
+        config=config,
+        origins=dict(sorted(sketch.draft.origins.items())),
+        method=method,
+        dataset=dataset,
+        task=task,
+        models=sketch.models,
+        encoders=sketch.encoders,
+        facts=sketch.facts,
+        hash8=hash8,
+        folder="/".join(n.replace("/", "~") for n in names),
+        warnings=tuple(dict.fromkeys(sketch.warnings)),
+    )
+
+
+def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Dataset) -> dict[str, Any]:
+    """All that changes a prediction, and nothing else: no limit, path, scorer, batch size or place to run."""
+    return {
+        "method": {
+            "implementation": config.method.implementation,
+            "view": config.method.view,
+            "params": config.method.params,
+            "prompts": method.prompts(),
+            "index_version": method.index_version,
+        },
+        "task": {"instruction": config.dataset.instruction, "max_answer_tokens": config.dataset.max_answer_tokens},
+        "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+        "identities": {role: sketch.facts[role] for role in sorted(sketch.facts)},
+        "seed": config.seed,
+    }

@@ -1,0 +1,135 @@
+"""Named configurations: one YAML file each, in configs/<kind>/ or in the folder that HARNESS_CONFIGS names.
+
+    names("methods")                 ["bm25", "closed-book", ..., "pecan"]
+    find("methods", "Full_Context")  "full-context": case, "-" and "_" do not count
+    read("methods", "pecan-4k")      the layers, base first: [("configs/methods/pecan.yaml", {...}), (...)]
+
+A file may say `extends: other-name`; it is then laid over that one. The user's own folder is searched first.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, UnknownName, UserError
+from harness.layers import read_yaml
+from harness.registry import GROUPS, additions, load
+
+__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries"]
+
+ENV = "HARNESS_CONFIGS"
+KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
+_SINGULAR = {"methods": "method", "datasets": "data set"}
+
+
+def singular(kind: str) -> str:
+    """ "methods" -> "method", as messages say it."""
+    return _SINGULAR.get(kind, kind.rstrip("s"))
+
+
+def fold(name: str) -> str:
+    """The form names are compared in."""
+    return name.lower().replace("_", "-")
+
+
+def _folders() -> list[tuple[str, Path]]:
+    """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
+    import importlib.resources
+
+    shipped = ("configs", Path(str(importlib.resources.files("configs"))))
+    own = os.environ.get(ENV)
+    if not own:
+        return [shipped]
+    if not Path(own).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")
+    return [(f"${ENV}", Path(own)), shipped]
+
+
+def _files(kind: str) -> dict[str, tuple[str, Path]]:
+    """Name -> (shown path, path)."""
+    if kind not in KINDS:
+        raise UnknownName("kind", kind, KINDS)
+    found: dict[str, tuple[str, Path]] = {}
+    taken: set[str] = set()
+    for label, folder in _folders():
+        for path in sorted((folder / kind).glob("*.yaml")):
+            if fold(path.stem) not in taken:
+                taken.add(fold(path.stem))
+                found[path.stem] = (f"{label}/{kind}/{path.name}", path)
+    return found
+
+
+def names(kind: str) -> list[str]:
+    """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
+    more = additions(GROUPS[kind]) if kind in GROUPS else {}
+    return sorted({**_files(kind), **more})
+
+
+def find(kind: str, name: str) -> str:
+    """The registered spelling of `name`. Raises UnknownName with close matches."""
+    known = names(kind)
+    for candidate in known:
+        if fold(candidate) == fold(name):
+            return candidate
+    also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
+    raise UnknownName(singular(kind), name, known, f"harness list {kind}{also}")
+
+
+def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    name = find(kind, name)
+    files = _files(kind)
+    if name in files:
+        shown, path = files[name]
+        return shown, read_yaml(path, shown)
+    target = additions(GROUPS[kind])[name]
+    if kind == "methods":
+        return target, {"implementation": target}
+    values = load(target)
+    if not isinstance(values, dict):
+        raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
+    return target, dict(values)
+
+
+def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The layers of a preset, base first, as (origin, values); `summary` and `extends` are taken out.
+
+    Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
+    """
+    layers: list[tuple[str, dict[str, Any]]] = []
+    seen: list[str] = []
+    following: str | None = name
+    while following is not None:
+        shown, values = _one(kind, following)
+        if shown in seen:
+            raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
+        seen.append(shown)
+        values.pop("summary", None)
+        if layers:
+            values.pop("name", None)  # the base's own name in tables
+        following = values.pop("extends", None)
+        if following is not None and not isinstance(following, str):
+            raise ConfigError([f"{shown}: 'extends' must be the name of another file"])
+        layers.insert(0, (shown, values))
+    return layers
+
+
+def summaries(kind: str) -> dict[str, str]:
+    """Name -> one line about it, sorted by name; from the files, without importing what they name."""
+    files = _files(kind)
+    lines = {name: read_yaml(path, shown).get("summary") for name, (shown, path) in files.items()}
+    found = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
+    for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
+        found.setdefault(name, f"added by {target}")
+    return dict(sorted(found.items()))
+
+
+def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
+    """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
+
+    The bundled sample of a data set, "<name>-sample", is treated as that data set.
+    """
+    table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
+    name = fold(dataset or "")
+    return dict(table.get(name) or table.get(name.removesuffix("-sample")) or {})

@@ -1,0 +1,273 @@
+"""The loop: for each question, documents -> view -> index -> answer -> scores -> one line on disk.
+
+    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
+
+Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
+where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
+end the run with everything recorded so far on disk.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import manifest as manifests
+from harness.cache import IndexCache, cache_root
+from harness.errors import SaveError, UserError
+from harness.failures import STOPS, failure
+from harness.indexing import Indexer
+from harness.meter import Meter
+from harness.serial import plain
+from harness.store import MANIFEST, SUMMARY, RunStore
+from harness.summary import summarise
+from harness.tools import EngineTools, Models, derived_seed, seed_everything
+from harness.types import Answer, Document, Example, Question, Record
+from harness.views import View
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from harness.plan import Plan
+    from harness.progress import Progress
+
+__all__ = ["Interrupted", "RunResult", "run"]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written."""
+
+    folder: Path
+    summary: dict[str, Any]
+    failed: int
+    save_problems: list[str] = field(default_factory=list)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run was stopped by a signal; partial results are in `folder`, and `resume_command` goes on."""
+
+    def __init__(self, folder: Path, command: Sequence[str]) -> None:
+        self.folder, self.resume_command = folder, shlex.join(command)
+        super().__init__(f"interrupted; partial results are in {folder}")
+
+
+def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, retry_failed: bool = False) -> RunResult:
+    """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
+
+    `retry_failed` asks again the questions that are recorded as failed. Raises UserError (RunLocked, DataError),
+    SaveError, and Interrupted on SIGINT, SIGTERM or SIGHUP.
+    """
+    folder = Path(out) / plan.folder
+    try:
+        with _signals_interrupt():
+            config = plan.config.model_dump(mode="json")
+            _check_ids(plan)
+            with RunStore.open(folder, config, plan.origins, plan.dataset.fingerprint, progress.note) as store:
+                return _Job(plan, store, progress, command).run(retry_failed)
+    except KeyboardInterrupt as error:
+        raise Interrupted(folder, command) from error
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the run as Ctrl-C does; one that is ignored (nohup) stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals can be handled by the main thread only
+        return
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGHUP)}
+    changed = {s: handler for s, handler in before.items() if handler is signal.SIG_DFL}
+    for s in changed:
+        signal.signal(s, interrupt)
+    try:
+        yield
+    finally:
+        for s, handler in changed.items():
+            signal.signal(s, handler)
+
+
+def _check_ids(plan: Plan) -> None:
+    """Questions are told apart by id alone: two of one id would count as one."""
+    seen: set[str] = set()
+    for example in plan.dataset.examples:
+        question = example.question
+        if question.id in seen:
+            raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
+        seen.add(question.id)
+        if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
+            raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
+
+
+class _Job:
+    """One start of a run, from the first question to the summary."""
+
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str]) -> None:
+        self.plan, self.store, self.progress = plan, store, progress
+        self.models = Models(plan)
+        self.indexer = Indexer(plan, self.models, IndexCache(cache_root(), progress.note), store, progress)
+        self.examples = plan.dataset.examples[: plan.config.limit]
+        self.problems: list[str] = []
+        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command)
+
+    def run(self, retry_failed: bool) -> RunResult:
+        try:
+            self.store.write(MANIFEST, self.manifest)
+            done = self._done(retry_failed)
+            for example in self.examples:
+                if example.question.id not in done:
+                    self._ask(example)
+        except KeyboardInterrupt:
+            self._close("interrupted")
+            raise
+        except BaseException as error:
+            self._close("stopped")
+            for problem in self.problems:
+                error.add_note(problem)
+            if isinstance(error, UserError):
+                self.store.discard()
+            raise
+        summary = self._close("finished")
+        return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
+
+    def _done(self, retry_failed: bool) -> set[str]:
+        """Ids of the questions that are answered already."""
+        self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
+        asked = {example.question.id for example in self.examples}
+        last = {row["question_id"]: row["error"] is not None for row in self.store.records()}
+        again = {q for q, failed in last.items() if failed and retry_failed and q in asked}
+        kept = asked - again
+        place = {row["question_id"]: n for n, row in enumerate(self.store.records())}
+        for n, row in enumerate(self.store.records()):
+            if row["question_id"] in kept and place[row["question_id"]] == n:
+                self.progress.seen(row)
+        if beyond := len(last.keys() - asked):
+            self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
+        return last.keys() - again
+
+    def _ask(self, example: Example) -> None:
+        """Answer one question and put its record on disk."""
+        begun = time.perf_counter()
+        meter = Meter("answer")
+        question = example.question
+        notes: dict[str, Any] = {}
+        try:
+            answer = self._answer(example, meter, notes)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
+            record = self._record(question, meter, notes, error=failure(error))
+        else:
+            record = self._scored(example, answer, meter, notes)
+        notes["seconds"] = round(time.perf_counter() - begun, 6)
+        row = plain(asdict(record), lost=[])
+        self.store.append(row)
+        self.progress.done(row)
+        self._keep_first_prompts()
+
+    def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
+        plan, question = self.plan, example.question
+        view = self._view(example, notes)
+        if plan.method.one_document or plan.config.method.view == "evidence":
+            question = replace(question, document_ids=tuple(d.id for d in view.documents))
+        indexes = self.indexer.indexes(view.documents, question)
+        self.models.seed = derived_seed(plan.config.seed, "answer", question.id)
+        seed_everything(self.models.seed)
+        tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
+        answer = plan.method.answer(question, view.documents, indexes, tools)
+        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+            raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
+        lost: list[str] = []
+        plain(asdict(answer), lost)  # a value that JSON cannot hold must fail here, not after it was scored
+        if lost:
+            notes["not_finite"] = lost
+        return view.original(answer)
+
+    def _view(self, example: Example, notes: dict[str, Any]) -> View:
+        documents: list[Document] = [self.plan.dataset.documents[d] for d in example.question.document_ids]
+        view = View.of(documents)
+        if self.plan.config.method.view == "evidence":
+            notes["view"] = "evidence"
+            view = View.evidence(documents, example.gold.supporting)
+        if self.plan.method.one_document and len(view.documents) > 1:
+            notes["joined"] = len(view.documents)
+            view = view.joined()
+        return view
+
+    def _scored(self, example: Example, answer: Answer, meter: Meter, notes: dict[str, Any]) -> Record:
+        from harness import scorers
+
+        record = replace(
+            self._record(example.question, meter, notes),
+            prediction=answer.text,
+            shown=answer.shown,
+            stop_reason=answer.stop_reason,
+            steps=answer.steps,
+            truncated=answer.truncated,
+        )
+        try:
+            sheet = scorers.score_record(self.plan.config.dataset.scorers, answer.text, answer.shown, example.gold)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - the answer was paid for: keep it, and score it again later
+            return replace(record, error=failure(error))
+        flags = dict(sheet.flags)
+        scores = {name: float(value) for name, value in sheet.scores.items()}
+        for name in [name for name, value in scores.items() if not math.isfinite(value)]:
+            flags.setdefault(name, f"{scores[name]} counts as 0")
+            scores[name] = 0.0
+        if flags:
+            notes["flags"] = flags
+        return replace(record, scores=scores)
+
+    def _record(
+        self, question: Question, meter: Meter, notes: dict[str, Any], error: dict[str, str] | None = None
+    ) -> Record:
+        """A record without an answer: every scorer 0, the cost so far."""
+        return Record(
+            question_id=question.id,
+            document_ids=question.document_ids,
+            prediction="",
+            scores=dict.fromkeys(self.plan.config.dataset.scorers, 0.0),
+            usage=meter.usage(),
+            error=error,
+            notes=notes,
+        )
+
+    def _keep_first_prompts(self) -> None:
+        """Put the first prompt of each model into the manifest as soon as there is one."""
+        known = self.manifest.get("first_prompts", {})
+        new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
+        if new:
+            gpu = manifests.describe_gpu() if self.manifest.get("gpu") is None else self.manifest["gpu"]
+            self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
+            self.store.write(MANIFEST, self.manifest)
+
+    def _close(self, state: str) -> dict[str, Any]:
+        """Write what can be written of the end: order, summary, manifest."""
+        self.progress.stop()
+        plan = self.plan
+        summary: dict[str, Any] = {}
+        try:
+            self.store.sort([e.question.id for e in plan.dataset.examples])
+            numbers = summarise(
+                self.store.records(), self.store.documents(), failed=plan.config.failed, seed=plan.config.seed
+            )
+            summary = {"state": state, "n_asked": len(self.examples), **numbers}
+            self.store.write(SUMMARY, summary)
+            self.manifest = manifests.ended(self.manifest, state)
+            self.store.write(MANIFEST, self.manifest)
+        except SaveError as error:
+            self.problems.append(str(error))
+        return summary

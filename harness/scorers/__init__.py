@@ -1,0 +1,229 @@
+"""The door to the scorers: published metrics named by origin, equal to what the origin's own code prints.
+
+    score("musique.answer_f1", "the Beatles", ["Beatles"])           -> 1.0
+    score("longbench.classification_score", text, [gold], all_classes=classes)
+    score_record(names, prediction, shown, gold)                     -> ScoreSheet(scores, flags)
+    problems(["musique.anser_f1"])                                   -> ["unknown scorer ... Did you mean ...?"]
+
+"F1" is not one metric (yes/no rules, punctuation, empty texts differ), so no scorer is called just that. Importing this
+package loads no scorer and none of their packages; `harness.scorers.hf` offers each scorer as an `evaluate` metric and
+`harness.scorers.dataset` runs whole-file evaluations.
+"""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from harness import registry
+from harness.errors import UnknownName, UserError
+from harness.scorers.base import ScoreError, ScoreSheet, distribution, install_line, installed
+from harness.scorers.table import TABLE, Scorer
+from harness.types import Gold, Shown, Support
+
+__all__ = [
+    "ScoreError",
+    "ScoreSheet",
+    "evidence_recall",
+    "extras",
+    "lookup",
+    "names",
+    "origin",
+    "problems",
+    "score",
+    "score_record",
+    "summary",
+    "version",
+]
+
+NO_MARKS = "no supporting marks"
+_PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
+
+
+@cache
+def _added() -> dict[str, Scorer]:
+    """Scorers that installed packages add under the entry-point group "harness.scorers"; all of kind "answer"."""
+    added = registry.additions(registry.GROUPS["scorers"])
+    if clash := sorted(added.keys() & TABLE.keys()):
+        raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
+    return {name: Scorer(target, target, f"added by {target}") for name, target in added.items()}
+
+
+def names() -> list[str]:
+    """All scorer names, sorted: this project's and those that installed packages add."""
+    return sorted([*TABLE, *_added()])
+
+
+def lookup(name: str) -> Scorer:
+    """The table's line for `name`; raises UnknownName with close matches."""
+    line = TABLE.get(name) or _added().get(name)
+    if line is None:
+        raise UnknownName("scorer", name, names(), see="harness list scorers")
+    return line
+
+
+def summary(name: str) -> str:
+    """One line: what it measures."""
+    return lookup(name).summary
+
+
+def origin(name: str) -> str:
+    """Repository and file of the published code."""
+    return lookup(name).origin
+
+
+def version(name: str) -> str:
+    """This scorer's version, with those of the packages it rests on: "1", or "1 (rouge 1.0.1)".
+
+    Two results with different versions are not comparable.
+    """
+    from importlib import metadata
+
+    line = lookup(name)
+    wanted = [distribution(package) for package in line.packages]
+    if name not in TABLE:  # another package's scorer changes with that package
+        package = line.function.partition(":")[0].partition(".")[0]
+        wanted += metadata.packages_distributions().get(package, [package])[:1]
+    parts = []
+    for package in wanted:
+        try:
+            parts.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            parts.append(f"{package} not installed")
+    return f"{line.version} ({', '.join(parts)})" if parts else line.version
+
+
+def problems(names: Iterable[str]) -> list[str]:
+    """Why these scorers cannot judge the answers of a run, one sentence each; an empty list when all can.
+
+    Unknown names (with close matches), scorers that judge no single answer, missing packages (with the install line).
+    Imports nothing.
+    """
+    found = []
+    for name in names:
+        try:
+            line = lookup(name)
+        except UnknownName as error:
+            found.append(str(error))
+            continue
+        if line.kind not in _PER_QUESTION:
+            found.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
+        found += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
+    return found
+
+
+@cache
+def _keywords(path: str) -> dict[str, bool]:
+    """Keyword arguments of a scorer -> whether it needs them; what a partial has bound is not the caller's to give."""
+    function = registry.load(path)
+    bound = getattr(function, "keywords", {})
+    return {
+        name: parameter.default is inspect.Parameter.empty
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in bound
+    }
+
+
+def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The extra inputs that are given (not None), checked: ScoreError for one the scorer does not know, or lacks."""
+    known = _keywords(lookup(name).function)
+    given = {key: value for key, value in extra.items() if value is not None}
+    if strange := sorted(given.keys() - known.keys()):
+        listed = ", ".join(sorted(known)) or "none"
+        raise ScoreError(f"{name} takes no {', '.join(strange)}; its extra inputs: {listed}")
+    if missing := sorted(key for key, needed in known.items() if needed and key not in given):
+        raise ScoreError(f"{name} needs {', '.join(missing)}")
+    return given
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _check(name: str, kind: str, prediction: Any, references: Any) -> None:
+    """Raise ScoreError for inputs of the wrong shape, above all the bare string where a list of answers belongs."""
+    wants_text = kind in ("answer", "short_answers", "text")
+    if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
+        raise ScoreError(
+            f"{name}: the prediction must be a {'string' if wants_text else 'list'}, got {reprlib.repr(prediction)}"
+        )
+    if not _is_list(references):
+        raise ScoreError(f"{name}: the references must be a list, got {reprlib.repr(references)}")
+    if kind == "answer" and not all(isinstance(reference, str) for reference in references):
+        raise ScoreError(f"{name}: every reference must be a string, got {reprlib.repr(references)}")
+    if kind in ("short_answers", "corpus", "retrieval") and not all(_is_list(item) for item in references):
+        raise ScoreError(f"{name}: the references must be a list of lists, got {reprlib.repr(references)}")
+    if kind in ("answer", "short_answers") and not references:
+        raise ScoreError(f"{name}: there is no reference to compare with")
+    if kind == "text" and references:
+        raise ScoreError(f"{name} takes no references")
+    if kind == "corpus" and not all(isinstance(item, str) for item in prediction):
+        raise ScoreError(f"{name}: every prediction must be a string, got {reprlib.repr(prediction)}")
+    if kind in ("corpus", "retrieval") and len(prediction) != len(references):
+        raise ScoreError(f"{name}: {len(prediction)} predictions but {len(references)} lists of references")
+
+
+def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any:
+    """The value of scorer `name`: a float, 0..1 where the table does not say percent.
+
+    prediction and references: a text and its accepted answers; for list and support scorers (see `Scorer`) lists; for
+    evidence recall what was shown and the supporting marks. extra: the scorer's own inputs, for instance all_classes,
+    dataset, lengths, backend; one that is None counts as not given. Normalisers return a text, longbench.scorer_e a
+    dict by length, evidence recall without marks None.
+
+    Raises ScoreError (undefined value, wrong shape, an extra missing or not the scorer's), UnknownName, and CannotRun
+    with the install line for a missing package.
+    """
+    line = lookup(name)
+    given = extras(name, extra)
+    _check(name, line.kind, prediction, references)
+    function = registry.load(line.function)
+    return function(prediction) if line.kind == "text" else function(prediction, references, **given)
+
+
+def _judge(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
+    line = lookup(name)
+    if line.kind not in _PER_QUESTION:
+        raise ScoreError(f"{name} does not judge a single answer")
+    given = {key: gold.extra[key] for key in _keywords(line.function) if key in gold.extra}
+    if line.kind == "shown":
+        value = score(name, shown, gold.supporting, **given)
+    elif line.kind == "short_answers":
+        if "short_answers" not in gold.extra:
+            raise ScoreError(f"{name} needs short_answers, which this question does not have")
+        value = score(name, prediction, gold.extra["short_answers"], **given)
+    else:
+        value = score(name, prediction, gold.answers, **given)
+    return None if value is None else float(value)
+
+
+def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:
+    """Judge one answer by every scorer in `names`, order kept.
+
+    A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a question without
+    supporting marks is left out of the scores and flagged. A scorer's extra inputs are taken from gold.extra by name.
+    Raises UnknownName and CannotRun, which no question can cure.
+    """
+    sheet = ScoreSheet()
+    for name in names:
+        try:
+            value = _judge(name, prediction, shown, gold)
+        except ScoreError as error:
+            sheet.scores[name] = 0.0
+            sheet.flags[name] = str(error)
+            continue
+        if value is None:
+            sheet.flags[name] = NO_MARKS
+        else:
+            sheet.scores[name] = value
+    return sheet
+
+
+def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
+    """Share of supporting passages at least half shown; None without marks. See harness.scorers.evidence."""
+    from harness.scorers.evidence import evidence_recall as recall
+
+    return recall(shown, supporting)

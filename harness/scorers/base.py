@@ -1,0 +1,70 @@
+"""What every scorer stands on: its error, its sheet, and the way an optional package is asked for.
+
+ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
+need("jieba")   the imported module, or one sentence with the line that installs it
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from harness.errors import CannotRun, HarnessError
+
+__all__ = ["ScoreError", "ScoreSheet", "best", "install_line", "installed", "mean", "need"]
+
+# The name that is imported -> the name that is installed, where they differ.
+_DISTRIBUTIONS = {"rouge_score": "rouge-score"}
+
+
+class ScoreError(HarnessError):
+    """The score is undefined for these inputs: wrong shape, a missing extra, or the published code raises here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSheet:
+    """The scores of one answer. `flags` says, by scorer, why a value is 0.0 or absent; no flag means a plain score."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+def distribution(package: str) -> str:
+    """The name under which `package` is installed."""
+    return _DISTRIBUTIONS.get(package, package)
+
+
+def install_line(package: str) -> str:
+    """One sentence that says what is missing and how to get it."""
+    return f"the package '{distribution(package)}' is not installed; run: pip install {distribution(package)}"
+
+
+def installed(package: str) -> bool:
+    """Whether `package` can be imported; nothing is imported to find out."""
+    return importlib.util.find_spec(package) is not None
+
+
+def need(module: str) -> ModuleType:
+    """Import `module` ("package" or "package.part"); raise CannotRun with the install line for a missing package."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name != package:  # something the package itself needs: not ours to explain away
+            raise
+        raise CannotRun(install_line(package)) from error
+
+
+def best(pair: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
+    """The maximum of `pair(prediction, reference)` over the references, and 0.0 where there is none."""
+    return max((pair(prediction, reference) for reference in references), default=0.0)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean; ScoreError for no values at all (the published scripts divide by zero there)."""
+    if not values:
+        raise ScoreError("there is nothing to average: give at least one item")
+    return sum(values) / len(values)

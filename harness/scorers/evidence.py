@@ -1,0 +1,69 @@
+"""Evidence recall: how much of what supports the answer the reader saw.
+
+    supporting   ----[====A====]-----[==B==]----      A hit: at least half of its characters were shown
+    shown        ------[##########]----------[#]      B missed                              -> 1 / 2
+
+Only spans of a document count. Generated text hits nothing; `evidence_recall_sources` is the same figure with the
+spans that generated text was written from added, reported apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from harness.scorers.base import ScoreError
+from harness.types import Shown, Support
+
+__all__ = ["evidence_recall", "evidence_recall_sources"]
+
+Span = tuple[str, int, int]
+
+
+def _merge(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
+    """Document id -> its spans, sorted and united where they touch or overlap."""
+    by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for document_id, start, end in spans:
+        if start > end or start < 0:
+            raise ScoreError(f"a shown span of document '{document_id}' runs from {start} to {end}")
+        by_document[document_id].append((start, end))
+    united = {}
+    for document_id, pieces in by_document.items():
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(pieces):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+            else:
+                merged.append((start, end))
+        united[document_id] = merged
+    return united
+
+
+def _recall(spans: Iterable[Span], supporting: Sequence[Support]) -> float | None:
+    if not supporting:
+        return None
+    shown = _merge(spans)
+    hits = 0
+    for support in supporting:
+        length = support.end - support.start
+        if length <= 0:
+            raise ScoreError(f"a supporting passage of document '{support.document_id}' has no characters")
+        pieces = shown.get(support.document_id, [])
+        seen = sum(max(0, min(end, support.end) - max(start, support.start)) for start, end in pieces)
+        hits += 2 * seen >= length
+    return hits / len(supporting)
+
+
+def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
+    """Hits / number of supporting passages, in 0..1; None where nothing is marked as supporting.
+
+    A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
+    document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.
+    """
+    return _recall(((s.document_id, s.start, s.end) for s in shown if s.kind == "span"), supporting)
+
+
+def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
+    """Evidence recall with the source spans of generated text counted as if they had been shown."""
+    spans = [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
+    return _recall(spans + [source for s in shown if s.kind == "generated" for source in s.sources], supporting)

@@ -1,0 +1,124 @@
+"""Each scorer as a metric of Hugging Face `evaluate`, without the hub.
+
+    metric = as_evaluate_metric("musique.answer_f1")
+    metric.compute(predictions=["the Beatles", "x"], references=[["Beatles"], ["y"]])
+        -> {"musique.answer_f1": 0.5, "scores": [1.0, 0.0], "flags": {}}
+
+Arrow has no tuples of mixed type, so a supporting fact is {"title", "sent_id"} and a shown or supporting span
+{"document_id", "start", "end"}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import datasets
+
+from harness.errors import CannotRun, UserError
+from harness.scorers import NO_MARKS, ScoreError, extras, lookup, score
+from harness.scorers.base import install_line, installed
+from harness.types import Shown, Support
+
+try:
+    import evaluate
+except ModuleNotFoundError as error:
+    raise CannotRun(install_line("evaluate")) from error
+
+__all__ = ["as_evaluate_metric"]
+
+_TEXT = datasets.Value("string")
+_NUMBER = datasets.Value("int64")
+_FACT = {"title": _TEXT, "sent_id": _NUMBER}
+_SPAN = {"document_id": _TEXT, "start": _NUMBER, "end": _NUMBER}
+_SHOWN = {"kind": _TEXT, **_SPAN, "sources": [_SPAN]}
+_FEATURES: dict[str, tuple[Any, Any]] = {
+    "answer": (_TEXT, [_TEXT]),
+    "short_answers": (_TEXT, [[_TEXT]]),
+    "shown": ([_SHOWN], [_SPAN]),
+    "indices": ([_NUMBER], [_NUMBER]),
+    "facts": ([_FACT], [_FACT]),
+    "paragraphs": ([_TEXT], [_TEXT]),
+    "corpus": (_TEXT, [_TEXT]),
+    "retrieval": ([_TEXT], [_TEXT]),
+}
+
+
+def _facts(item: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    return [[fact["title"], fact["sent_id"]] for fact in item]
+
+
+def _shown(item: Sequence[dict[str, Any]]) -> list[Shown]:
+    shown = []
+    for piece in item:
+        if piece["kind"] not in ("span", "generated"):
+            raise UserError(f"kind must be 'span' or 'generated', got {piece['kind']!r}")
+        sources = tuple((source["document_id"], source["start"], source["end"]) for source in piece["sources"])
+        shown.append(Shown(piece["kind"], piece["document_id"], piece["start"], piece["end"], sources=sources))
+    return shown
+
+
+def _supports(item: Sequence[dict[str, Any]]) -> list[Support]:
+    return [Support(span["document_id"], span["start"], span["end"]) for span in item]
+
+
+class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyped
+    """One scorer; `compute` takes its extra inputs (all_classes, backend ...) as keyword arguments."""
+
+    def __init__(self, scorer: str, **options: Any) -> None:
+        self.scorer = scorer
+        super().__init__(**options)
+
+    def _info(self) -> evaluate.MetricInfo:
+        line = lookup(self.scorer)
+        prediction, references = _FEATURES[line.kind]
+        shapes = [(prediction, references)]
+        if line.kind in ("answer", "corpus"):
+            shapes.append((prediction, _TEXT))  # a single accepted answer need not be wrapped in a list
+        return evaluate.MetricInfo(
+            description=f"{self.scorer}, version {line.version}: {line.summary}. Origin: {line.origin}.",
+            citation="",
+            inputs_description=f"predictions and references, one of each an item: see Scorer, kind {line.kind!r}.",
+            features=[datasets.Features({"predictions": one, "references": other}) for one, other in shapes],
+        )
+
+    def _compute(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> dict[str, Any]:
+        kind, given = lookup(self.scorer).kind, extras(self.scorer, extra)
+        if kind in ("answer", "corpus"):
+            references = [[item] if isinstance(item, str) else item for item in references]
+        if kind in ("corpus", "retrieval"):
+            return {self.scorer: score(self.scorer, list(predictions), list(references), **given)}
+        if kind == "facts":
+            predictions, references = [_facts(item) for item in predictions], [_facts(item) for item in references]
+        elif kind == "shown":
+            predictions, references = [_shown(item) for item in predictions], [_supports(item) for item in references]
+        scores: list[float | None] = []
+        flags: dict[int, str] = {}
+        for at, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
+            try:
+                scores.append(score(self.scorer, prediction, gold, **given))
+            except ScoreError as error:
+                scores.append(0.0)
+                flags[at] = str(error)
+            if scores[-1] is None:
+                flags[at] = NO_MARKS
+        counted = [value for value in scores if value is not None]
+        mean = sum(counted) / len(counted) if counted else None
+        return {self.scorer: mean, "scores": scores, "flags": flags}
+
+
+def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
+    """The scorer `name` as an evaluate.Metric; `options` go to its constructor (cache_dir, experiment_id ...).
+
+    compute returns {name: mean, "scores": one per item, "flags": {item: reason}}; an item whose score is undefined
+    counts 0.0 and is flagged, one without supporting marks is None and left out of the mean. Scorers of kind corpus and
+    retrieval return {name: value} for the whole list. Nothing is fetched. Raises UnknownName, UserError for a
+    normaliser, CannotRun with the install line for a missing package.
+    """
+    line = lookup(name)
+    if line.kind not in _FEATURES:
+        raise UserError(f"'{name}' normalises a text and is no metric; use it through harness.scorers.score")
+    missing = [package for package in line.packages if not installed(package)]
+    if missing:
+        raise CannotRun(f"scorer '{name}': {install_line(missing[0])}")
+    return _ScorerMetric(name, **{"keep_in_memory": True, **options})

@@ -1,0 +1,60 @@
+"""HotpotQA answers and supporting facts (Yang et al. 2018; hotpot_evaluate_v1.py, update_answer and update_sp).
+
+    f1("yes, he was", ["yes"])                    -> 0.0   (yes / no / noanswer must be matched whole)
+    sp_f1([["A", 0]], [["A", 0], ["B", 1]])       -> 0.667
+
+The published code knows one reference per question; of several, the best counts, each figure on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.scorers.base import best
+from harness.scorers.squad import closed_overlap, exact
+from harness.scorers.support import facts, set_overlap
+
+__all__ = ["em", "f1", "prec", "recall", "sp_em", "sp_f1", "sp_prec", "sp_recall"]
+
+Facts = Sequence[Sequence[Any]]
+
+
+def em(prediction: str, references: Sequence[str]) -> float:
+    """Exact match of the normalised answer."""
+    return best(exact, prediction, references)
+
+
+def f1(prediction: str, references: Sequence[str]) -> float:
+    """Token F1 with the yes/no rule."""
+    return best(lambda p, g: closed_overlap(p, g).f1, prediction, references)
+
+
+def prec(prediction: str, references: Sequence[str]) -> float:
+    """Token precision with the yes/no rule."""
+    return best(lambda p, g: closed_overlap(p, g).precision, prediction, references)
+
+
+def recall(prediction: str, references: Sequence[str]) -> float:
+    """Token recall with the yes/no rule."""
+    return best(lambda p, g: closed_overlap(p, g).recall, prediction, references)
+
+
+def sp_em(prediction: Facts, references: Facts) -> float:
+    """Exact match of the sets of [title, sentence index]."""
+    return set_overlap(facts(prediction), facts(references)).em
+
+
+def sp_f1(prediction: Facts, references: Facts) -> float:
+    """F1 of the sets of [title, sentence index]."""
+    return set_overlap(facts(prediction), facts(references)).f1
+
+
+def sp_prec(prediction: Facts, references: Facts) -> float:
+    """Precision of the sets of [title, sentence index]."""
+    return set_overlap(facts(prediction), facts(references)).precision
+
+
+def sp_recall(prediction: Facts, references: Facts) -> float:
+    """Recall of the sets of [title, sentence index]."""
+    return set_overlap(facts(prediction), facts(references)).recall

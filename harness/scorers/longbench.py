@@ -1,0 +1,117 @@
+"""LongBench's metrics (Bai et al. 2023; LongBench/metrics.py), each the best over the references and never below 0.
+
+qa_f1_score("The Beatles", ["Beatles"])                     -> 1.0
+retrieval_score("3.5", ["Paragraph 3"])                     -> 0.5   (numbers as strings)
+code_sim_score("return y", ["return x"])                    -> 0.88
+classification_score("City", ["City"], all_classes=[...])   -> 1 / number of classes named
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import reprlib
+from collections.abc import Sequence
+
+from harness.scorers.base import ScoreError, best
+from harness.scorers.rouge import rouge_l
+from harness.scorers.squad import normalize_answer, token_f1
+
+__all__ = [
+    "classification_score",
+    "code_sim_score",
+    "count_score",
+    "normalize_answer",
+    "qa_f1_score",
+    "retrieval_score",
+    "rouge_score",
+]
+
+_NUMBER = re.compile(r"\d+")
+_PARAGRAPH = re.compile(r"Paragraph (\d+)")
+_COMMENT_MARKS = ("`", "#", "//")
+
+
+def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
+    """SQuAD token F1 over the whole prediction; no rule for yes and no; empty against empty is 0."""
+    return best(token_f1, prediction, references)
+
+
+def rouge_score(prediction: str, references: Sequence[str]) -> float:
+    """ROUGE-L of the `rouge` package; see harness.scorers.rouge."""
+    return best(rouge_l, prediction, references)
+
+
+def numbers_equal(prediction: str, wanted: str) -> float:
+    """Share of the numbers in the prediction that equal `wanted` as strings; 0.0 without a number."""
+    numbers = _NUMBER.findall(prediction)
+    return numbers.count(wanted) / len(numbers) if numbers else 0.0
+
+
+def paragraph_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
+    """Share of the numbers that name the reference's paragraph; ScoreError for a reference that names none."""
+    wanted = [pattern.search(reference) for reference in references]
+    if None in wanted:
+        raise ScoreError(f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}")
+    return best(numbers_equal, prediction, [found.group(1) for found in wanted if found])
+
+
+def retrieval_score(prediction: str, references: Sequence[str]) -> float:
+    """Share of the numbers in the prediction that equal N of the reference "Paragraph N"."""
+    return paragraph_share(prediction, references, _PARAGRAPH)
+
+
+def count_score(prediction: str, references: Sequence[str]) -> float:
+    """Share of the numbers in the prediction that equal the reference."""
+    return best(numbers_equal, prediction, references)
+
+
+def _classification(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
+    named = [name for name in all_classes if name in prediction]
+    # The published loop removes from the list it walks over, so the name after a removed one is skipped. Its values
+    # are the ones in the papers, so the walk is kept: `at` moves on whether or not something was removed.
+    at = 0
+    while at < len(named):
+        term = named[at]
+        if term in gold and term != gold:
+            named.remove(term)
+        at += 1
+    return 1.0 / len(named) if gold in named else 0.0
+
+
+def classification_score(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
+    """1 / number of classes named in the prediction, if the gold one is among them; names inside the gold one go."""
+    return best(lambda p, g: _classification(p, g, all_classes), prediction, references)
+
+
+def _common_subsequence(a: str, b: str) -> int:
+    row = [0] * (len(b) + 1)
+    for left in a:
+        corner = 0
+        for j, right in enumerate(b):
+            corner, row[j + 1] = row[j + 1], corner + 1 if left == right else max(row[j + 1], row[j])
+    return row[-1]
+
+
+def _ratio(a: str, b: str, backend: str) -> float:
+    """fuzzywuzzy's `fuzz.ratio`, 0..100: whole percent of similarity; equal texts 100, an empty one 0."""
+    if a == b:
+        return 100.0
+    if not a or not b:
+        return 0.0
+    if backend == "difflib":
+        return round(100 * difflib.SequenceMatcher(None, a, b).ratio())
+    return round(100 * 2 * _common_subsequence(a, b) / (len(a) + len(b)))
+
+
+def code_sim_score(prediction: str, references: Sequence[str], *, backend: str = "difflib") -> float:
+    """Similarity of the first line without a back-tick, "#" or "//", 0..1 in whole percent.
+
+    fuzzywuzzy gives other values with python-Levenshtein (2 x longest common subsequence / total length) than with
+    difflib; `backend` is "difflib", LongBench's own requirement and the default, or "python-Levenshtein".
+    """
+    if backend not in ("difflib", "python-Levenshtein"):
+        raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")
+    lines = prediction.lstrip("\n").split("\n")
+    line = next((line for line in lines if not any(mark in line for mark in _COMMENT_MARKS)), "")
+    return best(lambda p, g: _ratio(p, g, backend) / 100, line, references)

@@ -1,0 +1,110 @@
+"""LongBench's whole-list scores (LongBench/eval.py): 100 x mean of the best over the references, two decimals.
+
+    scorer(["Paris\\nQuestion:"], [["Paris"]], dataset="triviaqa")                       -> 100.0
+    scorer_e(predictions, references, dataset="qasper", lengths=[3000, 9000])            -> {"0-4k": .., "8k+": ..}
+
+trec, triviaqa, samsum and lsht are few-shot: leading newlines go and only the first line is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.scorers import longbench as en
+from harness.scorers import longbench_zh as zh
+from harness.scorers.base import ScoreError, mean
+
+__all__ = ["DATASETS", "item_score", "scorer", "scorer_e"]
+
+DATASETS: dict[str, Callable[..., float]] = {
+    "narrativeqa": en.qa_f1_score,
+    "qasper": en.qa_f1_score,
+    "multifieldqa_en": en.qa_f1_score,
+    "multifieldqa_zh": zh.qa_f1_zh_score,
+    "hotpotqa": en.qa_f1_score,
+    "2wikimqa": en.qa_f1_score,
+    "musique": en.qa_f1_score,
+    "dureader": zh.rouge_zh_score,
+    "gov_report": en.rouge_score,
+    "qmsum": en.rouge_score,
+    "multi_news": en.rouge_score,
+    "vcsum": zh.rouge_zh_score,
+    "trec": en.classification_score,
+    "triviaqa": en.qa_f1_score,
+    "samsum": en.rouge_score,
+    "lsht": en.classification_score,
+    "passage_retrieval_en": en.retrieval_score,
+    "passage_count": en.count_score,
+    "passage_retrieval_zh": zh.retrieval_zh_score,
+    "lcc": en.code_sim_score,
+    "repobench-p": en.code_sim_score,
+}
+_FIRST_LINE = frozenset({"trec", "triviaqa", "samsum", "lsht"})
+
+
+def item_score(
+    prediction: str,
+    references: Sequence[str],
+    *,
+    dataset: str,
+    all_classes: Sequence[str] | None = None,
+    backend: str = "difflib",
+) -> float:
+    """One item by the rules of `dataset`, 0..1. Raises ScoreError for an unknown data set or missing classes."""
+    if dataset not in DATASETS:
+        raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
+    metric = DATASETS[dataset]
+    if dataset in _FIRST_LINE:
+        prediction = prediction.lstrip("\n").split("\n")[0]
+    if metric is en.classification_score:
+        if all_classes is None:
+            raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
+        return en.classification_score(prediction, references, all_classes=all_classes)
+    if metric is en.code_sim_score:
+        return en.code_sim_score(prediction, references, backend=backend)
+    return metric(prediction, references)
+
+
+def scorer(
+    prediction: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    dataset: str,
+    all_classes: Sequence[str] | None = None,
+    backend: str = "difflib",
+) -> float:
+    """Score of a list of predictions, 0..100. Raises ScoreError as item_score does, and for an empty list."""
+    values = [
+        item_score(p, r, dataset=dataset, all_classes=all_classes, backend=backend)
+        for p, r in zip(prediction, references, strict=True)
+    ]
+    return round(100 * mean(values), 2)
+
+
+def scorer_e(
+    prediction: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    dataset: str,
+    lengths: Sequence[int],
+    all_classes: Sequence[str] | None = None,
+    backend: str = "difflib",
+) -> dict[str, float | None]:
+    """LongBench-E: the score by `length` of the item (< 4000, < 8000, else); None for a class without items."""
+    classes: dict[str, list[int]] = {"0-4k": [], "4-8k": [], "8k+": []}
+    if len(lengths) != len(prediction):
+        raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
+    for at, length in enumerate(lengths):
+        classes["0-4k" if length < 4000 else "4-8k" if length < 8000 else "8k+"].append(at)
+    return {
+        name: scorer(
+            [prediction[at] for at in items],
+            [references[at] for at in items],
+            dataset=dataset,
+            all_classes=all_classes,
+            backend=backend,
+        )
+        if items
+        else None
+        for name, items in classes.items()
+    }

@@ -1,0 +1,66 @@
+"""LongBench's metrics for Chinese (LongBench/metrics.py); texts are cut into words by the optional package jieba.
+
+qa_f1_zh_score("今天天气很好", ["天气很好"])      token F1 over jieba's words
+retrieval_zh_score("段落19", ["段落19"])          -> 1.0   (no jieba needed)
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import string
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from harness.scorers.base import best, need
+from harness.scorers.longbench import paragraph_share
+from harness.scorers.rouge import FRAMES, rouge_l
+from harness.scorers.squad import overlap
+
+__all__ = ["normalize_zh_answer", "qa_f1_zh_score", "retrieval_zh_score", "rouge_zh_score"]
+
+# The Chinese marks LongBench removes: full-width forms, CJK brackets and quotes. U+300A is not among them.
+_MARKS = (
+    "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿"
+    "–—‘’‛“”„‟…‧﹏."
+)
+_DELETE = str.maketrans("", "", string.punctuation + _MARKS)
+_PARAGRAPH = re.compile(r"段落(\d+)")
+
+
+@cache
+def _jieba() -> Any:
+    module = need("jieba")
+    module.setLogLevel(logging.WARNING)  # else it reports on stderr that it reads its dictionary
+    return module
+
+
+def _words(text: str) -> list[str]:
+    return list(_jieba().cut(text, cut_all=False))
+
+
+def normalize_zh_answer(text: str) -> str:
+    """Lower case, ASCII and Chinese punctuation deleted, all whitespace deleted."""
+    return "".join(text.lower().translate(_DELETE).split())
+
+
+def _tokens(text: str) -> list[str]:
+    return [token for token in map(normalize_zh_answer, _words(text)) if token]
+
+
+def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
+    """Token F1 over jieba's words, each normalised, empty ones dropped."""
+    return best(lambda p, g: overlap(_tokens(p), _tokens(g)).f1, prediction, references)
+
+
+def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
+    """ROUGE-L of the `rouge` package over jieba's words joined by spaces."""
+    text = " ".join(_words(prediction))
+    # one function lies between this and the English score in the published script: one frame less for the recursion
+    return best(lambda p, g: rouge_l(p, " ".join(_words(g)), frames=FRAMES - 1), text, references)
+
+
+def retrieval_zh_score(prediction: str, references: Sequence[str]) -> float:
+    """Share of the numbers in the prediction that equal N of the reference "段落N"."""
+    return paragraph_share(prediction, references, _PARAGRAPH)

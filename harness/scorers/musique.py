@@ -1,0 +1,43 @@
+"""MuSiQue answers and supporting paragraphs (Trivedi et al. 2022; metrics/answer.py and metrics/support.py).
+
+answer_f1("the Beatles", ["Beatles", "Fab Four"])   -> 1.0
+answer_f1("", [""])                                 -> 1.0   (SQuAD 2: no tokens on either side agree)
+support_f1([8], [8, 12])                            -> 0.667
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.scorers.base import best
+from harness.scorers.squad import exact, normalize_answer, overlap
+from harness.scorers.support import set_overlap
+
+__all__ = ["answer_em", "answer_f1", "support_em", "support_f1"]
+
+
+def _f1(prediction: str, gold: str) -> float:
+    left, right = normalize_answer(prediction).split(), normalize_answer(gold).split()
+    if not left or not right:
+        return float(left == right)
+    return overlap(left, right).f1
+
+
+def answer_em(prediction: str, references: Sequence[str]) -> float:
+    """Exact match of the normalised answer, best over the references."""
+    return best(exact, prediction, references)
+
+
+def answer_f1(prediction: str, references: Sequence[str]) -> float:
+    """Token F1, best over the references; 1.0 where neither side has a token."""
+    return best(_f1, prediction, references)
+
+
+def support_em(prediction: Sequence[int], references: Sequence[int]) -> float:
+    """Exact match of the sets of paragraph indices."""
+    return set_overlap(prediction, references).em
+
+
+def support_f1(prediction: Sequence[int], references: Sequence[int]) -> float:
+    """F1 of the sets of paragraph indices; two empty sets agree (1.0)."""
+    return set_overlap(prediction, references).f1 if prediction or references else 1.0

@@ -1,0 +1,79 @@
+"""ROUGE-L of the `rouge` package (version 1.0.1) with what LongBench makes of it.
+
+    rouge_l("The cat. It sat.", "The cat sat.")      F at summary level: sentences end at ".", words count once
+
+The package walks the longest common subsequence by recursion, one Python frame a step, and LongBench scores 0.0 when
+that hits Python's limit of 1000 frames (about 1000 words without a full stop). So the published value depends on how
+deep the caller's own stack is. Here it does not: the frames the package will need are counted first, a text that needs
+more than LongBench's own script had left scores 0.0, and everything else runs on a thread of its own, whose stack is
+empty. Python's recursion limit is never changed, and a caller who has changed it gets the published value too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.scorers.base import ScoreError, need
+
+__all__ = ["FRAMES", "recursion_frames", "rouge_l"]
+
+FRAMES = 991
+"""Frames left for the recursion when eval.py calls it: 1000, less the nine from the module down to the recursion."""
+
+
+def _sentences(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in text.split(".") if part]
+
+
+def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
+    """Frames of the package's recursion over words x (reference) and y (prediction): its path through the LCS table.
+
+    A match steps back in both lists; else the step goes where the table is larger, and back in y on a tie.
+    """
+    table = [[0] * (len(y) + 1)]
+    for word in x:
+        above, row = table[-1], [0]
+        for j, other in enumerate(y):
+            row.append(above[j] + 1 if word == other else max(above[j + 1], row[j]))
+        table.append(row)
+    i, j, frames = len(x), len(y), 1
+    while i and j:
+        if x[i - 1] == y[j - 1]:
+            i, j = i - 1, j - 1
+        elif table[i - 1][j] > table[i][j - 1]:
+            i -= 1
+        else:
+            j -= 1
+        frames += 1
+    return frames
+
+
+def _fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
+    """Whether the recursion over every pair of sentences stays within `frames`."""
+    for gold in (sentence.split(" ") for sentence in reference):
+        for text in (sentence.split(" ") for sentence in prediction):
+            if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
+                continue
+            if min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames:  # ... and at least this
+                return False
+    return True
+
+
+def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
+    """The package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench catches an exception.
+
+    `frames` is what the published script has left for the recursion. Sets of words; 1e-8 in the denominator, so
+    identical texts give 0.999999995. Raises ScoreError if Python's recursion limit was lowered below the text's need.
+    """
+    texts, golds = _sentences(prediction), _sentences(reference)
+    if not texts or not golds or not _fits(texts, golds, frames):
+        return 0.0
+    summary_level = need("rouge.rouge_score").rouge_l_summary_level
+    try:
+        with ThreadPoolExecutor(1) as empty_stack:
+            return float(empty_stack.submit(summary_level, texts, golds).result()["f"])
+    except RecursionError as error:
+        limit = sys.getrecursionlimit()
+        raise ScoreError(f"Python's recursion limit is {limit}; the rouge package needs the default of 1000") from error

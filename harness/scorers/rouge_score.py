@@ -1,0 +1,35 @@
+"""ROUGE-L of Google's `rouge_score` package, the one behind Hugging Face `evaluate` (Lin 2004).
+
+    rouge_l("the cat sat", ["the cat", "a dog"])     -> 0.8
+
+F-measure, maximum over the references. Lower case; everything but a-z and 0-9 separates tokens, so text in another
+script has none and scores 0. Lsum takes the union of the longest common subsequences over lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any
+
+from harness.scorers.base import need
+
+__all__ = ["rouge"]
+
+
+@cache
+def _scorer(kind: str, stem: bool) -> Any:
+    return need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem)
+
+
+def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
+    """F-measure of `kind` ("rougeL" or "rougeLsum"), with the Porter stemmer where `stem`; 0.0 without references."""
+    if not references:
+        return 0.0
+    return float(_scorer(kind, stem).score_multi(references, prediction)[kind].fmeasure)
+
+
+rouge_l = partial(rouge, kind="rougeL")
+rouge_l_stem = partial(rouge, kind="rougeL", stem=True)
+rouge_lsum = partial(rouge, kind="rougeLsum")
+rouge_lsum_stem = partial(rouge, kind="rougeLsum", stem=True)

@@ -1,0 +1,71 @@
+"""The SQuAD answer rules that nearly all projects share: normalise, compare, count common tokens.
+
+    normalize_answer("The  Beatles!")                       -> "beatles"
+    overlap(["the", "cat"], ["cat"])                        -> Overlap(precision=0.5, recall=1.0, f1=0.667)
+
+Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text", section 6.1; the order of
+the steps and the yes/no rule as in the official scripts of SQuAD 1.1 and HotpotQA.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Overlap", "closed_overlap", "exact", "normalize_answer", "overlap", "token_f1"]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+
+
+class Overlap(NamedTuple):
+    """Precision, recall and F1 of a prediction's tokens, each in 0..1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+_NOTHING = Overlap(0.0, 0.0, 0.0)
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the out; single spaces.
+
+    Works on code points: typographic quotes stay, and composed and decomposed letters differ.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
+
+
+def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
+    """Multiset overlap of two token lists: c common tokens, P = c / |prediction|, R = c / |gold|, F1 = 2PR / (P + R).
+
+    All three are 0 where nothing is common, empty lists included.
+    """
+    common = sum((Counter(prediction) & Counter(gold)).values())
+    if common == 0:
+        return _NOTHING
+    precision, recall = common / len(prediction), common / len(gold)
+    return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
+
+
+def token_f1(prediction: str, gold: str) -> float:
+    """F1 over the tokens of the normalised texts; empty against empty is 0."""
+    return overlap(normalize_answer(prediction).split(), normalize_answer(gold).split()).f1
+
+
+def exact(prediction: str, gold: str) -> float:
+    """1.0 where the normalised texts are equal, else 0.0."""
+    return float(normalize_answer(prediction) == normalize_answer(gold))
+
+
+def closed_overlap(prediction: str, gold: str) -> Overlap:
+    """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or all is 0."""
+    left, right = normalize_answer(prediction), normalize_answer(gold)
+    if left != right and (left in _CLOSED or right in _CLOSED):
+        return _NOTHING
+    return overlap(left.split(), right.split())

@@ -1,0 +1,36 @@
+"""TriviaQA answers (Joshi et al. 2017; evaluation/triviaqa_evaluation.py).
+
+    normalize_answer("Sunset_Boulevard, (1950)")    -> "sunset boulevard 1950"
+
+Unlike SQuAD, punctuation (the marks ‘ ’ ´ ` too) and underscores become spaces.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+
+from harness.scorers.base import best
+from harness.scorers.squad import overlap
+
+__all__ = ["em", "f1", "normalize_answer"]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_SPACE_OUT = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case; underscores and punctuation to spaces; the words a, an, the out; single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_SPACE_OUT)).split())
+
+
+def em(prediction: str, references: Sequence[str]) -> float:
+    """Exact match of the normalised answer, best over the references."""
+    return best(lambda p, g: float(normalize_answer(p) == normalize_answer(g)), prediction, references)
+
+
+def f1(prediction: str, references: Sequence[str]) -> float:
+    """Token F1 of the normalised answer, best over the references."""
+    tokens = normalize_answer(prediction).split()
+    return max((overlap(tokens, normalize_answer(gold).split()).f1 for gold in references), default=0.0)

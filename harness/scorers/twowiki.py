@@ -1,0 +1,36 @@
+"""2WikiMultihopQA (Ho et al. 2020; 2wikimultihop_evaluate_v1.1.py): HotpotQA's answer rules, best over answer aliases.
+
+sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.scorers.hotpotqa import Facts, em, f1
+from harness.scorers.squad import normalize_answer
+from harness.scorers.support import SetOverlap, facts, set_overlap
+
+__all__ = ["em", "evidence_overlap", "f1", "sp_em", "sp_f1", "sp_overlap"]
+
+
+def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
+    """Compare sets of [title, sentence index] with lower-cased titles."""
+    left, right = ({(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold))
+    return set_overlap(left, right)
+
+
+def evidence_overlap(prediction: Iterable[Sequence[str]], gold: Iterable[Sequence[str]]) -> SetOverlap:
+    """Compare sets of (subject, relation, object) triples, each part normalised."""
+    left, right = ({tuple(normalize_answer(part) for part in triple) for triple in side} for side in (prediction, gold))
+    return set_overlap(left, right)
+
+
+def sp_em(prediction: Facts, references: Facts) -> float:
+    """Exact match of the supporting facts."""
+    return sp_overlap(prediction, references).em
+
+
+def sp_f1(prediction: Facts, references: Facts) -> float:
+    """F1 of the supporting facts."""
+    return sp_overlap(prediction, references).f1

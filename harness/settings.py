@@ -1,0 +1,384 @@
+"""From what the user said to a checked RunConfig in which every value knows its origin.
+
+    class defaults < preset (configs/<kind>/<name>.yaml) < profile < config files < --set < flags
+
+    resolved = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
+    resolved.config.method.params["chunk_tokens"]      200
+    resolved.origins["method.params.chunk_tokens"]     "--set"
+
+A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
+`reranker` and `roles.<role>` may be just a name, and `methods: {<preset> or "*": params}` speaks to methods by name,
+"*" to every method that has the parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import create_model
+
+from harness import presets
+from harness.checks import build, unknown
+from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
+from harness.errors import ConfigError, HarnessError, UserError
+from harness.layers import Tree, flatten, read_yaml
+
+__all__ = ["Choices", "Draft", "Resolved", "config_of", "draft", "names", "raise_all", "resolve", "resolve_one"]
+
+names = presets.names
+T = TypeVar("T")
+
+_PARTS: dict[str, tuple[str, type[Any]]] = {
+    "method": ("methods", MethodChoice),
+    "dataset": ("datasets", DatasetConfig),
+    "model": ("models", ModelConfig),
+    "encoder": ("encoders", EncoderConfig),
+    "reranker": ("encoders", EncoderConfig),
+}
+_DEFAULT = {"model": "default", "encoder": "minilm"}
+_SCALARS = ("seed", "limit", "failed")
+_LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
+# What may be said of any model or encoder, so that it outlives the choice of another one in a later layer.
+_MANNER = {
+    "model": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"},
+    "encoder": {"device", "batch_size"},
+}
+_FILE_KEYS = (*_PARTS, "roles", "methods", "profile", *_SCALARS)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user said. sets: "method.k" -> value (a layers.Raw is parsed as YAML); files: config files in order."""
+
+    method: str | None = None
+    dataset: str | None = None
+    data: str | None = None
+    model: str | None = None
+    profile: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    require_full: bool = False
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A checked configuration.
+
+    origins: "method.params.k" -> where the value was said, "default" if nowhere; raw: likewise, as typed after --set.
+    """
+
+    config: RunConfig
+    origins: dict[str, str]
+    choices: Choices = Choices()
+    warnings: tuple[str, ...] = ()
+    raw: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Draft:
+    """What could be resolved, and everything that could not."""
+
+    choices: Choices
+    parts: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    raw: dict[str, str] = field(default_factory=dict)
+    problems: list[HarnessError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, path: str, model: Any, tree: Tree) -> None:
+        """Take a finished part in, with the origin of each of its leaves."""
+        self.parts[path] = model
+        self.raw.update({f"{path}.{leaf}": text for leaf, text in tree.raw.items()})
+        for leaf in flatten(model.model_dump(mode="json")):
+            self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf) or _nearest(tree.origins, leaf)
+
+
+def _nearest(origins: dict[str, str], leaf: str) -> str:
+    """The origin of a mapping's inside is that of the mapping when the mapping was set whole."""
+    while "." in leaf:
+        leaf = leaf.rpartition(".")[0]
+        if leaf in origins:
+            return origins[leaf]
+    return "default"
+
+
+def resolve(choices: Choices) -> Resolved:
+    """Resolve all choices or raise: one UserError for one mistake, a ConfigError that lists several."""
+    d = draft(choices)
+    raise_all(d.problems)
+    return Resolved(config_of(d), d.origins, choices, tuple(d.warnings), d.raw)
+
+
+def raise_all(problems: list[HarnessError]) -> None:
+    """Raise the only problem as it is, several as one ConfigError; return when there is none."""
+    sentences: list[str] = []
+    for problem in problems:
+        sentences += problem.problems if isinstance(problem, ConfigError) else [str(problem)]
+    sentences = list(dict.fromkeys(sentences))
+    if len(problems) == 1 and len(sentences) == 1:
+        raise problems[0]
+    if sentences:
+        raise ConfigError(sentences)
+
+
+def config_of(d: Draft) -> RunConfig:
+    """The RunConfig of a draft without problems."""
+    parts = {k: v for k, v in d.parts.items() if "." not in k}
+    roles = {k.partition(".")[2]: v for k, v in d.parts.items() if k.startswith("roles.")}
+    return RunConfig(**parts, roles=roles)
+
+
+def draft(choices: Choices) -> Draft:
+    """Resolve what can be resolved; nothing is raised for a user's mistake, it is kept in `problems`."""
+    d = Draft(choices)
+    layers = _layers(d)
+    for part in _PARTS:
+        _try(d, partial(_part, d, layers, part, part))
+    roles = dict.fromkeys(r for _, values in layers for r in values.get("roles", {}))
+    for role in roles:
+        _try(d, partial(_role, d, layers, role))
+    _try(d, partial(_scalars, d, layers))
+    return d
+
+
+def resolve_one(kind: str, choices: Choices) -> Draft:
+    """Resolve the method, data set, model or encoder of `choices` alone. Raises as `resolve` does."""
+    part = next(p for p, (k, _) in _PARTS.items() if k == kind)
+    d = Draft(choices)
+    layers = _layers(d)
+    _try(d, partial(_part, d, layers, part, part))
+    raise_all(d.problems)
+    return d
+
+
+def _try(d: Draft, step: Callable[[], T]) -> T | None:
+    """Run one step; a user's mistake in it is kept and the other steps go on."""
+    try:
+        return step()
+    except UserError as e:
+        d.problems.append(e)
+        return None
+
+
+# --- the layers, lowest first, each in the shape of a RunConfig -------------------------------------------------------
+
+
+def _layers(d: Draft) -> list[tuple[str, dict[str, Any]]]:
+    c = d.choices
+    files = [(name, _file(_try(d, partial(read_yaml, Path(name))) or {})) for name in c.files]
+    profile = c.profile or next((v["profile"] for _, v in reversed(files) if v.get("profile")), None)
+    layers: list[tuple[str, dict[str, Any]]] = []
+    if profile is not None:
+        d.parts["profile"] = _try(d, partial(presets.find, "profiles", profile))
+        d.origins["profile"] = "--profile" if c.profile else "config file"
+        for _, values in _try(d, partial(presets.read, "profiles", profile)) or []:
+            layers.append((f"profile {d.parts['profile']}", values))
+    layers += files
+    layers = [(origin, _shape(d, values, origin)) for origin, values in layers]
+    flags = {"dataset.data": c.data, "limit": c.limit, "seed": c.seed, "model": c.model, "model.name": c.model}
+    for key, value in c.sets.items():
+        if flags.get(key) is not None:
+            d.problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
+        layers.append(("--set", _try(d, partial(_assignment, key, value)) or {}))
+    parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
+    layers += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
+    if c.data is not None:
+        layers.append(("--data", {"dataset": {"data": c.data}}))
+    layers += [(f"--{k}", {k: v}) for k, v in (("seed", c.seed), ("limit", c.limit)) if v is not None]
+    return layers
+
+
+def _file(values: dict[str, Any]) -> dict[str, Any]:
+    """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from."""
+    if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
+        return dict(values["config"])
+    return values
+
+
+def _shape(d: Draft, values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """A file's mapping with names spelt out as {"name": ...}; mistakes in its shape are kept in the draft."""
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in _FILE_KEYS:
+            d.problems.append(unknown(f"key '{key}' ({origin})", key, _FILE_KEYS))
+        elif key in _PARTS or key in ("roles", "methods"):
+            if key == "roles" and isinstance(value, dict):
+                value = {r: {"name": v} if isinstance(v, str) else v for r, v in value.items()}
+            if isinstance(value, str) and key in _PARTS:
+                value = {"name": value}
+            if value is not None and not isinstance(value, dict):
+                d.problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
+            elif value is not None:
+                out[key] = value
+        else:
+            out[key] = value
+    return out
+
+
+def _assignment(key: str, value: Any) -> dict[str, Any]:
+    """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set."""
+    root, *rest = key.split(".")
+    if root in ("profile", "suite", "data", "out"):
+        raise UserError(f"'{root}' is chosen with --{root}, not with --set")
+    if root not in (*_PARTS, "roles", *_SCALARS):
+        raise unknown(f"key '{key}' (--set)", root, (*_PARTS, "roles", *_SCALARS))
+    if root in _SCALARS and rest:
+        raise UserError(f"unknown key '{key}' (--set): '{root}' is a single value")
+    if root == "roles" and not rest:
+        raise UserError("name the role: --set roles.builder=NAME")
+    named = len(rest) == (1 if root == "roles" else 0) and root not in _SCALARS
+    if named:
+        rest.append("name")
+        value = str(value)  # a name stays as typed: "7b" or "1e5" is no number here
+    elif root == "method":
+        rest.insert(0, "params")
+    for name in reversed([root, *rest]):
+        value = {name: value}
+    return dict(value)
+
+
+# --- one part ---------------------------------------------------------------------------------------------------------
+
+
+def _part(d: Draft, layers: list[tuple[str, dict[str, Any]]], path: str, kind_of: str) -> None:
+    said = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
+    chosen = _chosen(layers, path)
+    name = chosen or _DEFAULT.get(path)
+    if name is None:
+        if path in ("method", "dataset"):
+            raise UserError(f"name a {presets.singular(path + 's')}: --{path} NAME  (harness list {path}s)")
+        if said:
+            raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
+        return
+    tree = Tree()
+    kind, model = _PARTS[kind_of]
+    defined = any(v.get("name") == name and _defines(kind_of, v) for _, v in said)
+    dataset = _chosen(layers, "dataset") if path == "method" else None
+    name = _base(tree, kind, str(name), defined, dataset)
+    if path == "method":
+        said = _by_name(layers, name, tree.values.get("implementation")) + said
+    for origin, values in said:
+        mine = "name" not in values or presets.fold(str(values["name"])) == presets.fold(str(chosen))
+        values = values if mine else _manner(d, kind_of, values, origin, name)
+        _over(d, tree, {k: v for k, v in values.items() if k != "name"}, origin)
+    tree.values["name"] = name
+    tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), "default")
+    d.add(path, build(model, tree, path), tree)
+
+
+def _over(d: Draft, tree: Tree, values: dict[str, Any], origin: str) -> None:
+    _try(d, partial(tree.merge, values, origin))
+
+
+def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
+    for key in path.split("."):
+        values = values.get(key) or {}
+    return values
+
+
+def _defines(kind_of: str, values: dict[str, Any]) -> bool:
+    """Whether a file's mapping says itself what it is, so that its name need not be a preset."""
+    return {"method": "implementation", "dataset": "format"}.get(kind_of, "source") in values or "backend" in values
+
+
+def _chosen(layers: list[tuple[str, dict[str, Any]]], path: str) -> str | None:
+    """The name that the highest layer gives a part."""
+    return next((str(n) for _, v in reversed(layers) if (n := _at(v, path).get("name"))), None)
+
+
+def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
+    """Lay the preset's own layers, or what a folder or hub id means; return the name as in tables."""
+    if kind in ("models", "encoders"):
+        folder = Path(name).expanduser()
+        known = {presets.fold(n) for n in presets.names(kind)}
+        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir()):
+            is_folder = folder.is_dir() or name.startswith(("/", ".", "~"))
+            tree.merge({"source": name}, "named by its folder" if is_folder else "named by its hub id")
+            return folder.resolve().name if is_folder else name
+    try:
+        name = presets.find(kind, name)
+    except UserError:
+        if defined:
+            return name
+        raise
+    for origin, values in presets.read(kind, name):
+        tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, origin)
+        if kind == "methods" and (params := presets.for_dataset(values, dataset)):
+            tree.merge({"params": params}, f"{origin}, by_dataset")
+    return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
+
+
+def _by_name(layers: list[tuple[str, dict[str, Any]]], name: str, target: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What profiles and files say of methods by name, "*" first; `target` is the implementation of method `name`."""
+    out: list[tuple[str, dict[str, Any]]] = []
+    for origin, values in layers:
+        table: dict[str, Any] = values.get("methods", {})
+        known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
+        for key, params in table.items():
+            if key != "*" and presets.fold(key) not in known:
+                raise unknown(f"method '{key}' ({origin})", key, known.values())
+            if not isinstance(params, dict):
+                raise UserError(f"{origin}: methods.{key} must be a mapping of parameters")
+        if "*" in table:
+            mine = parameters(str(target))
+            out.append((origin, {"params": {k: v for k, v in table["*"].items() if k in mine}}))
+        out += [(origin, {"params": p}) for k, p in table.items() if presets.fold(k) == presets.fold(name)]
+    return out
+
+
+def parameters(implementation: str) -> set[str]:
+    """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
+    from harness import registry
+    from harness.method import Method
+
+    return set(registry.load(implementation, Method).Config.model_fields)
+
+
+def _manner(d: Draft, kind_of: str, values: dict[str, Any], origin: str, name: str) -> dict[str, Any]:
+    """What remains of settings made for another choice: how it is run, not what it is. Says what was left out."""
+    keep = _MANNER.get("encoder" if kind_of == "reranker" else kind_of, set())
+    left = sorted(set(values) - keep - {"name"})
+    if left:
+        d.warnings.append(
+            f"{origin} sets {', '.join(left)} of {kind_of} '{values['name']}'; not used, as '{name}' was chosen"
+        )
+    return {k: v for k, v in values.items() if k in keep}
+
+
+def _role(d: Draft, layers: list[tuple[str, dict[str, Any]]], role: str) -> None:
+    """A role's model: its own preset, or the reader with some settings changed."""
+    path = f"roles.{role}"
+    if role == "reader":
+        raise UserError("the reader is set with --model and --set model.KEY=VALUE, not as a role")
+    if role in ("encoder", "reranker"):
+        raise UserError(f"set '{role}' itself, not 'roles.{role}': --set {role}=NAME")
+    if role not in _LANGUAGE_ROLES:
+        raise unknown(f"role '{role}'", role, _LANGUAGE_ROLES)
+    said = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
+    if any(v.get("name") for _, v in said):
+        return _part(d, layers, path, "model")
+    reader: ModelConfig | None = d.parts.get("model")
+    if reader is None:
+        return None  # the reader's own problem is reported already
+    tree = Tree()
+    tree.merge(reader.model_dump(mode="json"), "as the reader")
+    for origin, values in said:
+        _over(d, tree, values, origin)
+    d.add(path, build(ModelConfig, tree, path), tree)
+    return None
+
+
+def _scalars(d: Draft, layers: list[tuple[str, dict[str, Any]]]) -> None:
+    """seed, limit and failed, checked by RunConfig's own fields."""
+    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in _SCALARS}
+    tree = Tree()
+    for origin, values in layers:
+        _over(d, tree, {k: values[k] for k in _SCALARS if k in values}, origin)
+    d.origins.update({k: tree.origins.get(k, "default") for k in _SCALARS})
+    d.parts.update(build(create_model("Scalars", **fields), tree, "").model_dump())

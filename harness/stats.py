@@ -1,0 +1,319 @@
+"""Error bars and tests that respect documents: questions about one document are not independent.
+
+    values + clusters ──► sums per cluster ──► bootstrap            ──► Interval      interval(...)
+    a, b   + clusters ──► sums of a - b    ──► sign flips, bootstrap ──► PairedTest    paired_test(...)
+    p values of a family ──► holm(...)            differences ──► detectable_difference(...)
+
+    >>> interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
+    Interval(mean=0.75, low=0.5, high=1.0, n=4, clusters=3)
+
+A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document.
+
+Why the *expanded* percentile interval (T. Hesterberg, "What Teachers Should Know About the Bootstrap", 2015,
+section 5.2.2): the plain percentile interval is too narrow by sqrt((G-1)/G) and uses normal instead of t tails.
+Coverage of nominal 95 % in 1,500 simulations of F1-like scores (many zeros, intra-document correlation 0.4, 1 to 11
+questions a document), mean width in brackets:
+
+    documents    percentile      expanded        bootstrap-t
+           10    88.6 (0.26)     93.1 (0.31)     95.9 (0.46)
+           20    91.7 (0.20)     94.3 (0.21)     95.9 (0.24)
+          100    94.3 (0.09)     94.7 (0.09)     94.9 (0.09)
+      10 (*)     88.3 (0.41)     91.3 (0.48)     96.6 (2.87)      (*) one question a document
+
+The bootstrap-t covers a little better with few documents, but its ends leave the range of a score (a width of 2.87
+for a mean in [0, 1]); the expanded percentile never leaves the range of the data, and needs no error inside an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Interval",
+    "PairedTest",
+    "bootstrap_means",
+    "detectable_difference",
+    "document_clusters",
+    "holm",
+    "interval",
+    "paired_test",
+    "standard_error",
+]
+
+Floats = NDArray[np.float64]
+
+EXACT_CLUSTERS = 14
+"""Up to here all 2^G sign vectors are enumerated (16,384)."""
+
+MOST_GROUPS = 2048
+"""More clusters than this are merged at random into this many groups. Unions of independent clusters are independent
+of each other, so the bootstrap stays valid, and flipping whole groups is a subgroup of all flips, so the test stays
+exact; the error of the estimated spread is about 1 / sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
+
+_BLOCK = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and its interval. mean is None where there is no value; low and high are None where there is no value
+    or only one cluster, because one document says nothing about the spread between documents."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clusters: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """mean(a - b) with its interval (None with one cluster) and the two-sided p value of a sign-flip permutation."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    n: int
+    clusters: int
+
+
+def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
+    """Return a cluster label for each question: questions joined by any shared document get the same label.
+
+    document_ids[i] are the documents of question i; the label is the first document id of the cluster in sorted
+    order, so it does not depend on the order of the questions. A question without documents is a cluster of its own.
+
+    >>> document_clusters([("a", "b"), ("c",), ("b", "d")])
+    ['a', 'c', 'a']
+    """
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for ids in document_ids:
+        for name in ids:
+            parent.setdefault(name, name)
+            low, high = sorted((root(ids[0]), root(name)))
+            parent[high] = low
+    return [root(ids[0]) if ids else f"\0question {i}" for i, ids in enumerate(document_ids)]
+
+
+def interval(
+    values: Sequence[float] | Floats,
+    clusters: Sequence[str],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+    bounds: tuple[float, float] | None = (0.0, 1.0),
+) -> Interval:
+    """Mean of `values` with a bootstrap interval that resamples whole clusters (expanded percentile, see above).
+
+    values: (n,), finite; clusters: n labels. The mean weighs every value alike; a resample's mean is the ratio of its
+    sum and its size. The result does not depend on the order of the values and is fixed by `seed`.
+
+    bounds: the range a value can have, used only where every value lies on the same bound. A bootstrap then sees no
+    spread and would claim certainty; instead the open end is the largest mean that would still give such data with
+    probability (1 - level) / 2 (Clopper and Pearson 1934, over clusters). Pass None for quantities without a range.
+
+    Raises ValueError for values that are not finite, lengths that differ, or a level outside (0, 1).
+    """
+    _check_level(level)
+    sums, sizes = _by_cluster(values, clusters)
+    n, count = int(sizes.sum()), len(sizes)
+    if n == 0:
+        return Interval(None, None, None, 0, 0)
+    mean = float(sums.sum() / n)
+    if count == 1:
+        return Interval(mean, None, None, n, 1)
+    on_bound = None if bounds is None else _on_bound(np.asarray(values, dtype=np.float64), bounds)
+    if bounds is not None and on_bound is not None:
+        reach = (1.0 - ((1.0 - level) / 2.0) ** (1.0 / count)) * (bounds[1] - bounds[0])
+        low, high = (mean, mean + reach) if on_bound == bounds[0] else (mean - reach, mean)
+        return Interval(mean, low, high, n, count)
+    low, high = _ends(_replicates(sums, sizes, seed, resamples), count, level)
+    return Interval(mean, min(low, mean), max(high, mean), n, count)
+
+
+def bootstrap_means(
+    values: Sequence[float] | Floats, clusters: Sequence[str], *, seed: int = 0, resamples: int = 2000
+) -> Floats:
+    """The means of `resamples` resamples of whole clusters, shape (resamples,).
+
+    Their standard deviation is the bootstrap standard error: about s / sqrt(n) for clusters of one, whatever the
+    number of resamples. Raises ValueError as `interval` does, or where there is no value.
+    """
+    sums, sizes = _by_cluster(values, clusters)
+    if not len(sizes):
+        raise ValueError("no values to resample")
+    return _replicates(sums, sizes, seed, resamples)
+
+
+def standard_error(values: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
+    """Clustered standard error of the mean of `values`; None with fewer than two clusters.
+
+    sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran, "Sampling Techniques",
+    1977, section 6.3); with clusters of one it is s / sqrt(n).
+    """
+    sums, sizes = _by_cluster(values, clusters)
+    count, n = len(sizes), sizes.sum()
+    if count < 2:
+        return None
+    residuals = sums - sums.sum() / n * sizes
+    return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)
+
+
+def paired_test(
+    a: Sequence[float] | Floats,
+    b: Sequence[float] | Floats,
+    clusters: Sequence[str],
+    *,
+    seed: int = 0,
+    permutations: int = 10_000,
+    level: float = 0.95,
+) -> PairedTest:
+    """Test mean(a - b) = 0 for scores of two methods on the same questions, flipping the sign of whole clusters.
+
+    a, b: (n,) scores in the same question order; clusters: n labels. Under the null the two methods are exchangeable
+    within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters (the
+    observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
+    and Smyth 2010), which is never 0. Raises ValueError where lengths differ, a value is not finite, or there is none.
+    """
+    _check_level(level)
+    if len(a) != len(b):
+        raise ValueError(f"paired scores differ in length: {len(a)} and {len(b)}")
+    if not len(a):
+        raise ValueError("no pairs to test")
+    differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    sums, sizes = _by_cluster(differences, clusters)
+    found = interval(differences, clusters, seed=seed, level=level, bounds=None)
+    difference = float(sums.sum() / sizes.sum())
+    p = _sign_flip_p(sums, sizes, seed, permutations)
+    return PairedTest(difference, found.low, found.high, p, found.n, found.clusters)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p values, in the given order (S. Holm 1979): the family-wise error is kept.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted = [1.0] * len(p_values)
+    running = 0.0
+    for rank, i in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = running
+    return adjusted
+
+
+def detectable_difference(
+    values_difference: Sequence[float] | Floats, clusters: Sequence[str], power: float = 0.8, alpha: float = 0.05
+) -> float | None:
+    """The smallest true mean difference that a two-sided test at `alpha` would find with probability `power` at this n.
+
+    Normal approximation: (z_{1 - alpha / 2} + z_power) * SE, with the clustered standard error of the observed
+    differences. None where the error is unknown (fewer than two clusters) or no spread was seen at all.
+    """
+    error = standard_error(values_difference, clusters)
+    if not error:
+        return None
+    normal = NormalDist()
+    return (normal.inv_cdf(1.0 - alpha / 2.0) + normal.inv_cdf(power)) * error
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level {level} is not between 0 and 1")
+
+
+def _by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
+    """Sums and sizes per cluster, in label order. Values are added in sorted order, so input order cannot matter."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or len(array) != len(clusters):
+        raise ValueError(f"{len(array)} values do not match {len(clusters)} cluster labels")
+    if not np.isfinite(array).all():
+        raise ValueError("values must be finite numbers; score a missing value 0.0 and flag it")
+    if not len(array):
+        return np.zeros(0), np.zeros(0)
+    _, inverse = np.unique(np.asarray(clusters), return_inverse=True)
+    order = np.lexsort((array, inverse))
+    sums = np.bincount(inverse[order], weights=array[order])
+    return sums.astype(np.float64), np.bincount(inverse).astype(np.float64)
+
+
+def _merged(sums: Floats, sizes: Floats, generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """At most MOST_GROUPS random unions of clusters (see there)."""
+    if len(sizes) <= MOST_GROUPS:
+        return sums, sizes
+    group = generator.permutation(len(sizes)) % MOST_GROUPS
+    merged = [np.bincount(group, weights=w).astype(np.float64) for w in (sums, sizes)]
+    return merged[0], merged[1]
+
+
+def _replicates(sums: Floats, sizes: Floats, seed: int, resamples: int) -> Floats:
+    if resamples < 1:
+        raise ValueError("resamples must be at least 1")
+    generator = np.random.default_rng(seed)
+    sums, sizes = _merged(sums, sizes, generator)
+    count = len(sizes)
+    means = np.empty(resamples)
+    block = max(1, _BLOCK // count)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        drawn = generator.integers(0, count, (rows, count))
+        means[start : start + rows] = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    return means
+
+
+def _ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:
+    """Expanded percentile ends: the tail is Phi(sqrt(G / (G - 1)) * t_{G-1}(tail)) instead of (1 - level) / 2."""
+    tail = (1.0 - level) / 2.0
+    wide = math.sqrt(clusters / (clusters - 1)) * _student_quantile(tail, clusters - 1)
+    tail = NormalDist().cdf(wide)
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def _student_quantile(p: float, freedom: int) -> float:
+    """Quantile of Student's t. With t = sqrt(df) tan(u) the density of u is proportional to cos(u)^(df - 1)."""
+    top = min(math.pi / 2.0, 12.0 / math.sqrt(freedom))
+    angle = np.linspace(-top, top, 20_001)
+    density = np.cos(angle) ** (freedom - 1)
+    below = np.cumsum(density) - density / 2.0
+    return float(math.sqrt(freedom) * math.tan(float(np.interp(p, below / density.sum(), angle))))
+
+
+def _on_bound(values: Floats, bounds: tuple[float, float]) -> float | None:
+    """The bound that every value equals, or None."""
+    return next((bound for bound in bounds if bool((values == bound).all())), None)
+
+
+def _sign_flip_p(sums: Floats, sizes: Floats, seed: int, permutations: int) -> float:
+    # Equal sums must count as hits although floating-point addition orders differ, hence the tolerance.
+    tolerance = 1e-9 * float(np.abs(sums).sum())
+    observed = abs(float(sums.sum())) - tolerance
+    if len(sums) <= EXACT_CLUSTERS:
+        bits = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums))
+        flipped = (1.0 - 2.0 * (bits & 1)) @ sums
+        return float((np.abs(flipped) >= observed).mean())
+    generator = np.random.default_rng(seed)
+    sums, _ = _merged(sums, sizes, generator)
+    hits = 0
+    block = max(1, _BLOCK // len(sums))
+    for start in range(0, permutations, block):
+        rows = min(block, permutations - start)
+        packed = generator.integers(0, 256, (rows, -(-len(sums) // 8)), dtype=np.uint8)
+        flips = np.unpackbits(packed, axis=1)[:, : len(sums)].astype(np.float64)
+        hits += int((np.abs(sums.sum() - 2.0 * (flips @ sums)) >= observed).sum())
+    return (hits + 1) / (permutations + 1)

@@ -1,0 +1,225 @@
+"""The run folder: what is on disk after every question, and how it is read back.
+
+results/<dataset>/<preset>--<model>--<hash8>/
+    run.yaml          {config: the RunConfig, origins: where each value came from}
+    manifest.json     what it ran on (harness/manifest.py)
+    records.jsonl     one Record a line, on disk before the next question starts
+    documents.jsonl   one index a line: document_id, key, status, usage
+    summary.json      the numbers (harness/summary.py)
+    lock              while a process writes
+
+with RunStore.open(folder, config, origins, fingerprint, note) as store: ...      the one writer
+read_run(folder) -> StoredRun                                                     any number of readers
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.errors import DataError, UserError
+from harness.files import append_line, json_line, read_lines, repair, save_error, tidy, touch, write_atomic
+from harness.lock import FolderLock
+
+__all__ = ["RunStore", "StoredRun", "find_runs", "read_run"]
+
+RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY = (
+    "records.jsonl",
+    "documents.jsonl",
+    "run.yaml",
+    "manifest.json",
+    "summary.json",
+)
+
+_AGAIN = "delete it and run the same command again"
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole."""
+
+    path: Path
+    config: dict[str, Any]
+    manifest: dict[str, Any]
+    records: list[dict[str, Any]]
+    documents: list[dict[str, Any]]
+    summary: dict[str, Any]
+    origins: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def find_runs(root: Path) -> list[Path]:
+    """Every run folder at or below `root`, sorted. Raises UserError when `root` is no folder."""
+    root = Path(root)
+    if not root.is_dir():
+        raise UserError(f"there is no folder {root}; name the folder that was given to --out, or run something first.")
+    return sorted(path.parent for path in root.rglob(RUN))
+
+
+def read_run(folder: Path) -> StoredRun:
+    """Read a run folder, a running one too.
+
+    Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
+    written yet is {}. Where a question was asked again, its last record counts.
+    """
+    folder = Path(folder)
+    if not (folder / RUN).is_file():
+        raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
+    run = _yaml(folder / RUN)
+    notes: list[str] = []
+    records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes)}
+    return StoredRun(
+        path=folder,
+        config=run["config"],
+        manifest=_json(folder / MANIFEST),
+        records=list(records.values()),
+        documents=list(read_lines(folder / DOCUMENTS, "document_id", notes)),
+        summary=_json(folder / SUMMARY),
+        origins=run.get("origins") or {},
+        notes=tuple(notes),
+    )
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(path.read_bytes())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(path, None, None, f"not valid YAML ({error})") from None
+    if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
+        raise DataError(path, None, "config", "missing; the run folder was not written by this program")
+    return value
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(path, None, None, f"not valid JSON ({error}); {_AGAIN}") from None
+    if not isinstance(value, dict):
+        raise DataError(path, None, None, f"not a JSON object; {_AGAIN}")
+    return value
+
+
+class RunStore:
+    """The writer of one run folder; holds its lock from `open` to the end of the `with` block."""
+
+    def __init__(self, folder: Path, stack: ExitStack, fresh: bool) -> None:
+        self.folder, self.fresh = folder, fresh
+        self._stack = stack
+        self._records = self._appender(RECORDS)
+        self._documents = self._appender(DOCUMENTS)
+        self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
+
+    @classmethod
+    def open(
+        cls, folder: Path, config: dict[str, Any], origins: dict[str, str], fingerprint: str, note: Note
+    ) -> RunStore:
+        """Lock the folder, repair what a killed writer left, and check that it is the same data.
+
+        Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed).
+        """
+        fresh = not (folder / RUN).exists()
+        touch(folder)
+        with ExitStack() as stack:
+            stack.enter_context(FolderLock(folder))
+            tidy(folder)
+            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id")):
+                if said := repair(folder / name, key):
+                    note(said)
+            _same_data(folder, fingerprint)
+            import yaml
+
+            text = yaml.safe_dump({"config": config, "origins": origins}, sort_keys=False, allow_unicode=True)
+            write_atomic(folder / RUN, text.encode())
+            store = cls(folder, stack, fresh)
+            store._stack = stack.pop_all()
+        return store
+
+    def _appender(self, name: str) -> int:
+        path = self.folder / name
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise save_error(path, error) from error
+        self._stack.callback(os.close, fd)
+        return fd
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Put a record on disk; it is there when this returns. Raises SaveError."""
+        append_line(self._records, self.folder / RECORDS, json_line(row))
+
+    def add_document(self, row: dict[str, Any]) -> None:
+        """Put the line of an index on disk, unless this run has it already. Raises SaveError."""
+        if (key := _document_key(row)) not in self._known:
+            append_line(self._documents, self.folder / DOCUMENTS, json_line(row))
+            self._known.add(key)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Stream the records in file order; of a question that was asked again the last record counts."""
+        return read_lines(self.folder / RECORDS, "question_id")
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Stream the lines of documents.jsonl."""
+        return read_lines(self.folder / DOCUMENTS, "document_id")
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest on disk, {} before the first one."""
+        return _json(self.folder / MANIFEST)
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Replace manifest.json or summary.json in one step. Raises SaveError."""
+        write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+
+    def sort(self, order: Sequence[str]) -> None:
+        """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.
+
+        Raises SaveError; the unsorted file, which says the same, is then still there.
+        """
+        place = {question_id: n for n, question_id in enumerate(order)}
+        found = [row["question_id"] for row in self.records()]
+        want = sorted(dict.fromkeys(found), key=lambda q: place.get(q, len(place)))
+        if found == want:
+            return
+        rows = {row["question_id"]: row for row in self.records()}
+        write_atomic(self.folder / RECORDS, b"".join(json_line(rows[q]) for q in want))
+
+    def discard(self) -> None:
+        """Remove a folder that this process made and no question was recorded in."""
+        if not self.fresh or next(self.records(), None) is not None:
+            return
+        self._stack.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
+            self.folder.parent.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stack.close()
+
+
+def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
+
+
+def _same_data(folder: Path, fingerprint: str) -> None:
+    before = _json(folder / MANIFEST).get("dataset", {}).get("fingerprint")
+    if before is not None and before != fingerprint:
+        raise UserError(
+            f"the rows of the data set are not those that {folder} was begun with "
+            f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
+        )

@@ -1,0 +1,142 @@
+"""The data that flows through the house: one page that explains the program.
+
+    Dataset ── Example(question, gold) ─► Method sees Question and Documents only ─► Answer ─► Record
+
+All classes are frozen; offsets are character offsets into `Document.text`, end exclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "Answer",
+    "Document",
+    "Example",
+    "Gold",
+    "Passage",
+    "Question",
+    "Record",
+    "Shown",
+    "Step",
+    "Support",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A titled part of a document: text[start:end], its title included."""
+
+    title: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text a question is asked about, with the passages it was put together from (may be none)."""
+
+    id: str
+    text: str
+    title: str = ""
+    passages: tuple[Passage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All that a method may see of a question."""
+
+    id: str
+    text: str
+    document_ids: tuple[str, ...]
+    options: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A supporting part of a document: text[start:end]."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What only scorers may see. `answers` are alternatives; `extra` holds a data set's own fields."""
+
+    answers: tuple[str, ...]
+    supporting: tuple[Support, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with its gold answer; the runner splits the two."""
+
+    question: Question
+    gold: Gold
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One piece of what the reader saw.
+
+    kind "span": text[start:end] of a document. kind "generated": `text` written by a model from `sources`,
+    which are (document_id, start, end) spans.
+    """
+
+    kind: Literal["span", "generated"]
+    document_id: str = ""
+    start: int = 0
+    end: int = 0
+    text: str = ""
+    sources: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move of a search, enough to print it, draw it and replay another stop rule.
+
+    `scores` are the parts of the choice (attention, similarity, total); `p_yes` is the probe after the move;
+    `flops` are those of the question so far, convention "full".
+    """
+
+    action: str
+    node: int | None = None
+    level: int | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    tokens: int = 0
+    p_yes: float | None = None
+    flops: float = 0.0
+    shown: Shown | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a method returns. `truncated` describes a cut ({"side", "tokens_before", "tokens_after"}) or is None."""
+
+    text: str
+    shown: tuple[Shown, ...] = ()
+    stop_reason: str = ""
+    steps: tuple[Step, ...] = ()
+    truncated: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of records.jsonl (design: "A run on disk"). `error` is None or {"type", "message"}."""
+
+    question_id: str
+    document_ids: tuple[str, ...]
+    prediction: str
+    scores: dict[str, float]
+    usage: dict[str, dict[str, Any]]
+    shown: tuple[Shown, ...] = ()
+    stop_reason: str = ""
+    steps: tuple[Step, ...] = ()
+    truncated: dict[str, Any] | None = None
+    error: dict[str, str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,54 @@
+"""PECAN as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from harness.method import Index, Method, Tools
+from harness.types import Answer, Document, Question
+from methods.pecan.config import INDEX_FIELDS, PecanConfig
+from methods.pecan.graph import Graph, build_graph
+from methods.pecan.prompts import PROMPTS
+from methods.pecan.search import Search
+
+__all__ = ["Pecan"]
+
+
+class Pecan(Method):
+    """Hierarchical graph of Information Points, searched until the model says that it can answer."""
+
+    Config = PecanConfig
+    summary = "graph of summary points weighted by attention, searched until the model can answer (arXiv 2410.04790)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "builder": frozenset({"attention"}),
+        "searcher": frozenset({"attention", "probe"}),
+    }
+    encoders = ("encoder",)
+    scope = "document"
+    index_roles = ("builder", "encoder")
+    index_fields = INDEX_FIELDS
+    index_version = "1"
+
+    def prompts(self) -> dict[str, str]:
+        """The printed prompts, with their tables."""
+        return PROMPTS
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The graph and an embedding of every node [nodes, width]."""
+        graph = build_graph(document, self.config, tools)
+        return {**graph.to_index(), "embeddings": tools.encoder().encode(graph.text, "passage")}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Search the document's graph, then answer from what was visited."""
+        (document,), (index,) = documents, indexes
+        with tools.phase("search"):
+            encoder = tools.encoder()
+            (query,) = encoder.encode([question.text], "query")
+            cosine = encoder.similarity(query, np.asarray(index["embeddings"]))
+        search = Search(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
+        return search.run(question)

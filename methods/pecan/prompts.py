@@ -1,0 +1,39 @@
+"""PECAN's prompts as the first version of the paper prints them (S001, appendix A, tables 4 and 5).
+
+The second-turn prompt is "Given the above information and question, " + the data set's answer instruction; with the
+shared instruction "Answer the question as concisely as you can." that is the printed sentence.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BULLET", "PROMPTS", "SEARCH_HEAD", "SEARCH_MIDDLE", "SUMMARY_HEAD", "SUMMARY_TAIL", "second_turn"]
+
+# S001 table 4.
+SUMMARY_HEAD = "Summary the following information. Each segment is separated by a new line symbol.\n\n"
+SUMMARY_TAIL = (
+    "\n\nSplit your summary into different summary points according to the semantic information in these information "
+    "points. It is not necessary to generate each summary point for each information point. Gather and organize "
+    "information into summary points. In each summary point, try to avoid using pronouns like he/she/they and instead "
+    "use full names. Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n\u2026\u2026\n\n"
+    "Do not provide any explanation and start the summary directly."
+)
+# S001 table 5.
+SEARCH_HEAD = (
+    "Can this question be answered by the following information? Response \u201cYes\u201d or \u201cNo\u201d in one "
+    "word. Do not provide any explanation.\n\nQuestion:\n"
+)
+SEARCH_MIDDLE = "\n\nInformation:"
+SECOND_TURN = "Given the above information and question, {instruction}"
+BULLET = "* "
+
+PROMPTS = {
+    "summary head (S001 table 4)": SUMMARY_HEAD,
+    "summary tail (S001 table 4)": SUMMARY_TAIL,
+    "search, first turn (S001 table 5)": SEARCH_HEAD + "{question}" + SEARCH_MIDDLE + "\n" + BULLET + "{node} ...",
+    "search, second turn (S001 table 5)": SECOND_TURN,
+}
+
+
+def second_turn(instruction: str) -> str:
+    """The second-turn prompt with the data set's instruction continued in lower case."""
+    return SECOND_TURN.format(instruction=instruction[:1].lower() + instruction[1:])

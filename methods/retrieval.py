@@ -1,0 +1,136 @@
+"""Top-k retrieval: fixed-size chunks ranked by BM25 or by a sentence encoder, shown in rank order.
+
+    document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
+
+PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order (facts 1.6, point 31).
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from harness.method import Index, Method, MethodConfig, Tools
+from harness.types import Answer, Document, Question
+from methods.chunks import Span, fixed_chunks, shown_spans
+from methods.reading import PROMPTS, SEPARATOR, ask, room_for_text
+
+__all__ = ["BM25", "SBERT", "RetrievalConfig", "bm25_scores", "words"]
+
+
+class RetrievalConfig(MethodConfig):
+    """chunk_tokens: size of a chunk; k: chunks shown; budget: tokens shown instead of k (set k to null)."""
+
+    chunk_tokens: int = Field(default=300, gt=0)
+    k: int | None = Field(default=5, gt=0)
+    budget: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> RetrievalConfig:
+        if (self.k is None) == (self.budget is None):
+            raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
+        return self
+
+
+class _TopK(Method):
+    """Chunks, a ranking, a prompt; subclasses say how to rank."""
+
+    Config = RetrievalConfig
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    index_fields = ("chunk_tokens",)
+
+    def prompts(self) -> dict[str, str]:
+        """The shared reading prompt."""
+        return PROMPTS
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The chunks, and what the ranking needs of them."""
+        chunks = fixed_chunks(document.text, self.config.chunk_tokens, tools.model())
+        return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
+
+    def prepare(self, texts: list[str], tools: Tools) -> Index:
+        """What the ranking needs of the chunks' texts, computed once a document."""
+        return {}
+
+    @abc.abstractmethod
+    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Scores [chunks], higher is better."""
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Rank, show the best in rank order, answer."""
+        (document,), (index,) = documents, indexes
+        chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
+        texts = [document.text[a:b] for a, b in chunks]
+        with tools.phase("search"):
+            scores = self.rank(question.text, texts, index, tools)
+        # Ties keep document order, as a stable sort of the negated scores does.
+        order = [int(i) for i in np.argsort(-scores, kind="stable")]
+        model = tools.model()
+        room = room_for_text(question, tools, model)
+        kept, reason = self._select(order, [model.count(t) for t in texts], room, model.count(SEPARATOR))
+        text = ask(question, [texts[i] for i in kept], tools, model)
+        return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
+
+    def _select(self, order: list[int], lengths: list[int], room: int, separator: int) -> tuple[list[int], str]:
+        """The first chunks of `order` that fit; the first that does not fit ends it. Also says what ended it."""
+        limit = room if self.config.budget is None else min(room, self.config.budget)
+        most = len(order) if self.config.k is None else self.config.k
+        kept: list[int] = []
+        used = 0
+        for i in order[:most]:
+            used += lengths[i] + (separator if kept else 0)
+            if used > limit:
+                reason = "budget" if limit < room else "window"
+                return kept, reason if kept else f"{reason}: not even one chunk fits"
+            kept.append(i)
+        return kept, "k" if len(order) > most else "exhausted"
+
+
+def words(text: str) -> list[str]:
+    """BM25's words: lower case, split at everything but letters and digits (facts 7.1's recommendation)."""
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
+    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word."""
+    from rank_bm25 import BM25Okapi
+
+    if not any(texts):
+        return np.zeros(len(texts))
+    return np.asarray(BM25Okapi([list(t) for t in texts]).get_scores(list(question)), dtype=float)
+
+
+class BM25(_TopK):
+    """BM25 over the document's own chunks."""
+
+    summary = "top-k chunks by BM25"
+
+    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """BM25 scores."""
+        return bm25_scores(words(question), [words(t) for t in texts])
+
+
+class SBERT(_TopK):
+    """A sentence encoder over the document's chunks; embeddings are kept with the index."""
+
+    summary = "top-k chunks by a sentence encoder (SBERT)"
+    encoders = ("encoder",)
+    index_roles = ("reader", "encoder")
+
+    def prepare(self, texts: list[str], tools: Tools) -> Index:
+        """Embeddings [chunks, width]."""
+        return {"embeddings": tools.encoder().encode(texts, "passage")}
+
+    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Similarity of the question to every chunk."""
+        encoder = tools.encoder()
+        (query,) = encoder.encode([question], "query")
+        return encoder.similarity(query, np.asarray(index["embeddings"]))

@@ -1,0 +1,1 @@
+"""Tables, curves, figures and pages out of stored runs."""

@@ -1,0 +1,207 @@
+"""Paired comparison of methods on the same questions, against one reference per data set.
+
+    table = compare(runs, reference="full-context")
+    print(render(table, "text"))
+
+Columns: dataset, score, method, model, reference, n (questions in common), clusters (documents), mean,
+reference mean, difference with .low and .high (95 %, bootstrap clustered by document), p (sign-flip permutation by
+document, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
+changed (configuration keys in which the two runs differ), notes.
+
+Runs that differ in data, questions, reader, scorer version or the fate of failed questions are refused: the
+difference would not be the method's. `force=True` compares them all the same and says so in the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.errors import UnknownName, UserError
+from harness.layers import flatten
+from harness.stats import detectable_difference, holm, paired_test
+from reports import facts
+from reports.tables import REFERENCE
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["compare", "config_difference"]
+
+_UNSET = object()
+# Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
+_NOT_COMPARED = ("origins", "limit")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One row to come: a run beside the reference of its data set."""
+
+    run: StoredRun
+    label: str
+    base: StoredRun
+    base_label: str
+
+
+def compare(
+    runs: Sequence[StoredRun],
+    *,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return the table described above: one row for each run that is not its data set's reference.
+
+    reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
+    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
+    Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
+    """
+    facts.check_runs(runs)
+    pairs = _pairs(runs, reference)
+    problems = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score))]
+    if problems and not force:
+        raise UserError(
+            "these runs differ in more than the method:\n"
+            + "\n".join(f"  - {p}" for p in problems)
+            + "\nRun them alike, or compare them as they are with --force."
+        )
+    rows = [_row(pair, _score_name(pair, score), seed) for pair in pairs]
+    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = adjusted
+    return facts.numbers(pd.DataFrame(rows))
+
+
+def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
+    """The configuration keys in which two runs differ: "method.params.k: 5, reference 10"."""
+    ours, theirs = (_flat(r.config) for r in (run, base))
+    return [
+        f"{key}: {_told(ours.get(key, _UNSET))}, reference {_told(theirs.get(key, _UNSET))}"
+        for key in dict.fromkeys([*ours, *theirs])
+        if ours.get(key, _UNSET) != theirs.get(key, _UNSET)
+    ]
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    return flatten({key: value for key, value in config.items() if key not in _NOT_COMPARED})
+
+
+def _told(value: object) -> str:
+    return "not set" if value is _UNSET else repr(value)
+
+
+def _pairs(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
+    names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
+    if reference is not None:
+        known = sorted({n for r in runs for n in _names(r)})
+        if reference not in known:
+            raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
+    pairs: list[_Pair] = []
+    for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
+        group = [r for r in runs if r.config["dataset"]["name"] == dataset]
+        base = _base(group, dataset, reference)
+        pairs += [_Pair(r, names[id(r)], base, names[id(base)]) for r in group if r is not base]
+    if not pairs:
+        raise UserError("nothing to compare: give at least two runs of one data set")
+    return pairs
+
+
+def _names(run: StoredRun) -> tuple[str, str, str]:
+    return run.config["method"]["name"], run.path.name, facts.hash8(run)
+
+
+def _base(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
+    wanted = reference or REFERENCE
+    found = [run for run in group if wanted in _names(run)]
+    if len(found) > 1:
+        options = ", ".join(run.path.name for run in found)
+        raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")
+    if found:
+        return found[0]
+    if reference is not None:
+        raise UserError(f"data set {dataset} has no run of the reference '{reference}'; run it, or leave {dataset} out")
+    return group[0]
+
+
+def _score_name(pair: _Pair, score: str | None) -> str:
+    name: str = score or pair.base.config["dataset"]["scorers"][0]
+    for run in (pair.run, pair.base):
+        known = facts.score_names(run)
+        if name not in known:
+            raise UnknownName("score", name, known, f"scores of {run.path.name}")
+    return name
+
+
+def _mismatches(pair: _Pair, name: str) -> list[str]:
+    """Why the difference of two runs would not be the method's, a sentence each."""
+    run, base = pair.run, pair.base
+    who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
+    asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
+    failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
+    found = []
+    if facts.fingerprint(run) != facts.fingerprint(base):
+        found.append(f"{who} used different data (fingerprints {_short(run)} and {_short(base)})")
+    if asked != theirs:
+        found.append(
+            f"{who} answered different questions ({len(asked)} and {len(theirs)}, {len(asked & theirs)} in common)"
+        )
+    if facts.reader(run) != facts.reader(base):
+        readers = [x.config["model"]["name"] for x in (run, base)]
+        told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
+        found.append(f"{who} have different readers ({told})")
+    versions = [facts.scorer_version(x, name) for x in (run, base)]
+    if versions[0] != versions[1]:
+        told = " and ".join(v or "not recorded" for v in versions)
+        found.append(f"{who} were scored by different versions of {name} ({told}); score them again: harness score RUN")
+    if failed != failed_base:
+        found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
+    return found
+
+
+def _short(run: StoredRun) -> str:
+    return (facts.fingerprint(run) or "not recorded")[:12]
+
+
+def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
+    ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
+    values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
+    # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
+    clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
+    common = [i for i in theirs.ids if i in values]
+    who = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
+    if not common:
+        raise UserError(f"{who} have no scored question in common: nothing to compare")
+    a, b = [values[i] for i in common], [other[i] for i in common]
+    groups = [clusters[i] for i in common]
+    test = paired_test(a, b, groups, seed=seed)
+    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
+    notes += [f"{label}: {n}" for r, label in _both(pair) for n in facts.notes(r)]
+    if test.clusters == 1:
+        notes.append(f"{who}: all questions share one document, so there is no interval and the test says nothing")
+    changed = config_difference(pair.run, pair.base)
+    return {
+        "dataset": pair.run.config["dataset"]["name"],
+        "score": name,
+        "method": pair.label,
+        "model": pair.run.config["model"]["name"],
+        "reference": pair.base_label,
+        "n": test.n,
+        "clusters": test.clusters,
+        "mean": sum(a) / len(a),
+        "reference mean": sum(b) / len(b),
+        "difference": test.difference,
+        "difference.low": test.low,
+        "difference.high": test.high,
+        "p": test.p,
+        "p_holm": None,
+        "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups),
+        "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",) if changed else (),
+        "notes": tuple(notes),
+    }
+
+
+def _both(pair: _Pair) -> list[tuple[StoredRun, str]]:
+    return [(pair.run, pair.label), (pair.base, pair.base_label)]

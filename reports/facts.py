@@ -1,0 +1,226 @@
+"""What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json and the records.
+
+StoredRun ── label · fingerprint · reader · scorer_versions · notes        (one line about the run)
+          └─ scored(run, name)  ids, values, clusters                      (one value a question)
+          └─ costs(run, phase, convention)                                 (tokens, TFLOPs, seconds a question)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.config import canonical
+from harness.errors import DataError, UnknownName, UserError
+from harness.flops import CONVENTIONS
+from harness.meter import add_usage
+from harness.stats import document_clusters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.store import StoredRun
+
+__all__ = [
+    "Costs",
+    "Scored",
+    "check_convention",
+    "check_runs",
+    "costs",
+    "fingerprint",
+    "hash8",
+    "labels",
+    "notes",
+    "numbers",
+    "question_clusters",
+    "reader",
+    "score_names",
+    "scored",
+    "scorer_version",
+    "versions",
+]
+
+TERA = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One score of a run: `values[i]` belongs to question `ids[i]` and document cluster `clusters[i]`."""
+
+    ids: tuple[str, ...]
+    values: tuple[float, ...]
+    clusters: tuple[str, ...]
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one phase cost, an entry for each question (or index). tflops is None where a model's shape is unknown."""
+
+    tokens: list[float]
+    tflops: list[float] | None
+    seconds: list[float]
+
+
+def hash8(run: StoredRun) -> str:
+    """The hash at the end of the folder's name."""
+    return run.path.name.rpartition("--")[2]
+
+
+def labels(runs: Sequence[StoredRun]) -> list[str]:
+    """The preset's name for each run; with its hash where a data set has the same preset and model twice."""
+    keys = [(r.config["dataset"]["name"], r.config["method"]["name"], r.config["model"]["name"]) for r in runs]
+    return [k[1] if keys.count(k) == 1 else f"{k[1]} ({hash8(r)})" for k, r in zip(keys, runs, strict=True)]
+
+
+def fingerprint(run: StoredRun) -> str | None:
+    """Content hash of the rows the run used; None where the manifest does not say."""
+    found = (run.manifest.get("dataset") or {}).get("fingerprint")
+    return str(found) if found else None
+
+
+def reader(run: StoredRun) -> str:
+    """Identity of the reader: as the manifest resolved it (weights, tokenizer, template), else its configuration."""
+    found = (run.manifest.get("models") or {}).get("reader")
+    return canonical(found or run.config["model"])
+
+
+def scorer_version(run: StoredRun, name: str) -> str | None:
+    """Version of scorer `name` that scored the run; None where the manifest does not say."""
+    found = (run.manifest.get("scorers") or {}).get(name)
+    return None if found is None else str(found)
+
+
+def versions(run: StoredRun) -> str:
+    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
+    told = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in score_names(run))
+    own = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    return f"{told}; harness {own}" if own else told
+
+
+def score_names(run: StoredRun) -> list[str]:
+    """Names of the run's scores: the configured ones in order, then any that only the records have."""
+    names = dict.fromkeys(run.config["dataset"]["scorers"])
+    for record in run.records:
+        names.update(dict.fromkeys(record["scores"]))
+    return list(names)
+
+
+def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> Scored:
+    """The values of score `name`, in the order of the records.
+
+    A failed question scores 0.0, or is left out where the run's config says `failed: skip`. An answered question
+    without this score is left out and counted in `missing`. `clusters` spares working them out for every score.
+    Raises UnknownName for a score the run does not have.
+    """
+    known = score_names(run)
+    if name not in known:
+        raise UnknownName("score", name, known, f"scores of {run.path.name}")
+    skip = run.config.get("failed", "zero") == "skip"
+    labels_ = question_clusters(run) if clusters is None else clusters
+    kept: list[tuple[str, float, str]] = []
+    missing = 0
+    for record, cluster in zip(run.records, labels_, strict=True):
+        value: Any = record["scores"].get(name)
+        if record["error"] is not None:
+            if skip:
+                continue
+            value = 0.0
+        if value is None:
+            missing += 1
+            continue
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(
+                run.path / "records.jsonl", None, f"scores.{name}", f"question {record['question_id']}: not a number"
+            )
+        kept.append((record["question_id"], float(value), cluster))
+    return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
+
+
+def question_clusters(run: StoredRun) -> list[str]:
+    """A label for each record: questions that share a document belong together."""
+    return document_clusters([record["document_ids"] for record in run.records])
+
+
+def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
+    """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
+
+    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
+    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
+    belongs to a question, a document's cost is that of all its indexes.
+    """
+    usages: list[dict[str, Any]]
+    if phase == "index":
+        built: dict[str, dict[str, Any]] = {}
+        for row in run.documents:
+            if row["status"] != "failed":
+                add_usage(built.setdefault(row["document_id"], {}), row["usage"])
+        usages = [usage.get(phase, {}) for usage in built.values()]
+    else:
+        usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
+    known = not any(usage.get("uncounted") for usage in usages)
+    return Costs(
+        tokens=[float(u.get("tokens_in", 0) + u.get("tokens_out", 0)) for u in usages],
+        tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
+        seconds=[float(u.get("seconds", 0.0)) for u in usages],
+    )
+
+
+def check_convention(convention: str) -> None:
+    """Raise UnknownName unless `convention` is a way to count FLOPs."""
+    if convention not in CONVENTIONS:
+        raise UnknownName("FLOPs convention", convention, CONVENTIONS)
+
+
+def notes(run: StoredRun) -> tuple[str, ...]:
+    """What a reader of the run's numbers must know, a sentence each."""
+    total = len(run.records)
+    failed = sum(r["error"] is not None for r in run.records)
+    cut = sum(r["truncated"] is not None for r in run.records)
+    uncounted = any(u.get("uncounted") for r in [*run.records, *run.documents] for u in r["usage"].values())
+    found: list[str] = []
+    state = run.summary.get("state", "running")
+    if state != "finished":
+        asked = run.summary.get("n_asked")
+        found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))
+    if failed:
+        fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
+        found.append(f"{failed} of {total} questions failed ({fate})")
+    if cut:
+        found.append(f"{cut} of {total} questions were answered from a truncated context")
+    if run.config["model"].get("embedded"):
+        found.append(f"model {run.config['model']['name']} is the embedded default: its answers are noise")
+    if uncounted:
+        found.append("FLOPs unknown: a model of this run tells no shape")
+    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
+    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    if changed:
+        found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
+    found += [str(warning) for warning in run.manifest.get("warnings") or ()]
+    found += run.notes
+    return tuple(dict.fromkeys(found))
+
+
+def _flagged(run: StoredRun) -> Counter[str]:
+    """How often each score was flagged by its scorer (a null prediction, a value that is no number)."""
+    return Counter(name for record in run.records for name in (record.get("notes") or {}).get("flags") or ())
+
+
+def numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
+    for name in frame.columns:
+        if all(value is None or isinstance(value, float) for value in frame[name]):
+            frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def check_runs(runs: Sequence[StoredRun]) -> None:
+    """Raise UserError where there is no run at all, or a run has no record yet."""
+    if not runs:
+        raise UserError("no runs found. Run something first: harness run --method bm25 --dataset musique")
+    empty = [run.path.name for run in runs if not run.records]
+    if empty:
+        raise UserError(f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go on.")

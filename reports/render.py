@@ -1,0 +1,273 @@
+"""A frame as text: markdown, csv, latex, json or plain text, with everything that came from data escaped.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"method": ["pecan", "bm25"], "n": [20, 20], "f1": [0.413, 0.3], "f1.low": [0.36, None],
+    ...     "f1.high": [0.469, None], "ratio": [0.241, None], "notes": [("2 of 20 questions failed (scored 0)",), ()]})
+    >>> print(render(table, "text"), end="")
+    method   n  f1                 ratio  notes
+    pecan   20  41.3 [36.0, 46.9]  0.24x  [1]
+    bm25    20  30.0                   –
+    <BLANKLINE>
+    [1] 2 of 20 questions failed (scored 0)
+
+| format          | numbers                                                   | notes                          |
+|-----------------|-----------------------------------------------------------|--------------------------------|
+| text, markdown, latex | formatted; scores times 100 with their interval     | marks, and footnotes below     |
+| csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
+
+Columns `x.low` and `x.high` are the interval of column `x`. A column of tuples is footnotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UnknownName
+
+__all__ = ["FORMATS", "render"]
+
+FORMATS = ("text", "markdown", "csv", "latex", "json")
+_SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
+
+_MISSING = "–"
+_HIDDEN = ("run", "hash8")
+_FOOTNOTES = ("scorers", "changed", "notes")
+
+
+def render(frame: pd.DataFrame, format: str = "text") -> str:  # noqa: A002  the field's word, and the flag's name
+    """Return `frame` in one of FORMATS (md, tex, txt for short), newline at the end. Raises UnknownName for another."""
+    writers: dict[str, Callable[[pd.DataFrame], str]] = {
+        "text": _text,
+        "markdown": _markdown,
+        "csv": _csv,
+        "latex": _latex,
+        "json": _json,
+    }
+    name = _SHORT.get(format, format)
+    if name not in writers:
+        raise UnknownName("format", format, FORMATS)
+    return writers[name](frame)
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _integer(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits without an exponent where that is readable: 0.0123, 4.56, 108, 12300."""
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def _p_value(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _percent(value: float) -> str:
+    told = f"{100 * value:.1f}"
+    return "0.0" if told == "-0.0" else told
+
+
+def _formatter(column: str) -> Callable[[float], str]:
+    """How the numbers of a column are written: by its name, and as a score (times 100) where the name says nothing."""
+    head = column.split(".")[0]
+    if head in ("n", "failed", "truncated", "clusters", "tokens"):
+        return _integer
+    if head in ("tflops", "seconds"):
+        return _three_digits
+    if head in ("p", "p_holm"):
+        return _p_value
+    if head == "ratio":
+        return lambda value: f"{value:.2f}x"
+    return _percent
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+# ---- cells ---------------------------------------------------------------------------------------------------------
+
+
+class _Cells:
+    """A frame as strings: heads, rows, which columns are numbers, footnotes `common` to all rows or numbered."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        names = [str(c) for c in frame.columns]
+        bounds = {f"{n}.{end}" for n in names for end in ("low", "high")}
+        plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
+        # A column without any value would be a column of dashes; csv and json keep it.
+        plain = [n for n in plain if not all(_absent(v) for v in frame[n])]
+        self.numeric = [pd.api.types.is_numeric_dtype(frame[n]) for n in plain]
+        self.footnotes: list[str] = []
+        self.heads = list(plain)
+        rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+        self.rows = [[self._cell(row, n) for n in plain] for row in rows]
+        notes = [[note for n in _FOOTNOTES if n in names for note in _notes(row[n])] for row in rows]
+        # What holds for every row needs no mark.
+        self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
+        marks = [self._marks([note for note in n if note not in self.common]) for n in notes]
+        if self.footnotes:
+            self.heads.append("notes")
+            self.numeric.append(False)
+            self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
+
+    def _cell(self, row: dict[str, Any], name: str) -> str:
+        value = row[name]
+        if _absent(value):
+            return _MISSING
+        if isinstance(value, str):
+            return value
+        write = _formatter(name)
+        low, high = row.get(f"{name}.low"), row.get(f"{name}.high")
+        told = write(value)
+        return told if low is None or high is None or _absent(low) else f"{told} [{write(low)}, {write(high)}]"
+
+    def _marks(self, notes: list[str]) -> str:
+        for note in notes:
+            if note not in self.footnotes:
+                self.footnotes.append(note)
+        return ", ".join(f"[{self.footnotes.index(note) + 1}]" for note in notes)
+
+    def below(self, escape: Callable[[str], str], mark: str, end: str) -> list[str]:
+        """The lines below the table, after an empty one; `mark` has {} for a footnote's number."""
+        told = [escape(note) + end for note in self.common]
+        told += [mark.format(i) + escape(note) + end for i, note in enumerate(self.footnotes, 1)]
+        return ["", *told] if told else []
+
+
+def _notes(value: Any) -> list[str]:
+    if _absent(value):
+        return []
+    return [value] if isinstance(value, str) else [str(note) for note in value]
+
+
+def _clean(text: str) -> str:
+    """One line, without the control and direction characters that move a terminal's cursor or hide text."""
+    spaced = re.sub(r"\s+", " ", text)
+    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+
+
+# ---- formats -------------------------------------------------------------------------------------------------------
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: wide East Asian characters take two, combining marks none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _text(frame: pd.DataFrame) -> str:
+    cells = _Cells(frame)
+    table = [[_clean(c) for c in row] for row in [cells.heads, *cells.rows]]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(cells.heads))]
+    # Plain numbers are right-aligned; intervals read better from the left.
+    right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
+    lines = []
+    for row in table:
+        padded = [
+            " " * (width - _width(c)) + c if r else c + " " * (width - _width(c))
+            for c, width, r in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join([*lines, *cells.below(_clean, "[{}] ", "")]) + "\n"
+
+
+def _markdown_escape(text: str) -> str:
+    text = _clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*|\[\]~$])", r"\\\1", text)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    cells = _Cells(frame)
+    rule = ["---:" if n else "---" for n in cells.numeric]
+    # Intervals and marks are written here, not taken from data: their brackets stay readable.
+    rows = [
+        [c if n or h == "notes" else _markdown_escape(c) for c, n, h in zip(r, cells.numeric, cells.heads, strict=True)]
+        for r in cells.rows
+    ]
+    lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
+    # Two spaces at the end break the line in markdown.
+    return "\n".join([*lines, *cells.below(_markdown_escape, "[{}] ", "  ")]) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+
+
+def _latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in _clean(text))
+
+
+def _latex_start(line: str) -> str:
+    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
+    return "{}" + line if line.startswith(("[", "*")) else line
+
+
+def _latex(frame: pd.DataFrame) -> str:
+    cells = _Cells(frame)
+    columns = "".join("r" if n else "l" for n in cells.numeric)
+    body = []
+    for row in cells.rows:
+        told = [_latex_escape(c) for c in row]
+        told = [re.sub(r"(?<![\w-])-(?=\d)", "$-$", c) if n else c for c, n in zip(told, cells.numeric, strict=True)]
+        body.append(_latex_start(" & ".join(told)) + r" \\")
+    head = " & ".join(_latex_escape(h) for h in cells.heads) + r" \\"
+    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
+    lines += [_latex_start(line) for line in cells.below(_latex_escape, "[{}] ", r"\\")]
+    return "\n".join(lines) + "\n"
+
+
+def _csv_cell(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers."""
+    if _absent(value):
+        return ""
+    if isinstance(value, list | tuple):
+        value = "; ".join(str(v) for v in value)
+    if isinstance(value, str):
+        value = _clean(value)
+        return "'" + value if value.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")) else value
+    return value
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_csv_cell(str(c)) for c in frame.columns])
+    writer.writerows([_csv_cell(v) for v in row] for row in frame.itertuples(index=False, name=None))
+    return out.getvalue()
+
+
+def _json(frame: pd.DataFrame) -> str:
+    rows = [
+        {str(k): None if _absent(v) else list(v) if isinstance(v, tuple) else v for k, v in row.items()}
+        for row in frame.to_dict("records")
+    ]
+    told = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
+    # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold, is no UTF-8.
+    return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", told) + "\n"

@@ -1,0 +1,63 @@
+"""Methods that need no model, so that the command line is tested in seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from harness.errors import CannotRun
+from harness.method import Index, Method, MethodConfig, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+
+
+class Echo(Method):
+    class Config(MethodConfig):
+        word: str = "echo"
+        k: int = 1
+        rate: float = 0.5
+        mode: Literal["loud", "quiet"] = "quiet"
+        pause: float = 0.0
+
+    summary = "says one word"
+    needs: ClassVar[dict[str, frozenset[str]]] = {}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        time.sleep(self.config.pause)
+        shown = Shown("span", documents[0].id, 0, 10)
+        steps = (Step("visit", node=4, level=1, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=2e12, shown=shown),)
+        return Answer(self.config.word, shown=(shown,), steps=steps, stop_reason="said it")
+
+    def prompts(self) -> dict[str, str]:
+        return {"echo (table 9)": "Say {word}.\nNo more."}
+
+
+class FailsOnce(Echo):
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        if question.id.endswith("_01"):
+            raise ValueError("the first question is too hard")
+        return super().answer(question, documents, indexes, tools)
+
+
+class Refuses(Echo):
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        raise CannotRun("the weights are not there")
+
+
+class Buggy(Echo):
+    def prompts(self) -> dict[str, str]:
+        raise RuntimeError("a bug in a method")
+
+
+class Ranks(Echo):
+    encoders = ("reranker",)
+
+
+class NotAMethod:
+    pass

@@ -1,0 +1,133 @@
+"""Bad input, its message and its exit code; every fifth case in a fresh process, the others in this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+ECHO = ["--method", "echo", "--dataset", "musique-sample", "--mlflow", "off"]
+FILES = {
+    "typo.yaml": "limt: 3\n",
+    "twice.yaml": "seed: 1\nseed: 2\n",
+    "broken.yaml": "a: [1,\nb: 2\n",
+    "list.yaml": "- 1\n",
+    "shape.yaml": "method: 3\n",
+    "their.yaml": "methods: {ecko: {k: 1}}\n",
+    "broken.jsonl": '{"id": "a"\n',
+}
+
+# (arguments, parts of the message)
+CASES: list[tuple[list[str], list[str]]] = [
+    (["rnu"], ["No such command 'rnu'", "Did you mean 'run'?", "harness --help"]),
+    (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
+    (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer"]),
+    (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
+    (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
+    (["run", "--method", "ecko", "--dataset", "musique-sample"], ["unknown method 'ecko'. Did you mean 'echo'"]),
+    (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
+    (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
+    (["run", *ECHO, "--profile", "papr"], ["unknown profile 'papr'. Did you mean 'paper'?"]),
+    (["run", "--suite", "first-slce"], ["unknown suite 'first-slce'. Did you mean 'first-slice'?"]),
+    (["run", *ECHO, "--set", "method.wrd=x"], ["unknown key 'method.wrd' (--set). Did you mean 'word'?"]),
+    (["run", *ECHO, "--set", "modl.dtype=x"], ["unknown key 'modl.dtype' (--set). Did you mean 'model'"]),
+    (["run", *ECHO, "--set", "model.dtyp=float32"], ["unknown key 'model.dtyp' (--set). Did you mean 'dtype'?"]),
+    (["run", *ECHO, "--set", "model.dtype=fp8"], ["model.dtype='fp8' (--set): should be 'float32'"]),
+    (["run", *ECHO, "--set", "method.k=many"], ["method.k='many' (--set): should be a valid integer"]),
+    (["run", *ECHO, "--set", "method.k=1.5"], ["method.k=1.5 (--set)", "integer"]),
+    (["run", *ECHO, "--set", "method.mode=shout"], ["method.mode='shout' (--set): should be 'loud' or 'quiet'"]),
+    (["run", *ECHO, "--set", "method.k"], ["'--set method.k' is no assignment; write KEY=VALUE"]),
+    (["run", *ECHO, "--set", "method.k=1", "method.k=2"], ["'method.k' is set twice: to 1 and to 2"]),
+    (["run", *ECHO, "--limit", "1", "--set", "limit=2"], ["'limit' is given twice"]),
+    (["run", *ECHO, "--set", "method.k=[1"], ["'[1' is not a YAML list or mapping"]),
+    (["run", *ECHO, "--set", "seed.x=1"], ["unknown key 'seed.x' (--set): 'seed' is a single value"]),
+    (["run", *ECHO, "--set", "profile=paper"], ["'profile' is chosen with --profile"]),
+    (["run", *ECHO, "--set", "roles.bilder=default"], ["unknown role 'bilder'. Did you mean 'builder'?"]),
+    (["run", *ECHO, "--set", "roles.reader=default"], ["the reader is set with --model"]),
+    (["run", *ECHO, "--set", "encoder=minilmm"], ["unknown encoder 'minilmm'. Did you mean 'minilm'?"]),
+    (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
+    (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
+    (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
+    (["run", *ECHO, "--data", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
+    (["run", *ECHO, "--data", "broken.jsonl"], ["broken.jsonl, line 1"]),
+    (["run", *ECHO, "--config", "nowhere.yaml"], ["nowhere.yaml: cannot be read (No such file or directory)"]),
+    (["run", *ECHO, "--config", "typo.yaml"], ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"]),
+    (["run", *ECHO, "--config", "twice.yaml"], ["twice.yaml, line 2: the key 'seed' is given twice"]),
+    (["run", *ECHO, "--config", "broken.yaml"], ["broken.yaml, line 3"]),
+    (["run", *ECHO, "--config", "list.yaml"], ["list.yaml: must hold a mapping"]),
+    (["run", *ECHO, "--config", "shape.yaml"], ["shape.yaml: 'method' must be a mapping, not 3"]),
+    (["run", *ECHO, "--config", "their.yaml"], ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"]),
+    (["run", "--method", "ranks", "--dataset", "musique-sample"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
+    (["run", *ECHO, "--dataset", "musique", "--data", "x"], ["--data holds the rows of one data set, but 2 are named"]),
+    (["run", "--method", "echo", "--dataset", "musique", "--require-full"], ["could not be fetched", "--data FILE"]),
+    (["run", "--method", "echo", "--dataset", "musique", "--model", "default"], ["could not be fetched"]),
+    (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
+    (["show"], ["name what to show"]),
+    (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),
+    (["show", "echo", "--kind", "methds"], ["unknown kind 'methds'. Did you mean 'methods'"]),
+    (["show", "echo", "--diff", "ecko"], ["unknown method 'ecko'. Did you mean 'echo'"]),
+    (["validate", "--method", "ecko"], ["2 mistakes", "Did you mean 'echo'", "name a data set"]),
+    (["compare", "nowhere"], ["there is no run folder 'nowhere'"]),
+    (["compare", "."], ["'.' holds no run"]),
+    (["score", "nowhere"], ["there is no run folder 'nowhere'"]),
+    (["trace", "nowhere", "q"], ["there is no run folder 'nowhere'"]),
+    (["track", "nowhere"], ["there is no run folder 'nowhere'"]),
+    (["report", "nowhere"], ["there is no folder 'nowhere'"]),
+    (["trace"], ["Missing argument 'RUN'"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[" ".join(a) for a, _ in CASES])
+def test_bad_input_is_one_clear_message_and_exit_code_2(number: int, cli: Cli, here: Cli, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    arguments, parts = CASES[number]
+    done = (here if number % 5 else cli)(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr, done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_all_mistakes_are_told_at_once(here: Cli) -> None:
+    done = here("run", *ECHO, "--set", "method.wrd=x", "model.dtyp=y", "seed=z", "dataset.scorers=[nope.f1]")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert lines[0] == "error: 4 mistakes:"
+    for key in ("method.wrd", "model.dtyp", "seed='z'", "nope.f1"):
+        assert sum(key in line for line in lines) == 1, done.stderr
+
+
+def test_harness_configs_that_is_no_folder(cli: Cli) -> None:
+    done = cli("list", HARNESS_CONFIGS="/nowhere")
+    assert done.returncode == 2
+    assert "HARNESS_CONFIGS names '/nowhere', which is no folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("implementation: nowhere.at_all:Thing\n", ["no module 'nowhere.at_all'"]),
+        ("implementation: tests.cli.fakes:Ecko\n", ["unknown name in module 'tests.cli.fakes' 'Ecko'", "'Echo'"]),
+        ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
+        ("implementation: Echo\n", ["'Echo' is not of the form module:Class"]),
+        ("implementation: tests.cli.fakes:Echo\nparam: {k: 1}\n", ["'method.param'", "Did you mean 'params'"]),
+        ("extends: mine\n", ["extends itself"]),
+        ("extends: ecko\n", ["unknown method 'ecko'"]),
+        ("params: {k: 1}\n", ["method.implementation is missing"]),
+        ("implementation: tests.cli.fakes:Echo\nview: evidense\n", ["method.view='evidense'", "'evidence'"]),
+        ("implementation: tests.cli.fakes:Echo\nby_dataset: {musique: {q: 1}}\n", ["unknown key 'method.q'"]),
+    ],
+)
+def test_validate_finds_what_is_wrong_in_a_preset(text: str, parts: list[str], here: Cli, configs: Path) -> None:
+    (configs / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
+    (configs / "methods" / "mine.yaml").write_text(text)
+    done = here("validate")
+    assert done.returncode == 2
+    for part in parts:
+        assert part in done.stderr, done.stderr

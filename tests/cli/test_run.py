@@ -1,0 +1,253 @@
+"""`harness run` end to end, without a model: what is printed, what is on disk, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+import harness
+from harness import tracking
+from harness.commands import run as run_verb
+from harness.runner import RunResult
+from tests.cli.conftest import Cli
+
+ROW = ["--dataset", "musique-sample", "--mlflow", "off"]
+
+
+def last(text: str) -> str:
+    return text.rstrip("\n").rsplit("\n", 1)[-1]
+
+
+def test_json_is_the_last_line_and_names_the_folder(cli: Cli, tmp_path: Path) -> None:
+    done = cli("run", "--method", "Echo", *ROW, "--limit", "3", "--json", "--set", "method.word=yes", "method.k=7")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(last(done.stdout))
+    folder = tmp_path / told["run"]
+    assert folder.parent == tmp_path / "results" / "musique-sample"
+    assert folder.name.startswith("echo--random-llama--")
+    assert told["summary"] == json.loads((folder / "summary.json").read_text())
+    assert told["summary"]["n_total"] == 3
+    rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in rows] == ["yes"] * 3
+    stored = yaml.safe_load((folder / "run.yaml").read_text())
+    assert stored["config"]["method"]["params"] == {"word": "yes", "k": 7, "rate": 0.5, "mode": "quiet", "pause": 0.0}
+    assert stored["origins"]["method.params.k"] == "--set"
+    assert stored["origins"]["method.params.rate"] == "default"
+    assert stored["origins"]["method.implementation"] == "$HARNESS_CONFIGS/methods/echo.yaml"
+    assert stored["origins"]["limit"] == "--limit"
+    assert "its answers are noise" in done.stderr
+    assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
+
+
+def test_a_larger_limit_continues_the_same_folder(here: Cli) -> None:
+    first = here("run", "--method", "echo", *ROW, "--limit", "2", "--json")
+    second = here("run", "--method", "echo", *ROW, "--limit", "4", "--json")
+    a, b = json.loads(last(first.stdout)), json.loads(last(second.stdout))
+    assert (a["summary"]["n_total"], b["summary"]["n_total"]) == (2, 4)
+    assert a["run"] == b["run"]
+
+
+def test_several_methods_run_in_turn_and_the_worst_code_wins(here: Cli) -> None:
+    done = here("run", "--method", "fails-once,echo", "--method", "refuses,echo-loud", *ROW, "--limit", "2", "--json")
+    assert done.returncode == 2, done.stderr
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [Path(r["run"]).name.partition("--")[0] for r in runs] == ["fails-once", "echo", "echo-loud"]
+    assert [r["summary"]["n_failed"] for r in runs] == [1, 0, 0]
+    assert "error: refuses on musique-sample: the weights are not there" in done.stderr
+
+
+@pytest.mark.parametrize(("methods", "code"), [("echo", 0), ("fails-once", 3), ("refuses", 2), ("echo,fails-once", 3)])
+def test_exit_codes(methods: str, code: int, here: Cli) -> None:
+    assert here("run", "--method", methods, *ROW, "--limit", "1").returncode == code
+
+
+def test_a_row_that_cannot_be_planned_does_not_lose_the_others(here: Cli) -> None:
+    done = here("run", "--method", "ranks,echo", *ROW, "--limit", "1", "--json")
+    assert done.returncode == 2
+    assert "error: ranks on musique-sample: method 'ranks' needs a reranker" in done.stderr
+    assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [1]
+
+
+def test_a_wrong_name_among_several_runs_nothing(here: Cli, tmp_path: Path) -> None:
+    done = here("run", "--method", "echo,ecko", *ROW)
+    assert done.returncode == 2
+    assert "unknown method 'ecko'" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_bug_keeps_its_traceback_and_the_other_rows_run(here: Cli) -> None:
+    done = here("run", "--method", "buggy,echo", *ROW, "--limit", "1", "--json")
+    assert done.returncode == 1
+    assert "RuntimeError: a bug in a method" in done.stderr
+    assert json.loads(done.stdout)["summary"]["n_total"] == 1
+
+
+def test_a_bug_in_a_single_row_is_exit_code_1(cli: Cli) -> None:
+    done = cli("run", "--method", "buggy", *ROW)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert last(done.stderr) == "RuntimeError: a bug in a method"
+
+
+def test_a_bug_while_running_is_told_in_full(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(plan: object, job: object) -> RunResult:
+        raise ZeroDivisionError("deep inside")
+
+    monkeypatch.setattr(run_verb, "execute", broken)
+    done = here("run", "--method", "echo,echo-loud", *ROW, "--limit", "1")
+    assert done.returncode == 1
+    assert done.stderr.count("ZeroDivisionError: deep inside") == 2
+
+
+def test_results_that_cannot_be_written_are_exit_code_3(here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--out", "file/results")
+    assert done.returncode == 3
+    assert "cannot write" in done.stderr
+
+
+def test_a_suite_and_a_profile(here: Cli) -> None:
+    done = here("run", "--suite", "pair", "--profile", "tiny", "--json", "--mlflow", "off")
+    assert done.returncode == 3
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [r["summary"]["n_total"] for r in runs] == [2, 2]
+    stored = [yaml.safe_load(Path(r["run"], "run.yaml").read_text()) for r in runs]
+    assert [s["config"]["method"]["params"]["word"] for s in stored] == ["tiny", "echo"]
+    assert [s["config"]["method"]["params"]["k"] for s in stored] == [3, 3]
+    assert stored[0]["origins"]["limit"] == "profile tiny"
+    assert stored[0]["config"]["profile"] == "tiny"
+
+
+def test_run_yaml_is_a_config_file_that_gives_the_same_run(here: Cli, tmp_path: Path) -> None:
+    first = json.loads(last(here("run", "--method", "echo-loud", *ROW, "--limit", "1", "--json").stdout))
+    stored = tmp_path / "run.yaml"
+    stored.write_text((tmp_path / first["run"] / "run.yaml").read_text())
+    second = json.loads(last(here("run", "--config", "run.yaml", "--mlflow", "off", "--json").stdout))
+    assert second == first
+
+
+def test_failed_questions_are_asked_again_when_wanted(here: Cli, configs: Path) -> None:
+    assert here("run", "--method", "fails-once", *ROW, "--limit", "2").returncode == 3
+    assert here("run", "--method", "fails-once", *ROW, "--limit", "2").returncode == 3
+    done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "--retry-failed", "--json")
+    assert json.loads(last(done.stdout))["summary"]["n_failed"] == 1
+
+
+def test_the_sample_stands_in_for_a_data_set_that_cannot_be_had(here: Cli) -> None:
+    done = here("run", "--method", "echo-loud", "--dataset", "musique", "--mlflow", "off", "--limit", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "using the bundled sample 'musique-sample' instead" in done.stderr
+    folder = Path(json.loads(last(done.stdout))["run"])
+    assert folder.parent.name == "musique-sample"
+    params = yaml.safe_load((folder / "run.yaml").read_text())["config"]["method"]["params"]
+    assert (params["mode"], params["k"]) == ("loud", 9)
+
+
+@dataclass
+class FakeFollower:
+    """Stands for the process that follows a run."""
+
+    missed: list[str]
+
+    def finish(self) -> list[str]:
+        return self.missed
+
+
+@pytest.mark.parametrize(
+    ("mlflow", "variable", "missed", "code"),
+    [
+        (["--mlflow", "sqlite:///x.db"], "", [], 0),
+        (["--mlflow", "sqlite:///x.db"], "", ["tracking failed"], 3),
+        ([], "http://127.0.0.1:9", ["tracking failed"], 3),
+        ([], "", ["tracking failed"], 0),
+        (["--mlflow", "off"], "http://127.0.0.1:9", ["never asked"], 0),
+    ],
+)
+def test_mlflow_follows_and_counts_only_where_it_was_asked_for(
+    mlflow: list[str], variable: str, missed: list[str], code: int, here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed: list[tuple[str, str, str | None]] = []
+
+    def start(folder: Path, uri: str, *, suite: str | None = None) -> FakeFollower:
+        followed.append((folder.name.partition("--")[0], uri.rpartition("/")[2], suite))
+        return FakeFollower(missed)
+
+    monkeypatch.setattr(tracking, "start_follower", start)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
+    done = here("run", "--method", "echo", "--dataset", "musique-sample", "--limit", "1", *mlflow)
+    assert done.returncode == code, done.stderr
+    name = {"--mlflow sqlite:///x.db": "x.db", "": "127.0.0.1:9" if variable else "mlflow.db"}.get(" ".join(mlflow))
+    assert followed == ([("echo", name, None)] if name else [])
+    told = [line for line in done.stderr.splitlines() if "tracking failed" in line]
+    expected = f"{'error' if code else 'warning'}: tracking failed"
+    assert told == ([expected] if name and missed else [])
+
+
+def test_an_mlflow_that_cannot_be_used_stops_the_run_before_it_begins(here: Cli, tmp_path: Path) -> None:
+    done = here("run", "--method", "echo", "--dataset", "musique-sample", "--mlflow", "carrier-pigeon://x")
+    assert done.returncode == 2
+    assert "MLflow does not know 'carrier-pigeon://'" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_an_interrupt_prints_the_command_that_goes_on(
+    number: signal.Signals, environment: dict[str, str], tmp_path: Path
+) -> None:
+    arguments = ["run", "--method", "echo", *ROW, "--set", "method.pause=0.4", "method.word=it's", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not any(p.stat().st_size for p in tmp_path.glob("results/*/*/records.jsonl")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert shlex.split(last(err)) == ["harness", *arguments]
+    assert "Traceback" not in err
+    records = next(tmp_path.glob("results/*/*/records.jsonl")).read_text().splitlines()
+    assert 1 <= len(records) < 12
+
+
+def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m harness show pecan | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() in ("141", "0")  # 0 where all of it fitted into the pipe before its reader went
+    assert done.stderr == ""
+
+
+def test_the_front_door(here: Cli, tmp_path: Path) -> None:
+    here("list")  # sets the folder and the environment
+    result = harness.run(method="echo", dataset="musique-sample", limit=2, out=tmp_path / "out", set={"method.k": 2})
+    assert result.summary["n_total"] == 2
+    stored = harness.read_run(result.folder)
+    assert stored.config["method"]["params"]["k"] == 2
+    assert stored.origins["method.params.k"] == "--set"
+    assert list(harness.compare(result.folder)["method"]) == ["echo"]
+    assert harness.score(result.folder, scorers=["flashrag.em"])["scores"].keys() == {"flashrag.em"}
+    assert set(harness.__all__) <= set(dir(harness))
+    with pytest.raises(harness.errors.UserError, match=r"unknown argument 'limt'\. Did you mean 'limit'"):
+        harness.run(method="echo", dataset="musique-sample", limt=2)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = harness.nothing

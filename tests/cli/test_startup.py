@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "transformers", "datasets", "mlflow", "pandas", "matplotlib", "sentence_transformers", "scipy")
+REPORT = f"""
+import sys
+from harness.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as e:
+    code = e.code
+loaded = [m for m in {HEAVY!r} if m in sys.modules]
+sys.stderr.write(f"LOADED {{loaded}} {{code}}")
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["list"],
+        ["list", "methods", "--json"],
+        ["show", "pecan", "--dataset", "musique"],
+        ["show", "evidence_recall"],
+        ["validate"],
+        ["validate", "--method", "echo", "--dataset", "musique-sample"],
+        ["run", "--method", "pecn", "--dataset", "musique"],
+    ],
+    ids=" ".join,
+)
+def test_a_light_verb_imports_nothing_heavy(arguments: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *arguments],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code = 2 if "pecn" in arguments else 0
+    assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr
+
+
+def test_import_harness_is_light(environment: dict[str, str]) -> None:
+    program = f"import harness, sys; print([m for m in {(*HEAVY, 'numpy', 'pydantic', 'typer')!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("arguments", "goal"), [(["--help"], 0.15), (["list"], 0.3)])
+def test_start_up_time(arguments: list[str], goal: float, environment: dict[str, str], tmp_path: Path) -> None:
+    """The best of three in processor seconds, against twice the goal: a busy machine must not make this fail."""
+    best = 9.0
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "harness", *arguments]
+        subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert best < 2 * goal

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cli import spread_sets
+from harness.commands.common import columns, split
+from tests.cli.conftest import Cli
+
+ROW = ["--dataset", "musique-sample", "--mlflow", "off"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "understood"),
+    [
+        (["--set", "a.b=1", "c=2"], ["--set", "a.b=1", "--set", "c=2"]),
+        (["--set", "a=1", "--set", "b=2"], ["--set", "a=1", "--set", "b=2"]),
+        (["--set=a=1", "b=2"], ["--set=a=1", "--set", "b=2"]),
+        (["--set", "a=1", "pecan"], ["--set", "a=1", "pecan"]),
+        (["--set", "a=1", "pecan", "b=2"], ["--set", "a=1", "pecan", "b=2"]),
+        (["--set", "a=1", "b=2", "--limit", "3", "c=4"], ["--set", "a=1", "--set", "b=2", "--limit", "3", "c=4"]),
+        (["show", "a=1"], ["show", "a=1"]),
+        (["--set"], ["--set"]),
+    ],
+)
+def test_several_assignments_after_one_set(typed: list[str], understood: list[str]) -> None:
+    assert spread_sets(typed) == understood
+
+
+def test_split_and_columns() -> None:
+    assert split(["a, b", "b,c", ""]) == ["a", "b", "c"]
+    assert columns([("bm25", "top-5"), ("pecan", "a graph")]) == "bm25   top-5\npecan  a graph"
+    assert columns([("x" * 9, "1"), ("y", "2")], widest=3) == "xxxxxxxxx  1\ny    2"
+    assert columns([]) == ""
+
+
+def test_list_names_every_kind(cli: Cli) -> None:
+    done = cli("list", "--json")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert list(told) == ["methods", "datasets", "models", "encoders", "scorers", "suites", "profiles"]
+    assert {"pecan", "bm25", "sbert", "full-context", "closed-book", "oracle-evidence"} <= told["methods"].keys()
+    assert {"musique", "hotpotqa"} <= told["datasets"].keys()
+    assert told["methods"]["echo"] == "says one word"
+    assert told["suites"]["pair"] == "two rows"
+    assert "evidence_recall" in told["scorers"]
+    assert all(told["methods"].values())
+
+
+def test_list_one_kind(here: Cli) -> None:
+    assert here("list", "profile").stdout.split()[0] == "paper"
+    assert "echo  " in here("list", "methods").stdout
+    assert "first-slice" in here("list").stdout
+
+
+def test_show_gives_each_value_its_origin(here: Cli) -> None:
+    told = json.loads(here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout)
+    assert told["values"]["method.params.k"] == 4
+    assert told["origins"] == {
+        "method.name": "--method",
+        "method.implementation": "$HARNESS_CONFIGS/methods/echo.yaml",
+        "method.view": "default",
+        "method.params.word": "profile tiny",
+        "method.params.k": "--set",
+        "method.params.rate": "default",
+        "method.params.mode": "default",
+        "method.params.pause": "default",
+    }
+    assert told["prompts"] == {"echo (table 9)": "Say {word}.\nNo more."}
+
+
+def test_show_as_text(here: Cli) -> None:
+    lines = here("show", "echo-loud", "--set", "method.rate=1e-3").stdout.splitlines()
+    assert "method.mode            loud                  $HARNESS_CONFIGS/methods/echo-loud.yaml" in lines
+    assert "method.rate            0.001                 --set" in lines
+    assert "method.k on musique    9                     $HARNESS_CONFIGS/methods/echo-loud.yaml" in lines
+    assert lines[-3:] == ["prompt echo (table 9)", "  | Say {word}.", "  | No more."]
+
+
+def test_show_a_whole_run(here: Cli) -> None:
+    told = json.loads(here("show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json").stdout)
+    assert (told["values"]["method.params.k"], told["values"]["model.name"]) == (9, "scripted")
+    assert told["values"]["seed"] == 5
+    assert (told["origins"]["seed"], told["origins"]["model.name"]) == ("--seed", "--model")
+    assert told["origins"]["method.params.k"].endswith("by_dataset")
+
+
+@pytest.mark.parametrize("name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"])
+def test_show_every_kind(name: str, here: Cli) -> None:
+    done = here("show", name, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["values"]
+    assert told["origins"].keys() == told["values"].keys()
+
+
+def test_show_asks_for_the_kind_of_a_name_that_has_two(here: Cli, configs: Path) -> None:
+    (configs / "methods" / "musique.yaml").write_text("implementation: tests.cli.fakes:Echo\n")
+    done = here("show", "musique")
+    assert done.returncode == 2
+    assert "'musique' is a name in methods and datasets; add --kind methods" in done.stderr
+    assert here("show", "musique", "--kind", "dataset").returncode == 0
+
+
+def test_diff_prints_exactly_the_keys_that_differ(here: Cli) -> None:
+    assert here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa", "--json").stdout == (
+        '{\n  "method.params.mode": [\n    "quiet",\n    "loud"\n  ]\n}\n'
+    )
+    text = here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa").stdout.splitlines()
+    assert text == ["             echo   echo-loud", "method.mode  quiet  loud"]
+    assert here("show", "echo", "--diff", "echo").stdout == "echo and echo do not differ\n"
+
+
+def test_validate(here: Cli, configs: Path) -> None:
+    assert here("validate").stdout.startswith("ok  ")
+    told = json.loads(here("validate", "-m", "echo", "-d", "musique-sample", "--limit", "5", "--json").stdout)
+    assert (told["method"], told["dataset"], told["questions"]) == ("echo", "musique-sample", 5)
+    assert "12 questions" in here("validate", "-m", "echo", "-d", "musique-sample").stdout
+    (configs / "profiles" / "bad.yaml").write_text("methods: {'*': {chunk_token: 3}}\n")
+    done = here("validate")
+    assert done.returncode == 2
+    assert "profiles/bad: unknown key 'methods.*.chunk_token'" in done.stderr
+    assert "Did you mean 'chunk_tokens'" in done.stderr
+
+
+@pytest.fixture
+def stored(here: Cli, tmp_path: Path) -> Path:
+    """A finished run of two questions."""
+    done = here("run", "--method", "echo", *ROW, "--limit", "2", "--json")
+    return tmp_path / str(json.loads(done.stdout)["run"])
+
+
+def test_score_again_without_a_model(stored: Path, here: Cli) -> None:
+    before = {name: (stored / name).read_text() for name in ("records.jsonl", "summary.json")}
+    assert here("score", str(stored)).returncode == 0
+    assert {name: (stored / name).read_text() for name in before} == before
+    done = here("score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--json")
+    told = json.loads(done.stdout)["summary"]
+    assert told["scores"].keys() == {"flashrag.em", "evidence_recall"}
+    assert told == json.loads((stored / "summary.json").read_text())
+    assert told["n_asked"] == 2
+    rows = [json.loads(line) for line in (stored / "records.jsonl").read_text().splitlines()]
+    assert all(row["scores"].keys() == {"flashrag.em", "evidence_recall"} for row in rows)
+    assert json.loads((stored / "manifest.json").read_text())["scorers"].keys() == {"flashrag.em", "evidence_recall"}
+    assert yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"] == [
+        "flashrag.em",
+        "evidence_recall",
+    ]
+
+
+def test_score_sees_a_changed_prediction(stored: Path, here: Cli, tmp_path: Path) -> None:
+    sample = Path(__file__).resolve().parents[2] / "harness" / "datasets" / "samples" / "musique.jsonl"
+    gold = [json.loads(line) for line in sample.read_text().splitlines()]
+    records = stored / "records.jsonl"
+    rows = [json.loads(line) for line in records.read_text().splitlines()]
+    rows[0]["prediction"] = next(g["answer"] for g in gold if g["id"] == rows[0]["question_id"])
+    records.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout)["summary"]
+    assert told["scores"]["musique.answer_em"]["mean"] == 0.5
+
+
+def test_score_refuses_other_rows_and_unknown_scorers(stored: Path, here: Cli, tmp_path: Path) -> None:
+    sample = Path(__file__).resolve().parents[2] / "harness" / "datasets" / "samples" / "musique.jsonl"
+    (tmp_path / "other.jsonl").write_text("".join(sample.read_text().splitlines(keepends=True)[2:]))
+    before = (stored / "records.jsonl").read_text()
+    done = here("score", str(stored), "--data", "other.jsonl")
+    assert done.returncode == 2
+    assert "are not those that" in done.stderr
+    done = here("score", str(stored), "--scorers", "flashrag.emm")
+    assert (done.returncode, "Did you mean 'flashrag.em'" in done.stderr) == (2, True)
+    assert (stored / "records.jsonl").read_text() == before
+
+
+def test_compare_and_report(stored: Path, here: Cli, tmp_path: Path) -> None:
+    here("run", "--method", "fails-once", *ROW, "--limit", "2")
+    table = here("compare", "results").stdout
+    assert "echo" in table
+    assert "fails-once" in table
+    rows = list(csv.DictReader(io.StringIO(here("report", "--format", "csv").stdout)))
+    assert [(row["method"], row["n"], row["failed"]) for row in rows] == [("echo", "2", "0"), ("fails-once", "2", "1")]
+    assert here("report", "results", "--out", "tables/all.csv").stdout == ""
+    assert list(csv.DictReader((tmp_path / "tables" / "all.csv").open())) == rows
+    done = here("compare", str(stored), "--format", "xls")
+    assert (done.returncode, "unknown format 'xls'" in done.stderr) == (2, True)
+
+
+def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
+    question = json.loads((stored / "records.jsonl").read_text().splitlines()[0])["question_id"]
+    lines = here("trace", str(stored), question).stdout.splitlines()
+    assert lines[1].split() == ["#", "action", "node", "level", "p_yes", "total", "tokens", "TFLOPs", "text"]
+    assert lines[2].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2.0000"]
+    assert "stopped    said it" in lines
+    assert "answer     echo" in lines
+
+
+def test_a_wrong_path_names_the_nearest_run(stored: Path, here: Cli, tmp_path: Path) -> None:
+    done = here("trace", "results/musique-sample/ecko", "q")
+    assert done.returncode == 2
+    assert f"the nearest: {stored.relative_to(tmp_path)}" in done.stderr
+    done = here("trace", str(stored), "2hop__sample_1")
+    assert "Did you mean '2hop__sample_01'" in done.stderr

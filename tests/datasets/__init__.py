@@ -1,0 +1,1 @@
+"""Tests of the data sets: rows, files, folders, the hub, the bundled samples."""

@@ -1,0 +1,88 @@
+"""A hub on loopback: the few addresses that huggingface_hub asks for a data set's files.
+
+GET  /api/datasets/<owner>/<name>[/revision/<revision>]      commit and file list
+HEAD, GET  /datasets/<owner>/<name>/resolve/<revision>/<file>      headers X-Repo-Commit and ETag, then the bytes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+
+class FakeHub:
+    """Repositories as {repo: {"branches": {name: commit}, "commits": {commit: {file: bytes}}}}; `asked` is the log."""
+
+    def __init__(self) -> None:
+        self.repos: dict[str, dict[str, Any]] = {}
+        self.asked: list[str] = []
+        self.garbage = False
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def add(self, repo: str, commit: str, files: dict[str, bytes], branch: str = "main") -> None:
+        """A commit with its files; the branch moves to it."""
+        entry = self.repos.setdefault(repo, {"branches": {}, "commits": {}, "gated": False})
+        entry["commits"][commit] = files
+        entry["branches"][branch] = commit
+
+    def close(self) -> None:
+        """Stop answering."""
+        self.server.shutdown()
+        self.server.server_close()
+
+    def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body for a request path."""
+        self.asked.append(path)
+        if self.garbage:
+            return 200, {}, b"<html>Please sign in to this network.</html>"
+        parts = unquote(path.split("?")[0]).strip("/").split("/")
+        api = parts[0] == "api"
+        parts = parts[1:] if api else parts
+        repo, rest = "/".join(parts[1:3]), parts[3:]
+        entry = self.repos.get(repo)
+        if entry is None:
+            return 404, {"X-Error-Code": "RepoNotFound"}, b""
+        if entry["gated"]:
+            return 403, {"X-Error-Code": "GatedRepo"}, b""
+        revision = rest[1] if len(rest) > 1 else "main"
+        commit = entry["branches"].get(revision, revision)
+        files = entry["commits"].get(commit)
+        if files is None:
+            return 404, {"X-Error-Code": "RevisionNotFound"}, b""
+        if api:
+            listing = {"id": repo, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
+            return 200, {"Content-Type": "application/json"}, json.dumps(listing).encode()
+        body = files.get("/".join(rest[2:]))
+        if body is None:
+            return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, b""
+        return 200, {"X-Repo-Commit": commit, "ETag": f'"{hashlib.sha1(body).hexdigest()}"'}, body
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _reply(self, with_body: bool) -> None:
+                status, headers, body = hub.answer(self.path)
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if with_body:
+                    self.wfile.write(body)
+
+            def do_GET(self) -> None:
+                self._reply(True)
+
+            def do_HEAD(self) -> None:
+                self._reply(False)
+
+            def log_message(self, *args: Any) -> None:
+                """Keep the test output clean."""
+
+        return Handler

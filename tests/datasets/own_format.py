@@ -1,0 +1,14 @@
+"""A format of one's own, as the README describes it: one raw row in, one `Row` out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.datasets.rows import Row
+
+
+def parse_row(raw: dict[str, Any]) -> Row:
+    """{"n": 3} ─► what is the square of 3?"""
+    n = raw["n"]
+    text = f"The square of {n} is {n * n}."
+    return Row(f"row-{n}", f"What is the square of {n}?", (("Squares", text),), (str(n * n),), (0,))

@@ -1,0 +1,56 @@
+"""Which of a repository's files are one split: a table of real layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.datasets.choose import Ambiguous, choose
+
+HOTPOT = [
+    "README.md",
+    "dataset_infos.json",
+    "distractor/train-00000-of-00002.parquet",
+    "distractor/train-00001-of-00002.parquet",
+    "distractor/validation-00000-of-00001.parquet",
+    "fullwiki/test-00000-of-00001.parquet",
+    "fullwiki/validation-00000-of-00001.parquet",
+]
+ANS = [".gitattributes", "musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.jsonl"]
+FULL = [*ANS, "musique_full_v1.0_dev.jsonl"]
+
+GOOD: list[tuple[list[str], dict[str, Any], list[str]]] = [
+    (HOTPOT, {"split": "validation", "subset": "distractor"}, [HOTPOT[4]]),
+    (HOTPOT, {"split": "train", "subset": "distractor"}, HOTPOT[2:4]),
+    (ANS, {"split": "validation"}, [ANS[1]]),
+    (ANS, {"split": "dev"}, [ANS[1]]),
+    (ANS, {"split": "train"}, [ANS[2]]),
+    (FULL, {"split": "validation", "patterns": ["*_ans_*_dev*"]}, [ANS[1]]),
+    (FULL, {"split": "validation", "subset": "full"}, [FULL[3]]),
+    (["rows.jsonl"], {"split": "validation"}, ["rows.jsonl"]),
+    (["data/valid.json"], {"split": "validation"}, ["data/valid.json"]),
+    (["a/contest.jsonl"], {"split": "validation"}, ["a/contest.jsonl"]),
+]
+
+
+@pytest.mark.parametrize(("names", "wanted", "files"), GOOD)
+def test_chosen(names: list[str], wanted: dict[str, Any], files: list[str]) -> None:
+    assert choose(names, shards_only="patterns" not in wanted, **wanted) == files
+
+
+BAD: list[tuple[list[str], dict[str, Any], str]] = [
+    (FULL, {"split": "validation"}, "several files for split 'validation' (musique_ans_v1.0_dev.jsonl, musique_full"),
+    (HOTPOT, {"split": "validation"}, "several files for split 'validation' (distractor/"),
+    (HOTPOT, {"split": "test", "subset": "distractor"}, "no file for split 'test' among distractor/train-00000"),
+    (HOTPOT, {"split": "train", "subset": "wiki"}, "no file of subset 'wiki'"),
+    (HOTPOT, {"split": "train", "patterns": ["*.csv"]}, "no file that matches *.csv"),
+    (["README.md", "loader.py"], {"split": "train"}, "no data file"),
+]
+
+
+@pytest.mark.parametrize(("names", "wanted", "message"), BAD)
+def test_refused(names: list[str], wanted: dict[str, Any], message: str) -> None:
+    with pytest.raises(Ambiguous) as caught:
+        choose(names, shards_only=True, **wanted)
+    assert message in str(caught.value)

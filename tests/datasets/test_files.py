@@ -1,0 +1,224 @@
+"""File formats: the same rows whatever the container, and one clear sentence for a file that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets import formats, load
+from harness.errors import CannotRun, ConfigError, DataError, UnknownName
+from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines
+
+Writer = Callable[[Path, list[dict[str, Any]]], Path]
+
+
+def _list(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def _pretty_list(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("\n " + json.dumps(rows, indent=1) + "\n\n", encoding="utf-8")
+    return path
+
+
+def _zipped(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    return path
+
+
+def _zipped_list(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(gzip.compress(json.dumps(rows).encode()))
+    return path
+
+
+def _parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(parquet(rows))
+    return path
+
+
+def _with_mark(path: Path, rows: list[dict[str, Any]]) -> Path:
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(["", *lines, " ", ""]).encode())
+    return path
+
+
+CONTAINERS: list[tuple[str, Writer]] = [
+    ("r.jsonl", write_lines),
+    ("r.json", write_lines),
+    ("r.json", _list),
+    ("r.json", _pretty_list),
+    ("r.jsonl.gz", _zipped),
+    ("r.json.gz", _zipped_list),
+    ("r.parquet", _parquet),
+    ("r.jsonl", _with_mark),
+]
+
+
+@pytest.mark.parametrize(("name", "write"), CONTAINERS)
+def test_same_rows_same_fingerprint(tmp_path: Path, name: str, write: Writer) -> None:
+    rows = [musique(1, question="Où est née Ada\u2028Velmark \u2013 水?"), musique(2), musique(3, answerable=False)]
+    plain = load(config(data=str(write_lines(tmp_path / "plain.jsonl", rows))))
+    data = load(config(data=str(write(tmp_path / name, rows))))
+    assert data.fingerprint == plain.fingerprint
+    assert data.examples == plain.examples
+    assert dict(data.documents) == dict(plain.documents)
+    assert data.skipped == {"unanswerable (answerable is false)": 1}
+    assert data.source == name
+    assert data.revision is None
+
+
+@pytest.mark.parametrize(("name", "write"), [("r.parquet", _parquet), ("r.jsonl", write_lines)])
+def test_hotpot_hub_columns_equal_the_official_file(tmp_path: Path, name: str, write: Writer) -> None:
+    rows = [hotpot(1), hotpot(2)]
+    official = load(config("hotpotqa", data=str(_list(tmp_path / "official.json", rows))))
+    hub = load(config("hotpotqa", data=str(write(tmp_path / name, [columns(row) for row in rows]))))
+    assert hub.fingerprint == official.fingerprint
+
+
+def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path: Path) -> None:
+    rows = [musique(n) for n in range(5)]
+    whole = load(config(data=str(write_lines(tmp_path / "a.jsonl", rows))))
+    part = load(config(data=str(write_lines(tmp_path / "b.jsonl", rows)), name="other"), limit=2)
+    assert part.fingerprint == whole.fingerprint
+    assert part.examples == whole.examples[:2]
+    assert set(part.documents) == {"2hop__0", "2hop__1"}
+    seen = {whole.fingerprint}
+    changes: list[dict[str, Any]] = [{"answer": "Bo"}, {"question": "Why?"}, {"answer_aliases": []}, {"id": "2hop__9"}]
+    for change in changes:
+        changed = [*rows[:4], {**rows[4], **change}]
+        seen.add(load(config(data=str(write_lines(tmp_path / "c.jsonl", changed)))).fingerprint)
+    seen.add(load(config(data=str(write_lines(tmp_path / "c.jsonl", rows[::-1])))).fingerprint)
+    seen.add(load(config(data=str(write_lines(tmp_path / "c.jsonl", rows[:4])))).fingerprint)
+    assert len(seen) == 7
+
+
+BROKEN: list[tuple[str, bytes, str]] = [
+    ("r.jsonl", b'\n\n{"id": "a" "b"}\n', "r.jsonl, line 3: broken JSON: Expecting ',' delimiter (column 12)"),
+    ("r.jsonl", b'"text"\n', "r.jsonl, line 1: a row should be a JSON object, is a string"),
+    ("r.jsonl", b'{"a": 1, "a": 2}\n', "r.jsonl, line 1: broken JSON: the key 'a' appears twice in one object"),
+    ("r.jsonl", b'{"a": NaN}\n', "r.jsonl, line 1: broken JSON: NaN is not a JSON value"),
+    ("r.jsonl", b'{"a": ' + b"9" * 5000 + b"}\n", "r.jsonl, line 1: broken JSON: Exceeds the limit"),
+    ("r.jsonl", b'{"a": ' + b"[" * 200000 + b"\n", "r.jsonl, line 1: nested too deeply"),
+    ("r.jsonl", b'{"a": "caf\xe9"}\n', "r.jsonl, line 1: not UTF-8 at byte 11 of the line"),
+    ("r.jsonl", '{"a": 1}'.encode("utf-16"), "r.jsonl, line 1: not UTF-8 at byte 1 of the line"),
+    ("r.jsonl", b"", "r.jsonl: the file has no rows"),
+    ("r.jsonl", b"\n \n", "r.jsonl: the file has no rows"),
+    ("r.json", b"[]", "r.json: the file has no rows"),
+    ("r.json", b"[1]", "r.json, row 1: a row should be a JSON object, is a number"),
+    ("r.json", b'[{"id": "x"}]', "r.json, row 1, field 'question': is missing"),
+    ("r.json", b'[\n{"id": 1},\n{"id": }\n]', "r.json, line 3: broken JSON: Expecting value (in row 2)"),
+    ("r.json", b'[{"id": 1}\n', "r.json, line 2: broken JSON: ',' or ']' expected after row 1"),
+    ("r.json", b"[", "r.json, line 1: broken JSON: Expecting value (in row 1)"),
+    ("r.json", b"[{},]", "r.json, line 1: broken JSON: Expecting value (in row 2)"),
+    ("r.json", b"[{}]\n x", "r.json, line 2: broken JSON: text after the end of the list"),
+    ("r.json", b'[\n{"a": "\xff"}]', "r.json, line 2: not UTF-8 at byte 10 of the file"),
+    ("r.json", b'[{"a": 1, "a": 2}]', "r.json, row 1: broken JSON: the key 'a' appears twice"),
+    ("r.json", b"[[" + b"[" * 200000, "r.json, row 1: nested too deeply"),
+    ("r.jsonl.gz", b"plain text", "r.jsonl.gz: not a readable gzip file"),
+    ("r.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 900)[:-9], "r.jsonl.gz: not a readable gzip file"),
+    ("r.parquet", b"plain text", "r.parquet: not a readable parquet file"),
+    ("r.parquet", b"PAR1" + b"\0" * 50 + b"PAR1", "r.parquet: not a readable parquet file"),
+    ("r.csv", b"a,b\n", "not a data file by its name; known are .jsonl, .json, .jsonl.gz, .json.gz, .parquet"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=range(len(BROKEN)))
+def test_broken_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        load(config(data=str(path)))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_json_on_line_7(tmp_path: Path) -> None:
+    rows: list[Any] = [musique(n) for n in range(10)]
+    rows[6] = '{"id": "2hop__6", "question": "Who'
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    with pytest.raises(DataError) as caught:
+        load(config(data=str(path)))
+    assert str(caught.value).startswith("r.jsonl, line 7: broken JSON: Unterminated string starting at (column 31)")
+
+
+def test_folder_takes_the_files_of_the_split_in_order(tmp_path: Path) -> None:
+    write_lines(tmp_path / "dev-00001-of-00002.jsonl", [musique(2)])
+    write_lines(tmp_path / "dev-00000-of-00002.jsonl", [musique(1)])
+    write_lines(tmp_path / "train.jsonl", [musique(3)])
+    write_lines(tmp_path / ".hidden.jsonl", [musique(4)])
+    (tmp_path / "README.md").write_text("about")
+    data = load(config(data=str(tmp_path)))
+    assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__2"]
+    assert data.source == "dev-00000-of-00002.jsonl, dev-00001-of-00002.jsonl"
+    assert [e.question.id for e in load(config(data=str(tmp_path), split="train")).examples] == ["2hop__3"]
+    picked = load(config(data=str(tmp_path), options={"files": "dev-00001*"}))
+    assert [e.question.id for e in picked.examples] == ["2hop__2"]
+
+
+FOLDERS: list[tuple[list[str], str]] = [
+    ([], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet are looked for)"),
+    (["README.md"], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet are looked for) among README.md"),
+    (["train.jsonl"], "has no file for split 'validation' among train.jsonl"),
+    (["a.jsonl", "b.json"], "has files of several formats (a.jsonl, b.json)"),
+]
+
+
+@pytest.mark.parametrize(("names", "message"), FOLDERS)
+def test_folder_that_leaves_a_doubt_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(DataError) as caught:
+        load(config(data=str(tmp_path)))
+    assert message in str(caught.value)
+
+
+def test_duplicate_id_across_files_names_both(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [musique(1)])
+    write_lines(tmp_path / "b.jsonl", [musique(2), musique(1)])
+    with pytest.raises(DataError, match=r"b\.jsonl, line 2, field 'id': .* the row at a\.jsonl, line 1"):
+        load(config(data=str(tmp_path)))
+
+
+def test_missing_path(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file or folder$"):
+        load(config(data=str(tmp_path / "nowhere.jsonl")))
+
+
+CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'?"),
+    ({"format": "no.such.module:f", "data": "x"}, ConfigError, "cannot be imported"),
+    ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
+    ({}, ConfigError, "neither dataset.hub nor dataset.data says where the rows are"),
+    ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),
+    ({"data": "x.jsonl", "options": {"files": 3}}, ConfigError, "should be a file name or pattern"),
+    ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
+    ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
+    ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
+    ({"data": "package:harness.datasets/samples/x.jsonl"}, CannotRun, "has no such file"),
+]
+
+
+@pytest.mark.parametrize(("fields", "error", "message"), CONFIGS)
+def test_config_that_cannot_work(fields: dict[str, Any], error: type[Exception], message: str) -> None:
+    fields = {"format": "musique", **fields}
+    with pytest.raises(error) as caught:
+        load(config(fields.pop("format"), **fields))
+    assert message in str(caught.value)
+
+
+def test_limit_below_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="limit: should be at least 1, is 0"):
+        load(config(data="x.jsonl"), limit=0)
+
+
+def test_a_format_of_ones_own(tmp_path: Path) -> None:
+    data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
+    assert data.examples[0].gold.answers == ("9",)
+    assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
+    assert formats() == ["hotpotqa", "musique"]

@@ -1,0 +1,112 @@
+"""Whatever a file holds: it loads, or it is a DataError; every row is an example, a counted skip, or that error."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.errors import DataError
+from tests.datasets.support import columns, config, hotpot, musique
+
+# Any text that JSON can spell, half characters included.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 40) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path into a nested value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(deeper for key, inner in inside for deeper in _places(inner, (*path, key)))]
+
+
+@st.composite
+def _mutated(draw: st.DrawFn, rows: list[dict[str, Any]]) -> list[Any]:
+    """Rows of which some have one value replaced or removed."""
+    out: list[Any] = []
+    for row in rows:
+        path = draw(st.sampled_from(_places(row)))
+        action = draw(st.sampled_from(["keep", "keep", "replace", "remove", "flip"]))
+        if action == "flip" and "answerable" in row:
+            row["answerable"] = False
+        if action in ("replace", "remove") and not path:
+            out.append(draw(VALUE))
+            continue
+        if action in ("replace", "remove"):
+            holder: Any = row
+            for key in path[:-1]:
+                holder = holder[key]
+            if action == "replace":
+                holder[path[-1]] = draw(VALUE)
+            else:
+                del holder[path[-1]]
+        out.append(row)
+    return out
+
+
+def _load(family: str, name: str, content: bytes) -> Dataset | None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(content)
+        try:
+            return load(config(family, data=str(path)))
+        except DataError as error:
+            message = str(error)
+    assert name in message
+    assert "\n" not in message
+    return None
+
+
+def _check(family: str, rows: list[Any], as_list: bool) -> None:
+    text = json.dumps(rows) if as_list else "".join(json.dumps(row) + "\n" for row in rows)
+    data = _load(family, "r.json" if as_list else "r.jsonl", text.encode())
+    if data is None:
+        return
+    assert len(data.examples) + sum(data.skipped.values()) == len(rows)
+    assert len(data.documents) == len(data.examples)
+    for example in data.examples:
+        document = data.documents[example.question.id]
+        (example.question.text + document.text + "".join(example.gold.answers)).encode()
+        assert all(0 <= p.start < p.end <= len(document.text) for p in document.passages)
+        assert {(s.start, s.end) for s in example.gold.supporting} <= {(p.start, p.end) for p in document.passages}
+
+
+@SETTINGS
+@given(st.data(), st.booleans())
+def test_musique_rows(data: st.DataObject, as_list: bool) -> None:
+    _check("musique", data.draw(_mutated([musique(n) for n in range(3)])), as_list)
+
+
+@SETTINGS
+@given(st.data(), st.booleans(), st.booleans())
+def test_hotpot_rows(data: st.DataObject, as_list: bool, by_columns: bool) -> None:
+    rows = [hotpot(n) for n in range(3)]
+    _check("hotpotqa", data.draw(_mutated([columns(row) for row in rows] if by_columns else rows)), as_list)
+
+
+@SETTINGS
+@given(st.sampled_from(["r.jsonl", "r.json", "r.jsonl.gz"]), st.binary(max_size=60), st.integers(0, 400))
+def test_torn_and_scribbled_bytes(name: str, scribble: bytes, at: int) -> None:
+    good = (json.dumps(musique(1)) + "\n").encode()
+    for content in (scribble, good[:at] + scribble, good[:at] + scribble + good[at:]):
+        data = _load("musique", name, content)
+        assert data is None or len(data.examples) + sum(data.skipped.values()) == 1
+
+
+def test_an_unchanged_row_does_load() -> None:
+    """So that the properties above are not kept by refusing everything."""
+    for family, row in (("musique", musique(1)), ("hotpotqa", hotpot(1)), ("hotpotqa", columns(hotpot(1)))):
+        data = _load(family, "r.jsonl", (json.dumps(row) + "\n").encode())
+        assert data is not None
+        assert len(data) == 1

@@ -1,0 +1,214 @@
+"""Row checks: every mistake is a DataError that names file, place and field; good rows become spans that hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets import load
+from harness.datasets.hotpotqa import parse_row as parse_hotpot
+from harness.datasets.musique import parse_row as parse_musique
+from harness.datasets.rows import Row
+from harness.errors import DataError
+from tests.datasets.support import columns, config, hotpot, musique, write_lines
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def _drop(key: str) -> Change:
+    return lambda row: row.pop(key)
+
+
+def _set(key: str, value: Any) -> Change:
+    return lambda row: row.__setitem__(key, value)
+
+
+def _paragraph(number: int, **fields: Any) -> Change:
+    return lambda row: row["paragraphs"][number].update(fields)
+
+
+MUSIQUE_MISTAKES: list[tuple[Change, str | None, str]] = [
+    (_drop("id"), "id", "is missing"),
+    (_drop("question"), "question", "is missing"),
+    (_drop("paragraphs"), "paragraphs", "is missing"),
+    (_drop("answer"), "answer", "the row has no answer"),
+    (_set("answer", None), "answer", "the row has no answer"),
+    (_set("answer", "  "), "answer", "the row has no answer"),
+    (_set("answer", 1974), "answer", "should be a string, is a number"),
+    (_set("answer_aliases", "x"), "answer_aliases", "should be a list, is a string"),
+    (_set("answer_aliases", ["x", None]), "answer_aliases[1]", "should be a string, is null"),
+    (_set("answerable", "no"), "answerable", "should be true or false, is a string"),
+    (_set("id", ""), "id", "is empty"),
+    (_set("question", " \n"), "question", "is empty"),
+    (lambda row: row.update(paragraphs=[], question_decomposition=[]), None, "the document is empty"),
+    (_set("paragraphs", "text"), "paragraphs", "should be a list, is a string"),
+    (_set("paragraphs", [{"idx": 0}]), "paragraphs[0].title", "is missing"),
+    (_set("paragraphs", {"idx": [0, 1], "title": ["a"]}), "paragraphs", "differ in length (idx 2, title 1)"),
+    (_paragraph(2, is_supporting=1), "paragraphs[2].is_supporting", "should be true or false, is a number"),
+    (_paragraph(2, idx="2"), "paragraphs[2].idx", "should be a whole number, is a string"),
+    (_paragraph(2, idx=True), "paragraphs[2].idx", "should be a whole number, is true"),
+    (_paragraph(2, idx=1), "paragraphs", "idx 1 is used twice"),
+    (_paragraph(1, title="", paragraph_text=" "), None, "paragraph 1 has neither title nor text"),
+    (_paragraph(1, title="half \ud800"), None, "half a character (\\ud800)"),
+    (
+        lambda row: [p.update(paragraph_text="") for p in row["paragraphs"]],
+        None,
+        "the document is empty: no paragraph has text",
+    ),
+    (
+        lambda row: row["question_decomposition"][0].update(paragraph_support_idx=3),
+        "question_decomposition[0].paragraph_support_idx",
+        "3 is not the idx of one of the paragraphs",
+    ),
+]
+
+HOTPOT_MISTAKES: list[tuple[Change, str | None, str]] = [
+    (_drop("context"), "context", "is missing"),
+    (_drop("supporting_facts"), "supporting_facts", "is missing"),
+    (_drop("answer"), "answer", "the row has no answer"),
+    (_set("question", ""), "question", "is empty"),
+    (_set("_id", 5), "id", "should be a string, is a number"),
+    (_set("id", "other"), "_id", "differ"),
+    (_set("supporting_facts", [["Z", 0]]), "supporting_facts[0]", "'Z' is not the title of one of the paragraphs"),
+    (_set("supporting_facts", [["A", -1]]), "supporting_facts[0]", "sentence number -1 is negative"),
+    (_set("supporting_facts", [["A", "0"]]), "supporting_facts[0][1]", "is a string"),
+    (_set("supporting_facts", [["A"]]), "supporting_facts[0][1]", "is missing"),
+    (_set("supporting_facts", {"title": ["A"]}), "supporting_facts[0].sent_id", "is missing"),
+    (_set("supporting_facts", {"title": ["A"], "sent_id": []}), "supporting_facts", "title 1, sent_id 0"),
+    (_set("context", {"title": "A"}), "context", "should be a list, is an object"),
+    (_set("context", [["A", "text"]]), "context[0][1]", "should be a list, is a string"),
+    (_set("context", [["A", [""]], ["B", ["", " "]]]), None, "the document is empty"),
+    (_set("type", None), "type", "should be a string, is null"),
+]
+
+
+def _check(tmp_path: Path, family: str, rows: list[Any], field: str | None, problem: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    # Escaped, so that half characters reach the reader as JSON has them.
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load(config(family, data=str(path)))
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith("rows.jsonl, line 2")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("change", "field", "problem"), MUSIQUE_MISTAKES)
+def test_musique_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
+    bad = musique(2)
+    change(bad)
+    _check(tmp_path, "musique", [musique(1), bad, musique(3)], field, problem)
+
+
+@pytest.mark.parametrize(("change", "field", "problem"), HOTPOT_MISTAKES)
+def test_hotpot_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
+    bad = hotpot(2)
+    change(bad)
+    _check(tmp_path, "hotpotqa", [hotpot(1), bad, hotpot(3)], field, problem)
+
+
+def test_musique_row_as_used() -> None:
+    row = parse_musique(musique(1, extra_field="left alone"))
+    assert isinstance(row, Row)
+    assert row.answers == ("Ada Velmark", "Velmark")
+    assert row.supporting == (1,)
+    assert row.extra["supporting_paragraphs"] == [1]
+    assert row.extra["question_decomposition"] == musique(1)["question_decomposition"]
+    assert (row.extra["hops"], row.extra["type"]) == (1, "2hop")
+
+
+def test_musique_indices_follow_idx_not_position(tmp_path: Path) -> None:
+    row = musique(1)
+    row["paragraphs"] = [row["paragraphs"][i] for i in (2, 0, 1)]
+    data = load(config(data=str(write_lines(tmp_path / "r.jsonl", [row]))))
+    support = data.examples[0].gold.supporting[0]
+    document = data.documents["2hop__1"]
+    assert document.text[support.start : support.end] == "Mill 1\nText 1 of row 1."
+    assert data.examples[0].gold.extra["supporting_paragraphs"] == [1]
+    assert document.text.startswith("Mill 2\n")
+
+
+def test_musique_columns_equal_records() -> None:
+    row = musique(1)
+    for key in ("paragraphs", "question_decomposition"):
+        row[key] = {name: [entry[name] for entry in row[key]] for name in row[key][0]}
+    assert parse_musique(row) == parse_musique(musique(1))
+
+
+def test_blank_alias_is_no_answer_but_is_kept_for_the_official_scorer() -> None:
+    row = parse_musique(musique(1, answer_aliases=["", "Velmark", " "]))
+    assert isinstance(row, Row)
+    assert row.answers == ("Ada Velmark", "Velmark")
+    assert row.extra["answer_aliases"] == ["", "Velmark", " "]
+
+
+def test_hotpot_row_as_used(tmp_path: Path) -> None:
+    data = load(config("hotpotqa", data=str(write_lines(tmp_path / "r.jsonl", [hotpot(1)]))))
+    example, document = data.examples[0], data.documents["h1"]
+    assert document.text == "A\nA is old.\n\nC\nC burned. Then not.\n\nB\nB. B is new."
+    assert [document.text[s.start : s.end] for s in example.gold.supporting] == ["A\nA is old.", "B\nB. B is new."]
+    assert example.question.document_ids == ("h1",)
+    extra = example.gold.extra
+    assert extra["supporting_facts"] == [["A", 0], ["B", 1]]
+    assert (extra["type"], extra["level"], extra["hops"]) == ("comparison", "hard", 2)
+    assert extra["supporting_paragraphs"] == [0, 2]
+
+
+def test_hotpot_column_schema_equals_the_official_one() -> None:
+    assert parse_hotpot(columns(hotpot(1))) == parse_hotpot(hotpot(1))
+
+
+def test_hotpot_id_is_made_from_the_question_when_there_is_none() -> None:
+    row = hotpot(1)
+    del row["_id"]
+    wanted = "hotpotqa-" + hashlib.sha256(row["question"].encode()).hexdigest()[:12]
+    assert parse_hotpot(row).id == wanted
+
+
+def test_sentence_number_past_the_end_is_kept_and_named() -> None:
+    row = parse_hotpot(hotpot(1, supporting_facts=[["A", 9], ["B", 0]]))
+    assert row.extra["facts_past_the_end"] == [["A", 9]]
+    assert row.supporting == (0, 2)
+    assert "facts_past_the_end" not in parse_hotpot(hotpot(1)).extra
+
+
+def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path: Path) -> None:
+    # MuSiQue-Full lists every question twice under one id, once without its evidence.
+    rows = [musique(1), musique(1, answerable=False), musique(2, answerable=False, answer=None), musique(3)]
+    data = load(config(data=str(write_lines(tmp_path / "r.jsonl", rows))))
+    assert [e.question.id for e in data.examples] == ["2hop__1", "2hop__3"]
+    assert data.skipped == {"unanswerable (answerable is false)": 2}
+
+
+def test_nothing_but_unanswerable_rows_is_an_error(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [musique(1, answerable=False)])
+    with pytest.raises(DataError, match="no row can be used: 1 unanswerable"):
+        load(config(data=str(path)))
+
+
+def test_a_malformed_unanswerable_row_is_still_an_error(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2, answerable=False, paragraphs=3)])
+    with pytest.raises(DataError, match="line 2, field 'paragraphs'"):
+        load(config(data=str(path)))
+
+
+def test_duplicate_id_names_both_lines(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [musique(1), "", musique(2), musique(1)])
+    with pytest.raises(DataError) as caught:
+        load(config(data=str(path)))
+    assert str(caught.value) == (
+        "r.jsonl, line 4, field 'id': '2hop__1' is also the id of the row at r.jsonl, line 1; ids must differ"
+    )
+
+
+def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
+    rows = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\)$"):
+        load(config(data=str(path)))

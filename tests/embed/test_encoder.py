@@ -1,0 +1,112 @@
+"""The encoder's door: pooling against a computation by hand, costs from real lengths, and weights that are not theirs."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from harness.config import EncoderConfig
+from harness.embed.facts import encoder_facts, encoder_folder
+from harness.embed.load import load_encoder
+from harness.errors import CannotRun, ModelOutputError
+from harness.meter import Meter
+
+TEXTS = ["The old bridge lies north of Abel.", "Mira", "A river town. " * 200]
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    with open("configs/encoders/minilm.yaml", encoding="utf-8") as f:
+        values = yaml.safe_load(f)
+    values.pop("summary")
+    return EncoderConfig(name="minilm", **values)
+
+
+@pytest.fixture(scope="session")
+def vectors(minilm):
+    meter = Meter("index")
+    encoder = load_encoder(minilm, meter, "encoder")
+    return encoder, encoder.encode(TEXTS, "passage"), meter
+
+
+def test_mean_pooling_and_norm_by_hand(minilm, vectors):
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = encoder_folder(minilm)
+    tokenizer, net = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    _, found, _ = vectors
+    for text, vector in zip(TEXTS[:2], found, strict=False):
+        with torch.no_grad():
+            hidden = net(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        mean = hidden.mean(0)
+        assert np.abs(vector - (mean / mean.norm()).numpy()).max() < 1e-5
+
+
+def test_cost_counts_real_lengths_and_texts_that_were_cut(vectors):
+    encoder, found, meter = vectors
+    assert found.shape == (3, 384)
+    (event,) = meter.events
+    lengths = [len(ids) for ids in encoder._net.tokenizer(TEXTS)["input_ids"]]
+    kept = [min(n, encoder._net.max_seq_length) for n in lengths]
+    assert (event.new, event.pairs, event.cut) == (sum(kept), sum(n * n for n in kept), 1)
+    # MiniLM by facts 9.1: 6 layers, width 384, MLP 1536, not gated: 6 (4 d^2 + 2 d f) multiply-adds a token.
+    linear = 2 * 6 * (4 * 384**2 + 2 * 384 * 1536) * sum(kept)
+    assert meter.flops() == linear + 4 * 6 * 384 * event.pairs
+
+
+def test_batches_do_not_change_a_vector(minilm, vectors):
+    encoder, found, _ = vectors
+    alone = np.concatenate([encoder.encode([t], "passage") for t in TEXTS])
+    assert np.abs(alone - found).max() < 1e-5
+    assert encoder.similarity(found[0], found).argmax() == 0
+
+
+def test_prefixes_are_put_before_the_texts(minilm):
+    plain = load_encoder(minilm, Meter(), "encoder")
+    prefixed = load_encoder(minilm.model_copy(update={"query_prefix": "query: "}), Meter(), "encoder")
+    assert np.allclose(prefixed.encode(["Mira"], "query"), plain.encode(["query: Mira"], "query"), atol=1e-6)
+    assert np.allclose(prefixed.encode(["Mira"], "passage"), plain.encode(["Mira"], "passage"), atol=1e-6)
+
+
+def test_no_texts_and_nan(minilm, monkeypatch):
+    encoder = load_encoder(minilm, Meter(), "encoder")
+    assert encoder.encode([], "passage").shape == (0, 384)
+    monkeypatch.setattr(encoder._net, "encode", lambda *_a, **_k: np.array([[np.nan]]))
+    with pytest.raises(ModelOutputError, match="NaN or infinite embeddings"):
+        encoder.encode(["x"], "passage")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"package": "no-such-package"}, "pip install no-such-package"),
+        ({"package": None, "source": "./missing"}, "no model folder './missing'"),
+        ({"sha256": "0" * 64}, "are not the published ones"),
+        ({"package_path": "nowhere"}, "are not the published ones"),
+        ({"package_path": "nowhere", "sha256": None}, "no folder"),
+    ],
+)
+def test_unusable_encoders_are_named_before_loading(minilm, change, message):
+    config = minilm.model_copy(update=change)
+    (problem,) = encoder_facts(config).problems
+    assert message in problem
+    with pytest.raises(CannotRun):
+        load_encoder(config, Meter(), "encoder")
+
+
+def test_one_flipped_bit_is_found(minilm, tmp_path):
+    folder = shutil.copytree(encoder_folder(minilm), tmp_path / "m")
+    config = minilm.model_copy(update={"package": None, "source": str(folder)})
+    assert encoder_facts(config).problems == []
+    weights = folder / "model.safetensors"
+    weights.chmod(0o644)
+    with weights.open("r+b") as f:
+        f.seek(-1, 2)
+        last = f.read(1)
+        f.seek(-1, 2)
+        f.write(bytes([last[0] ^ 1]))
+    assert "are not the published ones" in encoder_facts(config).problems[0]

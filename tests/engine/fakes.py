@@ -1,0 +1,225 @@
+"""A plan without a model, a network or a clock: two small methods, a counting model, and made-up questions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.config import DatasetConfig as Data
+from harness.config import EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.datasets.base import Dataset
+from harness.errors import WindowExceeded
+from harness.flops import ModelShape
+from harness.meter import Event
+from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.plan import Plan
+from harness.progress import Silent
+from harness.runner import RunResult, run
+from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
+
+SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)
+SCORER = "musique.answer_f1"
+
+
+class FakeModel:
+    """Reports one event a call and keeps the first prompt, as a back end does."""
+
+    capabilities: frozenset[str] = frozenset()
+    window = 4096
+    shape = SHAPE
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.name, self.identity = config.name, {"weights": config.name}
+        self.first_prompt: dict[str, Any] | None = None
+
+    def session(self, meter: Any, role: str = "reader", adapter: str | None = None) -> FakeSession:
+        return FakeSession(self, meter, role)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i in range(len(text))]
+
+    def turn_tokens(self) -> int:
+        return 0
+
+
+class FakeSession:
+    def __init__(self, model: FakeModel, meter: Any, role: str) -> None:
+        self.model, self.meter, self.role = model, meter, role
+
+    def feed(self, text: str) -> None:
+        if self.model.first_prompt is None:
+            self.model.first_prompt = {"text": text, "ids": [1, 2]}
+        new = len(text.split())
+        self.meter.record(
+            Event(self.role, self.model.name, self.meter.current_phase, "prefill", new, seconds=random.random()), SHAPE
+        )
+
+
+class Words(Method):
+    """Indexes the document's words and answers with the one the question asks for; the question may ask for trouble."""
+
+    class Config(MethodConfig):
+        index_size: int = 3
+        answer_size: int = 1
+
+    scope = "document"
+    index_roles = ("reader",)
+    index_fields = ("index_size",)
+    one_document = True
+
+    def __init__(self, config: MethodConfig, pause: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self.pause = pause
+        self.built: list[str] = []
+        self.seen: list[tuple[Question, tuple[Document, ...]]] = []
+
+    def prompts(self) -> dict[str, str]:
+        return {"answer": "Answer: {question}"}
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        self.built.append(document.id)
+        tools.model().session().feed(document.text)  # type: ignore[attr-defined]
+        draw = random.random()  # a library that draws from the global generator
+        return {"words": document.text.split(), "vectors": np.arange(3.0) * draw, "pair": (1, 2)}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        self.pause()
+        self.seen.append((question, tuple(documents)))
+        with tools.phase("search"):
+            tools.model().session().feed(question.text)  # type: ignore[attr-defined]
+        tools.model().session().feed(question.text + " please answer")  # type: ignore[attr-defined]
+        trouble(question.text)
+        document = documents[0]
+        words = indexes[0]["words"]
+        indexes[0]["words"] = []  # an index is the method's own copy
+        end = len(words[0])
+        return Answer(
+            text=f"{words[0]} {random.random():.6f}",
+            shown=(Shown("span", document.id, 0, end),),
+            stop_reason="found",
+            steps=(Step("visit", node=0, scores={"total": float(indexes[0]["vectors"][1])}),),
+        )
+
+
+class OutOfMemoryError(RuntimeError):
+    """Stands for torch's, which is known by its name."""
+
+
+def trouble(text: str) -> None:
+    if "window" in text:
+        raise WindowExceeded("9 tokens do not fit in 8")
+    if "bug" in text:
+        raise KeyError("no such node")
+    if "memory" in text:
+        raise MemoryError
+    if "gpu" in text:
+        raise OutOfMemoryError("CUDA out of memory")
+
+
+class Plain(Words):
+    """Words without an index."""
+
+    scope = "none"
+    one_document = False
+    index_roles = ()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        self.seen.append((question, tuple(documents)))
+        trouble(question.text)
+        return Answer(documents[0].text.split()[0], shown=tuple(Shown("span", d.id, 0, len(d.text)) for d in documents))
+
+
+@dataclass
+class World:
+    """The pieces a test may change before it makes a plan."""
+
+    questions: int = 6
+    documents: int = 2
+    words: tuple[str, ...] = ()
+
+    def dataset(self) -> Dataset:
+        documents = {
+            f"d{n}": Document(f"d{n}", f"w{n} alpha beta", passages=(Passage("w", 0, 2),))
+            for n in range(self.documents)
+        }
+        examples = []
+        for n in range(self.questions):
+            text = self.words[n] if n < len(self.words) else f"question {n}"
+            d = f"d{n % self.documents}"
+            gold = Gold((f"w{n % self.documents}",), (Support(d, 0, 2),))
+            examples.append(Example(Question(f"q{n}", text, (d,)), gold))
+        return Dataset("tiny", tuple(examples), documents, digest([self.words, self.documents]), "made up")
+
+
+def make_plan(
+    dataset: Dataset | None = None,
+    method: Method | None = None,
+    *,
+    limit: int | None = None,
+    view: str = "document",
+    seed: int = 0,
+    failed: str = "zero",
+) -> Plan:
+    method = method or Words(Words.Config())
+    model = ModelConfig(name="fake", backend="scripted")
+    config = RunConfig(
+        method=MethodChoice(
+            name="words",
+            implementation="fakes:Words",
+            view=view,
+            params=method.config.model_dump(),  # type: ignore[arg-type]
+        ),
+        dataset=Data(
+            name="tiny",
+            format="tiny",
+            instruction="Answer.",
+            max_answer_tokens=8,
+            scorers=(SCORER, "evidence_recall"),
+        ),
+        model=model,
+        encoder=EncoderConfig(name="none", source="none"),
+        seed=seed,
+        limit=limit,
+        failed=failed,  # type: ignore[arg-type]
+    )
+    return Plan(
+        config=config,
+        origins={"seed": "default"},
+        method=method,
+        dataset=dataset or World().dataset(),
+        task=Task(instruction="Answer.", max_answer_tokens=8),
+        models={"reader": model},
+        encoders={},
+        facts={"reader": {"weights": "fake"}},
+        hash8="0123abcd",
+        folder="tiny/words--fake--0123abcd",
+    )
+
+
+def go(plan: Plan, out: Path, **more: Any) -> RunResult:
+    """Run with a silent progress, unless one is given."""
+    return run(plan, out, **{"command": ["harness", "run", "--method", "words"], "progress": Silent(), **more})
+
+
+def comparable(row: dict[str, Any]) -> dict[str, Any]:
+    """A record without what may differ between two runs: seconds."""
+    usage = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in row["usage"].items()}
+    return {**row, "usage": usage, "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"}}
+
+
+def poisoned(dataset: Dataset) -> Dataset:
+    """The same data set with other gold answers and supporting marks."""
+    examples = tuple(
+        replace(e, gold=Gold(("poison",), (Support(e.question.document_ids[0], 3, 8),), {"answer": "poison"}))
+        for e in dataset.examples
+    )
+    return replace(dataset, examples=examples)

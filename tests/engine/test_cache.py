@@ -1,0 +1,307 @@
+"""The index cache: the key has everything that changes the value, and nothing that is damaged is ever used."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.cache import Entry, IndexCache, cache_root, index_key, key_digest
+from harness.errors import SaveError
+from harness.meter import Event, Meter
+from harness.method import Index, Task, Tools
+from harness.plan import Plan
+from harness.progress import Silent
+from harness.serial import load
+from harness.store import read_run
+from harness.types import Document, Passage, Question
+from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
+
+DOCUMENT = Document("d0", "alpha beta", "Title", (Passage("p", 0, 5),))
+QUESTION = Question("q0", "what?", ("d0",))
+
+
+def words(**params: Any) -> Words:
+    return Words(Words.Config(**params))
+
+
+def with_class(**attributes: Any) -> Plan:
+    kind = type("Other", (Words,), attributes)
+    return make_plan(method=kind(Words.Config()))
+
+
+def other_facts(facts: dict[str, Any]) -> Plan:
+    return replace(make_plan(), facts=facts)
+
+
+def other_implementation() -> Plan:
+    plan = make_plan()
+    config = plan.config.model_copy(
+        update={"method": plan.config.method.model_copy(update={"implementation": "fakes:Other"})}
+    )
+    return replace(plan, config=config)
+
+
+CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+    "text": lambda: (make_plan(), replace(DOCUMENT, text="alpha gamma")),
+    "title": lambda: (make_plan(), replace(DOCUMENT, title="Other")),
+    "passages": lambda: (make_plan(), replace(DOCUMENT, passages=(Passage("p", 0, 4),))),
+    "document": lambda: (make_plan(), replace(DOCUMENT, id="d1")),
+    "index parameter": lambda: (make_plan(method=words(index_size=4)), DOCUMENT),
+    "prompts": lambda: (with_class(prompts=lambda self: {"answer": "Reply: {question}"}), DOCUMENT),
+    "version": lambda: (with_class(index_version="2"), DOCUMENT),
+    "every parameter": lambda: (with_class(index_fields=None), DOCUMENT),
+    "model": lambda: (other_facts({"reader": {"weights": "other"}}), DOCUMENT),
+    "implementation": lambda: (other_implementation(), DOCUMENT),
+    "seed": lambda: (make_plan(seed=1), DOCUMENT),
+}
+NO_CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+    "answer parameter": lambda: (make_plan(method=words(answer_size=7)), DOCUMENT),
+    "limit": lambda: (make_plan(limit=2), DOCUMENT),
+    "task": lambda: (replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)), DOCUMENT),
+    "data set": lambda: (make_plan(World(questions=1).dataset()), DOCUMENT),
+    "a role the index does not use": lambda: (
+        other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}),
+        DOCUMENT,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_key_changes_with_what_changes_the_index(name: str) -> None:
+    plan, document = CHANGES[name]()
+    assert key_digest(index_key(plan, document, None)) != key_digest(index_key(make_plan(), DOCUMENT, None))
+
+
+@pytest.mark.parametrize("name", NO_CHANGES)
+def test_the_key_stays_when_the_index_does(name: str) -> None:
+    plan, document = NO_CHANGES[name]()
+    assert key_digest(index_key(plan, document, None)) == key_digest(index_key(make_plan(), DOCUMENT, None))
+
+
+@pytest.mark.parametrize("change", [{"text": "why?"}, {"options": ("a", "b")}])
+def test_a_question_is_part_of_the_key_by_what_it_says(change: dict[str, Any]) -> None:
+    def digest(question: Question, plan: Plan | None = None) -> str:
+        return key_digest(index_key(plan or make_plan(), DOCUMENT, question))
+
+    assert digest(replace(QUESTION, **change)) != digest(QUESTION)
+    assert digest(replace(QUESTION, id="other")) == digest(QUESTION)
+    task = Task(instruction="Other.", max_answer_tokens=9)
+    assert digest(QUESTION, replace(make_plan(), task=task)) != digest(QUESTION)
+
+
+@pytest.mark.parametrize("wrong", [{"index_fields": ("index_sise",)}, {"index_roles": ("builder",)}])
+def test_a_method_that_names_what_it_does_not_have_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"index_sise|builder"):
+        index_key(with_class(**wrong), DOCUMENT, None)
+
+
+def a_key(name: str = "x") -> dict[str, Any]:
+    return {"method": "fakes:Words", "name": name}
+
+
+def an_entry() -> Entry:
+    meter = Meter("index")
+    meter.record(Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5), SHAPE)
+    return Entry.of({"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter)
+
+
+def test_an_entry_comes_back_with_its_cost(tmp_path: Path) -> None:
+    notes: list[str] = []
+    cache = IndexCache(tmp_path, notes.append)
+    assert cache.get(a_key()) is None
+    cache.put(a_key(), an_entry())
+    got = cache.get(a_key())
+    assert got is not None
+    assert got == an_entry()
+    assert got.usage == an_entry().usage
+    assert got.usage["index"]["flops"]["full"] > 0
+    value = got.value()
+    assert value["a"] == [1, "ä\ud800"]
+    assert value["v"].dtype == np.float32
+    folder = cache.folder(a_key())
+    assert folder.relative_to(tmp_path).parts[:2] == ("fakes.Words", key_digest(a_key())[:2])
+    assert json.loads((folder / "key.json").read_text()) == a_key()
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no draft is left"
+    assert notes == []
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    **{f"{n} flipped": lambda f, n=n: _flip(f / n) for n in ("key.json", "data.json", "arrays.npz", "usage.json")},
+    **{f"{n} gone": lambda f, n=n: (f / n).unlink() for n in ("data.json", "arrays.npz", "checksums.json")},
+    "data.json cut": lambda f: (f / "data.json").write_bytes(b"{"),
+    "data.json empty": lambda f: (f / "data.json").write_bytes(b""),
+    "checksums.json flipped": lambda f: _flip(f / "checksums.json"),
+    "checksums.json a list": lambda f: (f / "checksums.json").write_text("[]"),
+    "checksums.json without data": lambda f: (f / "checksums.json").write_text("{}"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_entry_is_reported_and_built_again(how: str, tmp_path: Path) -> None:
+    before = go(make_plan(), tmp_path / "a")
+    DAMAGE[how](IndexCache(cache_root(), print).folder(index_key(make_plan(), world_document(), None)))
+    progress = Silent()
+    plan = make_plan()
+    after = go(plan, tmp_path / "b", progress=progress)
+    assert plan.method.built == ["d0"]  # type: ignore[attr-defined]
+    assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
+    statuses = [d["status"] for d in read_run(after.folder).documents]
+    assert statuses == ["built", "hit"]
+    assert [*map(comparable, read_run(after.folder).records)] == [*map(comparable, read_run(before.folder).records)]
+    again = make_plan()
+    go(again, tmp_path / "c")
+    assert again.method.built == [], "the rebuilt entry is sound"  # type: ignore[attr-defined]
+
+
+def world_document() -> Document:
+    return World().dataset().documents["d0"]
+
+
+def test_a_hit_knows_what_building_cost(tmp_path: Path) -> None:
+    built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
+    assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
+    assert hit["index"]["usage"] == built["index"]["usage"]
+    assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
+
+
+def _build(root: Path, n: int) -> None:
+    cache = IndexCache(root, print)
+    for i in range(30):
+        cache.put(a_key(str(i)), an_entry())
+        got = cache.get(a_key(str(i)))
+        assert got is not None
+        assert load(got.packed)["a"][0] == 1
+
+
+def test_builders_that_race_leave_whole_entries(tmp_path: Path) -> None:
+    run = multiprocessing.get_context("fork")
+    builders = [run.Process(target=_build, args=(tmp_path, n)) for n in range(4)]
+    for b in builders:
+        b.start()
+    for b in builders:
+        b.join()
+    assert [b.exitcode for b in builders] == [0] * 4
+    assert not list(tmp_path.rglob(".*")), "no draft and nothing set aside"
+
+
+def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
+    result = go(make_plan(), tmp_path / "run")
+    assert result.summary["n_scored"] == 6
+    assert len(result.save_problems) == 2
+    assert "was not cached" in result.save_problems[0]
+    with pytest.raises(SaveError):
+        IndexCache(tmp_path / "file", print).put(a_key(), an_entry())
+
+
+class Parts(Words):
+    """Builds its index in parts and is stopped in the second."""
+
+    stop = True
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        return {
+            "words": ["w"],
+            "vectors": [0.0, 0.0],
+            "parts": [tools.keep(p, lambda p=p: self.part(p, tools)) for p in "ab"],
+        }
+
+    def part(self, name: str, tools: Tools) -> list[int]:
+        if self.stop and name == "b":
+            raise KeyboardInterrupt
+        self.built.append(name)
+        tools.model().session().feed("three words here")  # type: ignore[attr-defined]
+        return [1, 2]
+
+
+def test_kept_parts_survive_with_their_cost_and_go_when_the_index_is_whole(tmp_path: Path) -> None:
+    method = Parts(Parts.Config())
+    data = World(questions=1).dataset()
+    with pytest.raises(KeyboardInterrupt):
+        go(make_plan(data, method), tmp_path)
+    assert list(cache_root().rglob("*.parts"))
+    method.stop = False
+    stored = read_run(go(make_plan(data, method), tmp_path).folder)
+    assert method.built == ["a", "b"], "the first part was not built again"
+    assert stored.documents[0]["usage"]["index"]["tokens_in"] == 6
+    assert not list(cache_root().rglob("*.parts"))
+
+
+SNEAKY: dict[str, Callable[[Tools], object]] = {
+    "index_roles": lambda tools: tools.model(),
+    "cannot depend on the task": lambda tools: tools.task,
+    "phase 'index'": lambda tools: tools.phase("search"),
+    "'encoders' declares only": lambda tools: tools.encoder(),
+}
+
+
+@pytest.mark.parametrize("said", SNEAKY)
+def test_an_index_cannot_use_what_its_key_does_not_cover(said: str, tmp_path: Path) -> None:
+    class Sneaky(Words):
+        index_roles = ("encoder",) if "encoders" in said else ()
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            SNEAKY[said](tools)
+            return {}
+
+    plan = replace(make_plan(method=Sneaky(Words.Config())), facts={"reader": {}, "encoder": {}})
+    record = read_run(go(plan, tmp_path).folder).records[0]
+    assert said in record["error"]["message"]
+
+
+def test_an_index_of_a_question_sees_it(tmp_path: Path) -> None:
+    seen = []
+
+    class Asked(Words):
+        scope = "question"
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            seen.append((document.id, tools.question.text, tools.task.instruction))  # type: ignore[attr-defined]
+            return super().index(document, tools)
+
+    stored = read_run(go(make_plan(World(questions=3).dataset(), Asked(Words.Config())), tmp_path).folder)
+    assert seen == [("d0", "question 0", "Answer."), ("d1", "question 1", "Answer."), ("d0", "question 2", "Answer.")]
+    assert [(d["document_id"], d["question_id"]) for d in stored.documents] == [
+        ("d0", "q0"),
+        ("d1", "q1"),
+        ("d0", "q2"),
+    ]
+
+
+def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path: Path) -> None:
+    class Drawing(Words):
+        stop = True
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            part = tools.keep("a", lambda: [random.random() for _ in range(3)])
+            after = random.random() + part[0]
+            if self.stop:
+                raise KeyboardInterrupt
+            return {"words": ["w0"], "vectors": [0.0, after]}
+
+    data = World(questions=1).dataset()
+    method = Drawing(Words.Config())
+    with pytest.raises(KeyboardInterrupt):
+        go(make_plan(data, method), tmp_path / "stopped")
+    method.stop = False
+    resumed = read_run(go(make_plan(data, method), tmp_path / "stopped").folder).records[0]
+    shutil.rmtree(cache_root())
+    whole = read_run(go(make_plan(data, method), tmp_path / "whole").folder).records[0]
+    assert comparable(resumed) == comparable(whole)
+    assert resumed["steps"][0]["scores"]["total"] > 0

@@ -1,0 +1,273 @@
+"""Views, serialised values, progress and manifest, each on its own."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import manifest
+from harness.errors import QuestionError
+from harness.meter import Meter
+from harness.progress import Progress
+from harness.serial import dump, load, plain
+from harness.tools import EngineTools, Models, derived_seed
+from harness.types import Answer, Document, Passage, Shown, Step, Support
+from harness.views import GAP, View
+from tests.engine.fakes import SCORER, make_plan
+
+TEXT = "0123456789" * 4
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Document], list[Support]]:
+    """Documents of distinct characters, so that text found in a view has one origin only."""
+    documents, at = [], 0x4E00
+    for n in range(draw(st.integers(1, 3))):
+        size = draw(st.integers(1, 30))
+        text = "".join(chr(at + i) for i in range(size))
+        at += size
+        cut = draw(st.integers(0, size))
+        documents.append(Document(f"d{n}", text, f"t{n}", (Passage("a", 0, cut), Passage("b", cut, size))))
+    spans = st.tuples(st.integers(0, 29), st.integers(1, 12))
+    supports = [
+        Support(d.id, a, min(a + n, len(d.text)))
+        for d in documents
+        for a, n in draw(st.lists(spans, max_size=3))
+        if a < len(d.text)
+    ]
+    return documents, supports
+
+
+@given(case=cases(), joined=st.booleans(), evidence=st.booleans(), data=st.data())
+def test_what_is_shown_of_a_view_maps_back_to_the_same_text(
+    case: tuple[list[Document], list[Support]], joined: bool, evidence: bool, data: st.DataObject
+) -> None:
+    documents, supports = case
+    view = View.of(documents)
+    if evidence:
+        if not supports:
+            with pytest.raises(QuestionError):
+                View.evidence(documents, supports)
+            return
+        view = View.evidence(documents, supports)
+    view = view.joined() if joined else view
+    original = {d.id: d.text for d in documents}
+    marked = {(s.document_id, i) for s in supports for i in range(s.start, s.end)}
+    for d in view.documents:
+        start = data.draw(st.integers(0, len(d.text)))
+        end = data.draw(st.integers(start, len(d.text)))
+        shown = Shown("span", d.id, start, end)
+        generated = Shown("generated", text="sum", sources=((d.id, start, end),))
+        back = view.original(Answer("", shown=(shown, generated)))
+        spans = [s for s in back.shown if s.kind == "span"]
+        want = d.text[start:end].replace("\n", "")
+        assert "".join(original[s.document_id][s.start : s.end] for s in spans) == want
+        assert back.shown[-1].sources == tuple((s.document_id, s.start, s.end) for s in spans)
+        if evidence:
+            assert {(s.document_id, i) for s in spans for i in range(s.start, s.end)} <= marked
+        for p in d.passages:
+            assert 0 <= p.start <= p.end <= len(d.text)
+    if evidence:
+        assert sum(len(d.text.replace("\n", "")) for d in view.documents) == len(marked)
+
+
+def test_a_joined_document_keeps_titles_and_passages() -> None:
+    a, b = Document("a", "xy z", "A", (Passage("p", 0, 2),)), Document("b", "uvw", "B")
+    one = View.of([a, b]).joined().documents[0]
+    assert (one.id, one.text, one.title) == ("a+b", f"xy z{GAP}uvw", "")
+    assert [(p.title, one.text[p.start : p.end]) for p in one.passages] == [("p", "xy"), ("B", "uvw")]
+    many = View.of([Document(f"document {n}", "x") for n in range(50)]).joined().documents[0]
+    assert len(many.id) < 60
+    assert many.id != View.of([Document(f"document {n}", "x") for n in range(51)]).joined().documents[0].id
+
+
+def test_a_step_over_two_pieces_names_both() -> None:
+    view = View.evidence([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
+    across, inside = Shown("span", "a", 2, 8), Shown("span", "a", 6, 10)
+    steps = view.original(
+        Answer("", steps=(Step("read", shown=across), Step("read", shown=inside), Step("stop")))
+    ).steps
+    assert steps[0].shown is not None
+    assert steps[0].shown.sources == (("a", 2, 4), ("a", 20, 22))
+    assert steps[1].shown == Shown("span", "a", 20, 24)
+    assert steps[2].shown is None
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3).filter(lambda k: not k.startswith("__")), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+arrays = st.sampled_from(
+    [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float16), np.array(["a", "ä"]), np.array(3)]
+)
+
+
+@given(value=values, array=arrays)
+def test_what_is_serialised_comes_back_equal(value: Any, array: np.ndarray) -> None:
+    packed = dump({"value": value, "arrays": [array, {"same": array}]})
+    assert packed == dump({"value": value, "arrays": [array, {"same": array}]}), "equal values, equal bytes"
+    got = load(packed)
+    assert repr(got["value"]) == repr(value)  # repr: NaN is equal to itself
+    for back in (got["arrays"][0], got["arrays"][1]["same"]):
+        assert back.dtype == array.dtype
+        np.testing.assert_array_equal(back, array)
+    if got["arrays"][0].size and got["arrays"][0].dtype.kind == "f":
+        got["arrays"][0][...] = 9
+        assert load(packed)["arrays"][0].max() != 9, "every load is a copy"
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"a": [1, {2}]}, r"index\.a\[1\] is a set"),
+        ({"a": {1: "x"}}, r"index\.a has the key 1"),
+        ({"a": b"x"}, r"index\.a is a bytes"),
+        ({"a": np.array([object()])}, r"index\.a is an array of Python objects"),
+        ({"__array__": "0"}, r"reserved"),
+        ({"a": lambda: 0}, r"index\.a is a function"),
+    ],
+)
+def test_what_cannot_be_serialised_is_refused_with_its_place(value: Any, place: str) -> None:
+    with pytest.raises(TypeError, match=place):
+        dump(value)
+
+
+def test_plain_turns_numpy_into_json_and_names_what_is_lost() -> None:
+    lost: list[str] = []
+    value = {"a": (np.float32(0.5), np.int64(2)), "b": [float("inf")], "c": np.bool_(True)}
+    assert plain(value, lost) == {"a": [0.5, 2], "b": [None], "c": True}
+    assert lost == ["b[0]"]
+
+
+def record(score: float = 0.5, error: Any = None) -> dict[str, Any]:
+    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {"full": 2e12}}}
+    return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_line_says_what_is_done() -> None:
+    progress = Progress(io.StringIO())
+    progress.start(4, SCORER)
+    progress.seen(record(1.0))
+    progress.done(record(0.0, {"type": "X"}))
+    progress.part(1, 3, "indexing")
+    assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4.00 TFLOPs · {SCORER} 0.500 · ")
+    assert progress.line().endswith(" s left · indexing 1/3")
+
+
+@pytest.mark.parametrize(("total", "most"), [(200, 11), (5, 5), (1, 1)])
+def test_a_log_gets_a_line_about_every_tenth(total: int, most: int) -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.start(total, SCORER)
+    for _ in range(total):
+        progress.done(record())
+    progress.stop()
+    lines = stream.getvalue().splitlines()
+    assert 1 <= len(lines) <= most
+    assert lines[-1].startswith(f"{total}/{total} ")
+    assert "\r" not in stream.getvalue()
+
+
+def test_a_terminal_gets_one_line_rewritten_and_notes_above_it() -> None:
+    stream = Terminal()
+    progress = Progress(stream)
+    progress.start(2, SCORER)
+    progress.done(record())
+    progress.note("repaired")
+    progress.done(record())
+    progress.stop()
+    kept = [part.rpartition("\r\x1b[K")[2] for part in stream.getvalue().split("\n")]
+    assert kept[0] == "repaired"
+    assert kept[1].startswith("2/2 ")
+    assert kept[2:] == [""]
+
+
+def test_a_closed_terminal_does_not_stop_a_run() -> None:
+    stream = Terminal()
+    progress = Progress(stream)
+    stream.close()
+    progress.start(1, SCORER)
+    progress.done(record())
+    progress.note("nobody reads this")
+    progress.stop()
+
+
+def test_the_manifest_names_no_home_but_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    from dataclasses import replace
+
+    plan = replace(
+        make_plan(), facts={"reader": {"source": "/home/somebody/models/x"}}, warnings=("in /home/somebody/y",)
+    )
+    described = manifest.describe(plan)
+    assert "/home/somebody" not in repr(described)
+    assert described["models"]["reader"] == {"source": "~/models/x"}
+    command = ["harness", "run", "--data", "/home/somebody/rows.jsonl"]
+    assert manifest.begun({}, described, command)["command"] == command
+    assert described["scorers"][SCORER]
+    assert described["packages"]["numpy"] == np.__version__
+
+
+def test_a_later_start_says_what_had_changed() -> None:
+    described = manifest.describe(make_plan())
+    first = manifest.ended(manifest.begun({}, described, ["a"]), "interrupted")
+    assert first["finished"] is None
+    second = manifest.begun(first, {**described, "python": "9.9"}, ["b"])
+    assert (second["command"], second["python"]) == (["a"], described["python"])
+    assert [s.get("changed") for s in second["starts"]] == [None, {"python": "9.9"}]
+    assert manifest.ended(second, "finished")["finished"] is not None
+
+
+def test_git_state_is_that_of_its_own_checkout_only(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *words],
+            check=True,
+            capture_output=True,
+        )
+
+    assert manifest.git_state(tmp_path) is None
+    git("init", "-q")
+    assert manifest.git_state(tmp_path) == {"commit": None, "dirty": False}
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "file").write_text("x")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    state = manifest.git_state(tmp_path)
+    assert state is not None
+    assert len(state["commit"]) == 40
+    assert not state["dirty"]
+    (tmp_path / "file").write_text("y")
+    assert (manifest.git_state(tmp_path) or {})["dirty"]
+    assert manifest.git_state(tmp_path / "site-packages") is None
+
+
+def test_seeds_depend_on_every_part() -> None:
+    seeds = {derived_seed(0, "a", "b"), derived_seed(0, "ab"), derived_seed(1, "a", "b"), derived_seed(0, "b", "a")}
+    assert len(seeds) == 4
+
+
+def test_an_undeclared_role_is_refused() -> None:
+    plan = make_plan()
+    tools = EngineTools(Models(plan), Meter(), plan.task, 0, lambda *args: None)
+    with pytest.raises(LookupError, match="role 'builder', but its 'needs' declares only: reader"):
+        tools.model("builder")
+    with pytest.raises(LookupError, match="cannot be used while answering"):
+        tools.keep("x", dict)
+    assert tools.map(str, [1, 2]) == ["1", "2"]

@@ -1,0 +1,332 @@
+"""The loop: every question recorded, failures counted as 0, gold kept apart, order without influence."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.datasets.base import Dataset
+from harness.errors import CannotRun, UserError
+from harness.method import Index, Tools
+from harness.progress import Silent
+from harness.runner import Interrupted
+from harness.store import read_run
+from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
+from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan, poisoned
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    plan = make_plan()
+    result = go(plan, tmp_path)
+    stored = read_run(result.folder)
+    assert result.folder == tmp_path / plan.folder
+    assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
+    assert plan.method.built == ["d0", "d1"]  # type: ignore[attr-defined]
+    assert {"search", "answer"} == stored.records[0]["usage"].keys()
+    assert stored.records[0]["shown"] == [
+        {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "", "sources": []}
+    ]
+    assert stored.records[0]["scores"]["evidence_recall"] == 1.0
+    assert [(d["document_id"], d["status"]) for d in stored.documents] == [("d0", "built"), ("d1", "built")]
+    assert stored.config == plan.config.model_dump(mode="json")
+    assert stored.origins == plan.origins
+    assert stored.manifest["first_prompts"]["reader"] == {"text": "w0 alpha beta", "ids": [1, 2]}
+    assert stored.manifest["finished"] is not None
+    assert stored.summary == result.summary
+    assert (stored.summary["n_total"], stored.summary["n_scored"], stored.summary["n_failed"]) == (6, 6, 0)
+    assert 0 < stored.summary["scores"][SCORER]["mean"] < 1
+    assert stored.summary["index"]["usage"]["index"]["tokens_in"] == 6  # three words in each of two documents
+    assert stored.summary["usage"]["search"]["tokens_in"] == 2.0
+    assert not (result.folder / "lock").exists()
+
+
+TROUBLES = {
+    "window": ("WindowExceeded", "9 tokens do not fit in 8", False),
+    "bug": ("KeyError", "'no such node'", True),
+    "memory": ("MemoryError", "out of memory", False),
+    "gpu": ("OutOfMemoryError", "CUDA out of memory", False),
+}
+
+
+@pytest.mark.parametrize("word", TROUBLES)
+def test_a_failing_question_is_recorded_and_scores_0(word: str, tmp_path: Path) -> None:
+    result = go(make_plan(World(questions=3, words=("question 0", word)).dataset()), tmp_path)
+    stored = read_run(result.folder)
+    bad = stored.records[1]
+    kind, message, traced = TROUBLES[word]
+    assert (bad["error"]["type"], bad["error"]["message"]) == (kind, message)
+    assert ("traceback" in bad["error"]) is traced
+    assert bad["scores"] == {SCORER: 0.0, "evidence_recall": 0.0}
+    assert bad["usage"]["search"]["tokens_in"] == 1, "what a failed question cost is kept"
+    assert [r["error"] is None for r in stored.records] == [True, False, True]
+    mean = sum(r["scores"][SCORER] for r in stored.records) / 3
+    assert result.summary["scores"][SCORER]["mean"] == pytest.approx(mean)
+    assert (result.failed, result.summary["errors"]) == (1, {kind: 1})
+
+
+def test_a_traceback_names_no_absolute_path(tmp_path: Path) -> None:
+    result = go(make_plan(World(questions=1, words=("bug",)).dataset()), tmp_path)
+    trace = read_run(result.folder).records[0]["error"]["traceback"]
+    assert 'File "tests/engine/fakes.py"' in trace
+    assert 'File "/' not in trace
+
+
+def test_failed_questions_can_be_left_out_of_the_mean(tmp_path: Path) -> None:
+    data = World(questions=2, words=("question 0", "bug")).dataset()
+    zero = go(make_plan(data), tmp_path / "zero").summary
+    skip = go(make_plan(data, failed="skip"), tmp_path / "skip").summary
+    assert skip["scores"][SCORER]["mean"] == pytest.approx(2 * zero["scores"][SCORER]["mean"])
+    assert (skip["n_total"], skip["n_failed"]) == (zero["n_total"], zero["n_failed"]) == (2, 1)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.sampled_from(["fine", *TROUBLES]), min_size=1, max_size=8), retry=st.booleans())
+def test_scored_and_failed_make_the_total(
+    words: list[str], retry: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = tmp_path_factory.mktemp("run")
+    plan = make_plan(World(questions=len(words), words=tuple(words)).dataset(), Plain(Plain.Config()))
+    go(plan, out)
+    summary = go(plan, out, retry_failed=retry).summary
+    assert summary["n_scored"] == words.count("fine")
+    assert summary["n_scored"] + summary["n_failed"] == summary["n_total"] == len(words)
+    ids = [json.loads(x)["question_id"] for x in (out / plan.folder / "records.jsonl").read_text().splitlines()]
+    assert ids == [f"q{n}" for n in range(len(words))]
+
+
+def test_a_broken_index_fails_its_questions_once(tmp_path: Path) -> None:
+    class Broken(Words):
+        def index(self, document: Document, tools: Tools) -> Index:
+            self.built.append(document.id)
+            tools.model().session().feed("half way")  # type: ignore[attr-defined]
+            if document.id == "d0":
+                raise ValueError("no sentences")
+            return {"words": ["w1"], "vectors": [0.0, 0.0]}
+
+    plan = make_plan(method=Broken(Broken.Config()))
+    result = go(plan, tmp_path)
+    stored = read_run(result.folder)
+    assert plan.method.built == ["d0", "d1"], "three questions on d0 pay for one failure"  # type: ignore[attr-defined]
+    assert [r["error"] is not None for r in stored.records] == [True, False] * 3
+    assert [d["status"] for d in stored.documents] == ["failed", "built"]
+    assert stored.documents[0]["usage"]["index"]["tokens_in"] == 2
+
+
+BAD_ANSWERS: dict[str, Any] = {
+    "no answer": None,
+    "a number": Answer(text=3),  # type: ignore[arg-type]
+    "a foreign document": Answer("x", shown=(Shown("span", "d9", 0, 1),)),
+    "past the end": Answer("x", shown=(Shown("span", "d0", 0, 999),)),
+    "an object": Answer("x", truncated={"side": object()}),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_an_answer_that_cannot_be_recorded_fails_its_question(name: str, tmp_path: Path) -> None:
+    class Odd(Plain):
+        def answer(self, *args: Any) -> Answer:
+            return BAD_ANSWERS[name]  # type: ignore[no-any-return]
+
+    result = go(make_plan(World(questions=1).dataset(), Odd(Odd.Config())), tmp_path)
+    assert result.summary["n_failed"] == 1
+
+
+def test_text_that_breaks_lines_and_encodings_survives(tmp_path: Path) -> None:
+    text = "one\u2028two\x85three\ud800four\x00<script>"
+
+    class Odd(Plain):
+        def answer(self, *args: Any) -> Answer:
+            return Answer(text, truncated={"tokens_before": float("nan")})
+
+    result = go(make_plan(World(questions=2).dataset(), Odd(Odd.Config())), tmp_path)
+    records = read_run(result.folder).records
+    assert [r["prediction"] for r in records] == [text, text]
+    assert records[0]["truncated"] == {"tokens_before": None}
+    assert records[0]["notes"]["not_finite"] == ["truncated.tokens_before"]
+
+
+def test_gold_never_reaches_the_method(tmp_path: Path) -> None:
+    data = World().dataset()
+    clean, bad = make_plan(data), make_plan(poisoned(data))
+    a = read_run(go(clean, tmp_path / "a").folder).records
+    b = read_run(go(bad, tmp_path / "b").folder).records
+    assert [r["prediction"] for r in a] == [r["prediction"] for r in b]
+    assert [r["scores"] for r in a] != [r["scores"] for r in b], "the poison must have been there"
+    assert "poison" not in repr(bad.method.seen)  # type: ignore[attr-defined]
+
+
+def test_the_order_of_questions_changes_nothing(tmp_path: Path) -> None:
+    data = World(questions=12, documents=3).dataset()
+    shuffled = list(data.examples)
+    random.Random(1).shuffle(shuffled)
+    a = read_run(go(make_plan(data), tmp_path / "a").folder).records
+    b = read_run(go(make_plan(replace(data, examples=tuple(shuffled))), tmp_path / "b").folder).records
+    by_id = {r["question_id"]: comparable(r) for r in b}
+    assert [comparable(r) for r in a] == [by_id[r["question_id"]] for r in a]
+    assert [r["question_id"] for r in b] == [e.question.id for e in shuffled]
+
+
+def two_documents() -> Dataset:
+    documents = {"a": Document("a", "aaaa AAAA", title="A"), "b": Document("b", "bbbb BBBB", title="B")}
+    example = Example(Question("q", "?", ("a", "b")), Gold(("x",), (Support("a", 5, 9), Support("b", 0, 4))))
+    return Dataset("tiny", (example,), documents, "f" * 64, "made up")
+
+
+@pytest.mark.parametrize(
+    ("view", "one", "texts", "notes"),
+    [
+        ("document", False, ["aaaa AAAA", "bbbb BBBB"], {}),
+        ("document", True, ["aaaa AAAA\n\nbbbb BBBB"], {"joined": 2}),
+        ("evidence", False, ["AAAA", "bbbb"], {"view": "evidence"}),
+        ("evidence", True, ["AAAA\n\nbbbb"], {"view": "evidence", "joined": 2}),
+    ],
+)
+def test_views_hand_over_and_map_back(
+    view: str, one: bool, texts: list[str], notes: dict[str, Any], tmp_path: Path
+) -> None:
+    method = Plain(Plain.Config())
+    method.one_document = one  # type: ignore[misc]
+    stored = read_run(go(make_plan(two_documents(), method, view=view), tmp_path).folder)
+    question, documents = method.seen[0]
+    assert [d.text for d in documents] == texts
+    assert question.document_ids == tuple(d.id for d in documents)
+    record = stored.records[0]
+    assert record["document_ids"] == ["a", "b"]
+    spans = [(s["document_id"], s["start"], s["end"]) for s in record["shown"]]
+    assert spans == ([("a", 5, 9), ("b", 0, 4)] if view == "evidence" else [("a", 0, 9), ("b", 0, 9)])
+    assert record["scores"]["evidence_recall"] == 1.0
+    assert {k: v for k, v in record["notes"].items() if k in ("joined", "view")} == notes
+
+
+def test_no_evidence_is_a_failed_question(tmp_path: Path) -> None:
+    data = two_documents()
+    data = replace(data, examples=(replace(data.examples[0], gold=Gold(("x",))),))
+    record = read_run(go(make_plan(data, view="evidence"), tmp_path).folder).records[0]
+    assert record["error"]["type"] == "QuestionError"
+
+
+def test_a_scorer_that_breaks_keeps_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("harness.scorers.score_record", broken)
+    record = read_run(go(make_plan(World(questions=1).dataset()), tmp_path).folder).records[0]
+    assert (record["error"]["type"], record["scores"][SCORER]) == ("ZeroDivisionError", 0.0)
+    assert record["prediction"].startswith("w0 ")
+
+
+def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_weights(config: object) -> None:
+        raise CannotRun("no weights in this folder")
+
+    monkeypatch.setattr("harness.llm.load.load_model", no_weights)
+    with pytest.raises(CannotRun, match="no weights"):
+        go(make_plan(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = go(make_plan(), tmp_path)
+    before = (first.folder / "records.jsonl").read_bytes(), (first.folder / "documents.jsonl").read_bytes()
+
+    def never(config: object) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("harness.llm.load.load_model", never)
+    again = go(make_plan(), tmp_path)
+    assert ((again.folder / "records.jsonl").read_bytes(), (again.folder / "documents.jsonl").read_bytes()) == before
+    assert again.summary == first.summary
+    starts = read_run(again.folder).manifest["starts"]
+    assert [s["state"] for s in starts] == ["finished", "finished"]
+
+
+def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path: Path) -> None:
+    data = World(questions=9).dataset()
+    assert go(make_plan(data, limit=3), tmp_path).summary["n_total"] == 3
+    assert go(make_plan(data, limit=9), tmp_path).summary["n_total"] == 9
+    progress = Silent()
+    assert go(make_plan(data, limit=2), tmp_path, progress=progress).summary["n_total"] == 9
+    assert any("7 questions beyond --limit" in note for note in progress.notes)
+    whole = read_run(go(make_plan(data), tmp_path / "whole").folder)
+    assert [*map(comparable, read_run(tmp_path / make_plan().folder).records)] == [*map(comparable, whole.records)]
+
+
+def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path: Path) -> None:
+    class Flaky(Plain):
+        broken = True
+
+        def answer(self, question: Question, documents: Sequence[Document], indexes: Any, tools: Tools) -> Answer:
+            if self.broken and question.id in ("q0", "q3"):
+                raise RuntimeError("not now")
+            return super().answer(question, documents, indexes, tools)
+
+    method = Flaky(Flaky.Config())
+    assert go(make_plan(method=method), tmp_path).failed == 2
+    method.broken = False
+    assert go(make_plan(method=method), tmp_path).failed == 2, "failed questions stay failed unless asked for"
+    method.seen.clear()
+    result = go(make_plan(method=method), tmp_path, retry_failed=True)
+    assert (result.failed, [q.id for q, _ in method.seen]) == (0, ["q0", "q3"])
+    rows = [json.loads(line) for line in (result.folder / "records.jsonl").read_text().splitlines()]
+    assert [r["question_id"] for r in rows] == [f"q{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_everything_and_the_way_on(kind: signal.Signals, tmp_path: Path) -> None:
+    calls = []
+
+    def pause() -> None:
+        calls.append(1)
+        if len(calls) == 4:
+            signal.raise_signal(kind)
+
+    before = signal.getsignal(kind)
+    with pytest.raises(Interrupted) as caught:
+        go(make_plan(method=Words(Words.Config(), pause)), tmp_path, command=["harness", "run", "--data", "my file"])
+    assert signal.getsignal(kind) is before
+    assert caught.value.resume_command == "harness run --data 'my file'"
+    stored = read_run(caught.value.folder)
+    assert (len(stored.records), stored.summary["state"], stored.summary["n_asked"]) == (3, "interrupted", 6)
+    assert stored.manifest["finished"] is None
+    assert not (caught.value.folder / "lock").exists()
+    assert go(make_plan(), tmp_path).summary["n_total"] == 6
+
+
+@pytest.mark.parametrize("fault", ["twice", "document"])
+def test_data_that_cannot_be_told_apart_is_refused(fault: str, tmp_path: Path) -> None:
+    data = World(questions=2).dataset()
+    other = replace(data.examples[0], question=replace(data.examples[0].question, id="new", document_ids=("gone",)))
+    examples = (*data.examples, data.examples[0]) if fault == "twice" else (*data.examples, other)
+    with pytest.raises(UserError, match=r"'q0'|'gone'"):
+        go(make_plan(replace(data, examples=examples)), tmp_path)
+
+
+def test_changed_rows_are_refused(tmp_path: Path) -> None:
+    go(make_plan(), tmp_path)
+    with pytest.raises(UserError, match=r"not those that .* was begun with"):
+        go(make_plan(World(words=("changed",)).dataset()), tmp_path)
+
+
+def test_loading_a_model_draws_nothing_from_the_methods_generators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawing(config: Any) -> FakeModel:
+        random.random()
+        np.random.rand()
+        return FakeModel(config)
+
+    plain = read_run(go(make_plan(), tmp_path / "a").folder).records
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr("harness.llm.load.load_model", drawing)
+    drawn = read_run(go(make_plan(), tmp_path / "b").folder).records
+    assert [*map(comparable, plain)] == [*map(comparable, drawn)]

@@ -1,0 +1,33 @@
+"""A tiny random Llama with grouped heads, saved once a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.config import ModelConfig
+from harness.llm.load import load_model
+from harness.llm.random_model import save
+
+WORDS = (
+    "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
+    "Yes No Question Information answer \u00e9t\u00e9 \u6771\u4eac caf\u00e9 \U0001f409 * Given the above. "
+)
+SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4}
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save(folder, [WORDS * 3], seed=1, num_key_value_heads=2, max_position_embeddings=1024, **SIZES)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder):
+    return load_model(ModelConfig(name="tiny", source=str(tiny_folder)))
+
+
+@pytest.fixture(scope="session")
+def tiny_pieces(tiny_folder):
+    """The same model, prefilling 7 tokens at a time."""
+    return load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=7))

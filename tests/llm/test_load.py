@@ -1,0 +1,103 @@
+"""Loading: what is wrong with a folder is said in one sentence; identity changes with what changes the output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun
+from harness.llm.facts import memory_problem, model_facts
+from harness.llm.load import load_model
+
+
+def config(folder, **more):
+    return ModelConfig(name="m", source=str(folder), **more)
+
+
+@pytest.fixture
+def copy(tiny_folder, tmp_path):
+    return shutil.copytree(tiny_folder, tmp_path / "m")
+
+
+def rewrite(path, **changes):
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps({**value, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: [p.unlink() for p in d.glob("tokenizer*")], "has no tokenizer .*model.tokenizer=FOLDER"),
+        (lambda d: (d / "config.json").unlink(), "has no config.json"),
+        (lambda d: (d / "config.json").write_text("{"), "config.json of 'm' cannot be read"),
+        (lambda d: (d / "model.safetensors").unlink(), "no \\*.safetensors"),
+        (lambda d: (d / "model.safetensors").rename(d / "pytorch_model.bin"), "not loaded \\(they can run code\\)"),
+        (lambda d: (d / "model.safetensors").write_bytes(b"x" * 99), "cannot load the weights of 'm'"),
+        (lambda d: rewrite(d / "config.json", num_hidden_layers=4), "9 tensors are missing .*layers.3"),
+        (lambda d: rewrite(d / "config.json", layer_types=["sliding_attention"] * 3), "without full attention"),
+        (lambda d: rewrite(d / "config.json", max_position_embeddings=None), "how long its window is"),
+        (lambda d: (d / "chat_template.jinja").unlink(), "has no chat template.*model.template=none"),
+        (lambda d: (d / "chat_template.jinja").write_text("{{ messages[0].content | upper }}"), "'m' shows a content"),
+    ],
+)
+def test_a_spoilt_folder_is_named(copy, spoil, message):
+    spoil(copy)
+    with pytest.raises(CannotRun, match=message):
+        load_model(config(copy))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"window": 4096}, "model.window=4096 is more than the 1024 positions"),
+        ({"template": "missing.jinja"}, "no chat template file 'missing.jinja'"),
+        ({"adapters": {"a": "/nowhere"}}, "no folder"),
+    ],
+)
+def test_wrong_settings_are_found_without_loading(tiny_folder, more, message):
+    facts = model_facts(config(tiny_folder, **more))
+    assert len(facts.problems) == 1
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(facts.problems[0])
+
+
+def test_missing_folder_and_unreachable_hub(monkeypatch, tmp_path):
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+    assert "no model folder './nope'" in model_facts(config("./nope")).problems[0]
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "hub cannot be reached for 'someone/some-model'" in model_facts(config("someone/some-model")).problems[0]
+
+
+def test_identity_follows_what_changes_the_output(tiny_folder, copy):
+    base = model_facts(config(tiny_folder)).identity
+    assert model_facts(config(copy)).identity == base  # the place does not matter
+    changes = [{"dtype": "bfloat16"}, {"attention": "eager"}, {"template": "none"}, {"template_date": "1 Jan 2020"}]
+    seen = [base] + [model_facts(config(tiny_folder, **c)).identity for c in [*changes, {"window": 512}]]
+    assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
+    rewrite(copy / "tokenizer_config.json", extra=1)
+    assert model_facts(config(copy)).identity["tokenizer"] != base["tokenizer"]
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert model_facts(config(copy)).identity["weights"] != base["weights"]
+
+
+def test_memory_is_estimated_before_loading(tiny_folder):
+    stored = (tiny_folder / "model.safetensors").stat().st_size
+    cache = 2 * 3 * 2 * 16 * 1024 * 4  # layers, kv heads, head size, window, float32
+    needed = stored + cache
+    free_enough = int(needed / 0.9) + 1
+    assert memory_problem(config(tiny_folder), tiny_folder, 1024, free_enough) is None
+    said = memory_problem(config(tiny_folder), tiny_folder, 1024, int(needed / 0.9) - 1)
+    assert said is not None
+    assert "needs about" in said
+    assert "cache for 1024 tokens" in said
+
+
+def test_no_template_asks_in_plain_text(tiny_folder):
+    model = load_model(config(tiny_folder, template="none"))
+    assert model.begin == [model.text.bos]
+    assert model.text.decode(model.mid)[0] == "\n"

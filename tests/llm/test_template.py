@@ -1,0 +1,70 @@
+"""Cutting chat templates: shapes of the common families (written here), and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from jinja2 import Environment
+
+from harness.errors import CannotRun
+from harness.llm.template import cut
+
+
+def renderer(template):
+    compiled = Environment(autoescape=False).from_string(template)
+
+    def render(messages, add_generation_prompt, tokenize, **variables):
+        assert tokenize is False
+        return compiled.render(messages=messages, add_generation_prompt=add_generation_prompt, **variables)
+
+    return render
+
+
+HEADERS = (
+    "<B>{% for m in messages %}<H>{{ m.role }}</H>\n\n{{ m.content TRIM}}<E>{% endfor %}"
+    "{% if add_generation_prompt %}<H>assistant</H>\n\n{% endif %}"
+)
+LINES = (
+    "{% for m in messages %}<S>{{ m.role }}\n{{ m.content }}<E>\n{% endfor %}"
+    "{% if add_generation_prompt %}<S>assistant\n{% endif %}"
+)
+INST = "<s>{% for m in messages %}{% if m.role == 'user' %}[I]{{ m.content }}[/I]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+DATED = "<B>Today: {{ date_string }}. " + LINES
+CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
+
+
+@pytest.mark.parametrize(
+    ("template", "begin", "mid", "then", "trims"),
+    [
+        (HEADERS.replace("TRIM", ""), "<B><H>user</H>\n\n", "<E><H>assistant</H>\n\n", "<E><H>user</H>\n\n", False),
+        (
+            HEADERS.replace("TRIM", "| trim "),
+            "<B><H>user</H>\n\n",
+            "<E><H>assistant</H>\n\n",
+            "<E><H>user</H>\n\n",
+            True,
+        ),
+        (LINES, "<S>user\n", "<E>\n<S>assistant\n", "<E>\n<S>user\n", False),
+        (INST, "<s>[I]", "[/I]", "</s>[I]", False),
+        (DATED, "<B>Today: 26 Jul 2024. <S>user\n", "<E>\n<S>assistant\n", "<E>\n<S>user\n", False),
+        (CLOCK, "<B>Today: 2024-07-26. <S>user\n", "<E>\n<S>assistant\n", "<E>\n<S>user\n", False),
+    ],
+)
+def test_cut(template, begin, mid, then, trims):
+    pieces = cut(renderer(template), "m", "26 Jul 2024")
+    assert (pieces.begin, pieces.mid, pieces.next, pieces.trims) == (begin, mid, then, trims)
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        (LINES.replace("m.content", "m.content | upper"), "0 times instead of once"),
+        (LINES.replace("m.content", "m.content.split('</think>')[-1]"), "rewrites what a user turn says"),
+        (LINES.replace("m.content", "m.content | replace('\\n\\n', '\\n')"), "rewrites what a user turn says"),
+        (LINES.replace("{{ m.content }}", "{{ m.content }}{{ m.content }}"), "2 times instead of once"),
+        ("{{ messages[-1].content }}?", "0 times instead of once"),
+        (LINES + "{% if messages | length == 1 %}<T>{% endif %}", "changes earlier turns"),
+    ],
+)
+def test_refused_by_name(template, why):
+    with pytest.raises(CannotRun, match=f"'m'.*{why}|{why}"):
+        cut(renderer(template), "m", "26 Jul 2024")

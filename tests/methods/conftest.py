@@ -1,0 +1,63 @@
+"""Tools for methods without the engine: a scripted model and an encoder that counts shared words."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from harness.llm.base import MeteredModel
+from harness.llm.scripted import Script, ScriptedModel
+from harness.meter import Meter
+from harness.method import Task
+
+
+class WordEncoder:
+    """Similarity = share of the query's words that the passage has."""
+
+    name, identity = "words", {}
+
+    def __init__(self):
+        self._texts = []
+
+    def encode(self, texts, kind):
+        start = len(self._texts)
+        self._texts += [set(t.lower().split()) for t in texts]
+        return np.arange(start, len(self._texts), dtype=np.float32)[:, None]
+
+    def similarity(self, query, passages):
+        asked = self._texts[int(query[0])]
+        return np.array([len(asked & self._texts[int(p[0])]) / max(len(asked), 1) for p in passages])
+
+
+class FakeTools:
+    """What the engine hands a method, without an engine."""
+
+    def __init__(self, replies=(), probes=(), attention=None, window=8192, similarity=None, **models):
+        script = Script(replies=list(replies), probes=list(probes), window=window)
+        self.reader = ScriptedModel(script, attention=attention)
+        self.models = models
+        self.meter, self.seed, self.question = Meter(), 0, None
+        self.task = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=8)
+        self._encoder = WordEncoder() if similarity is None else similarity
+        self.kept, self.said = {}, []
+
+    def model(self, role="reader"):
+        return MeteredModel(self.models.get(role, self.reader), self.meter, role)
+
+    def encoder(self, role="encoder"):
+        return self._encoder
+
+    def map(self, fn, items):
+        return [fn(i) for i in items]
+
+    def keep(self, key, fn):
+        if key not in self.kept:
+            self.kept[key] = fn()
+        return self.kept[key]
+
+    def phase(self, name):
+        return self.meter.phase(name) if name else contextlib.nullcontext()
+
+    def progress(self, done, total, what):
+        self.said.append((done, total, what))

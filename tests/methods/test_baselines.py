@@ -1,0 +1,120 @@
+"""The rows PECAN is compared with: what is shown, in which order, and what is said when something does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.errors import WindowExceeded
+from harness.llm.scripted import Rule
+from harness.types import Document, Question
+from methods.chunks import fixed_chunks, keep_middle_out
+from methods.retrieval import BM25, SBERT, RetrievalConfig, bm25_scores, words
+from methods.window import ClosedBook, FullContext
+from tests.methods.conftest import FakeTools
+
+TEXT = "red fox runs | blue fox sleeps | red red fish | green bird sings | blue whale"
+QUESTION = Question("q", "Which RED fox?", ("d",))
+REPLY = [Rule(reply=" the reply \n")]
+
+
+def answer(method, tools, text=TEXT, question=QUESTION):
+    document = Document("d", text)
+    index = {} if method.scope == "none" else method.index(document, tools)
+    return method.answer(question, [document], [index], tools)
+
+
+def shown(found, text=TEXT):
+    return [text[s.start : s.end].strip() for s in found.shown]
+
+
+def test_bm25_shows_the_best_chunks_in_rank_order():
+    tools = FakeTools(REPLY)
+    found = answer(BM25(RetrievalConfig(chunk_tokens=4, k=2)), tools)
+    assert shown(found) == ["red fox runs |", "red red fish |"]
+    assert found.text == "the reply"
+    assert found.stop_reason == "k"
+    prompt = tools.reader.prompts[0]
+    assert prompt.index("red fox runs") < prompt.index("red red fish") < prompt.index("Question: Which RED fox?")
+    assert prompt.count("Answer the question as concisely as you can.") == 2
+    assert prompt.endswith("Answer:")
+
+
+def test_sbert_ranks_by_the_encoder_and_keeps_embeddings():
+    tools = FakeTools(REPLY)
+    method = SBERT(RetrievalConfig(chunk_tokens=4, k=1))
+    assert set(method.index(Document("d", TEXT), tools)) == {"chunks", "embeddings"}
+    assert shown(answer(method, tools, question=Question("q", "where is the whale", ("d",)))) == ["blue whale"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "count", "reason"), [(9, 2, "budget"), (1000, 5, "exhausted"), (3, 0, "budget: not even one chunk fits")]
+)
+def test_token_budget(budget, count, reason):
+    found = answer(BM25(RetrievalConfig(chunk_tokens=4, k=None, budget=budget)), FakeTools(REPLY))
+    assert (len(found.shown), found.stop_reason) == (count, reason)
+
+
+@pytest.mark.parametrize("bad", [{"k": None}, {"k": 3, "budget": 10}, {"k": 0}, {"chunk_tokens": 0}, {"kk": 1}])
+def test_settings_that_contradict_are_refused(bad):
+    with pytest.raises(ValidationError):
+        RetrievalConfig(**bad)
+
+
+def test_bm25_words_and_degenerate_corpora():
+    assert words("The St. Mary's-School, \u00e9t\u00e9_2") == ["the", "st", "mary", "s", "school", "\u00e9t\u00e9", "2"]
+    assert bm25_scores(["a"], [[], []]).tolist() == [0, 0]
+    assert np.isfinite(bm25_scores(["a", "zz"], [["a"], ["a", "b"]])).all()
+
+
+def test_full_context_whole_and_truncated():
+    found = answer(FullContext(FullContext.Config()), FakeTools(REPLY))
+    assert shown(found) == [TEXT]
+    assert (found.stop_reason, found.truncated) == ("whole", None)
+    text = " ".join(str(i) for i in range(400))
+    tools = FakeTools(REPLY, window=200)
+    found = answer(FullContext(FullContext.Config()), tools, text)
+    assert found.stop_reason == "truncated"
+    first, last = shown(found, text)
+    assert first.startswith("0 1 2")
+    assert last.endswith("398 399")
+    assert len(first.split()) == len(last.split())
+    assert found.truncated == {
+        "side": "middle",
+        "tokens_before": 400,
+        "tokens_after": len((first + " " + last).split()),
+    }
+    # Nothing is left unused but an odd token: the prompt and the answer fill the window.
+    used = len(tools.reader.offsets(tools.reader.prompts[0])) + tools.task.max_answer_tokens
+    assert 190 <= used <= 200
+    small = answer(FullContext(FullContext.Config(max_tokens=10)), FakeTools(REPLY), text)
+    assert shown(small, text) == ["0 1 2 3 4", "395 396 397 398 399"]
+
+
+@pytest.mark.parametrize("method", [FullContext(FullContext.Config()), BM25(RetrievalConfig())])
+def test_question_longer_than_the_window(method):
+    with pytest.raises(WindowExceeded, match="the question with its prompt and answer takes .* raise model.window"):
+        answer(method, FakeTools(REPLY, window=100), question=Question("q", "why " * 100, ("d",)))
+
+
+def test_closed_book_sees_no_text_and_options_are_lettered():
+    tools = FakeTools(REPLY)
+    found = answer(ClosedBook(ClosedBook.Config()), tools, question=Question("q", "who?", ("d",), ("Ann", "Bob")))
+    assert found.shown == ()
+    assert "fox" not in tools.reader.prompts[0]
+    assert tools.reader.prompts[0].endswith("Question: who?\nOptions:\n(A) Ann\n(B) Bob\nAnswer:")
+
+
+@given(st.text(alphabet="ab \n.\u00e9", max_size=80), st.integers(1, 7), st.integers(0, 20))
+def test_chunks_tile_and_truncation_keeps_ends(text, size, most):
+    model = FakeTools(REPLY).model()
+    chunks = fixed_chunks(text, size, model)
+    assert "".join(text[a:b] for a, b in chunks) == (text if model.count(text) else "")
+    assert all(model.count(text[a:b]) <= size for a, b in chunks)
+    spans, tokens = keep_middle_out(text, most, model)
+    assert tokens == model.count(text)
+    assert sum(model.count(text[a:b]) for a, b in spans) <= max(most, 0)
+    assert (spans == [(0, len(text))]) == (tokens <= most)

@@ -1,0 +1,267 @@
+"""PECAN's known answers, worked by hand, on a model that replays a table."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import QuestionError, WindowExceeded
+from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.types import Document, Question
+from methods.pecan import Pecan
+from methods.pecan.config import PecanConfig
+from methods.pecan.graph import Graph, normalise_rows, pack
+from methods.pecan.points import parse_points
+from methods.pecan.prompts import SUMMARY_HEAD, SUMMARY_TAIL
+from methods.pecan.search import choose
+from tests.methods.conftest import FakeTools
+
+# Four chunks of three words, two points. Attention of the points' rows to the chunks' columns:
+#            c0    c1    c2    c3            edges of p4: .8/1.0 ...  of p5: normalised by 0.5
+#   p4      0.8   0.1   0.1   0.0
+#   p5      0.0   0.1   0.1   0.3
+TEXT = "aa ab ac ba bb bc ca cb cc da db dc"
+CHUNKS = ["aa ab ac", "ba bb bc", "ca cb cc", "da db dc"]
+ROWS = {"first": [0.8, 0.1, 0.1, 0.0], "second": [0.0, 0.1, 0.1, 0.3]}
+# Attention of visited nodes to the question.
+RELEVANCE = {
+    "first point": 0.2,
+    "second point": 0.5,
+    "da db dc": 0.4,
+    "aa ab ac": 0.1,
+    "ba bb bc": 0.3,
+    "ca cb cc": 0.3,
+}
+SUMMARY = Rule(when="Summary the following", reply="* first point\n* second point")
+
+
+def attention(row, column):
+    if "who" in column:
+        return RELEVANCE.get(row, 0.0)
+    points = next((v for k, v in ROWS.items() if k in row), None)
+    return points[CHUNKS.index(column.strip())] if points and column.strip() in CHUNKS else 0.0
+
+
+def probes(*p_yes):
+    return [Rule(p={"Yes": p, "No": 1 - p}, once=True) for p in p_yes] + [Rule(p={"Yes": 0.0, "No": 1.0})]
+
+
+def run(p_yes, tools=None, text=TEXT, **params):
+    tools = tools or FakeTools([SUMMARY, Rule(reply="the answer")], probes(*p_yes), attention)
+    config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, **params}
+    method, document = Pecan(PecanConfig(**config)), Document("d", text)
+    index = method.index(document, tools)
+    answer = method.answer(Question("q", "who zz", ("d",)), [document], [index], tools)
+    return answer, Graph.from_index(index), tools
+
+
+def test_edges_and_relevances_of_a_hand_worked_graph():
+    answer, graph, _ = run([0.0, 0.0, 0.9])
+    assert graph.text == [*CHUNKS, "first point", "second point"]
+    assert graph.level == [1, 1, 1, 1, 2, 2]
+    assert {(i, j): pytest.approx(w) for i, j, w in graph.edges} == {
+        (4, 0): 0.8, (4, 1): 0.1, (4, 2): 0.1,
+        (5, 1): 0.2, (5, 2): 0.2, (5, 3): 0.6,
+    }  # fmt: skip
+    # r of p4 = 2 x 0.2 (the question is position 1), of p5 = 3 x 0.5.
+    # z = E^T r: c0 .32, c1 .04 + .3 = .34, c2 .34, c3 .9; sum 1.9
+    assert [s.scores["relevance"] for s in answer.steps[:2]] == pytest.approx([0.4, 1.5])
+    assert answer.steps[2].node == 3
+    assert answer.steps[2].scores["attention"] == pytest.approx(0.9 / 1.9)
+    assert answer.steps[2].scores["relevance"] == pytest.approx(4 * 0.4)
+
+
+def test_order_of_visits_and_ties():
+    answer, _, _ = run([0.0] * 4)
+    # c3 (.9), then c1 and c2 tie at .34: the lower id first; chunks have no successors, so z does not change.
+    assert [s.node for s in answer.steps] == [4, 5, 3, 1, 2, 0]
+    assert [s.action for s in answer.steps] == ["start"] * 2 + ["visit"] * 4
+    assert answer.stop_reason == "exhausted"
+    assert answer.text == "the answer"
+
+
+@pytest.mark.parametrize(
+    ("p_yes", "params", "visited", "reason"),
+    [
+        ([0.9], {}, 2, "yes"),
+        ([0.5, 0.51], {}, 3, "yes"),  # p_yes must be above t_p, not at it
+        ([0.9, 0.1, 0.9, 0.1, 0.9], {"t_n": 3}, 6, "yes"),  # cumulative, not consecutive (point 20)
+        ([0.9, 0.9, 0.9, 0.9], {"t_n": 3}, 4, "yes"),
+        ([0.9, 0.9, 0.97, 0.99], {"t_p": 0.98}, 5, "yes"),
+        ([0.0] * 9, {"max_nodes": 4}, 4, "max-nodes"),
+        ([0.0] * 9, {"max_nodes": 1}, 1, "max-nodes"),
+        ([0.0] * 9, {}, 6, "exhausted"),
+    ],
+)
+def test_stop_rules(p_yes, params, visited, reason):
+    answer, _, tools = run(p_yes, **params)
+    assert len(answer.steps) == visited
+    assert answer.stop_reason == reason
+    assert [s.p_yes for s in answer.steps if s.p_yes is not None] == p_yes[: visited - 1] or reason != "yes"
+    # The answer is always asked behind "Yes" in a second turn.
+    assert tools.reader.prompts[-1].endswith(
+        "[reply]Yes\n[user]Given the above information and question, answer the question as concisely as you can."
+    )
+
+
+def test_prompt_is_the_printed_one():
+    _, _, tools = run([0.9])
+    summary = next(p for p in tools.reader.prompts if "Summary the following" in p)
+    assert summary.startswith(
+        "\n[user]Summary the following information. Each segment is separated by a new line symbol.\n\n"
+        "aa ab ac\nba bb bc\nca cb cc\nda db dc\n\nSplit your summary into different summary points"
+    )
+    first = next(p for p in tools.reader.prompts if "Can this question" in p)
+    assert first == (
+        "\n[user]Can this question be answered by the following information? Response \u201cYes\u201d or \u201cNo\u201d "
+        "in one word. Do not provide any explanation.\n\nQuestion:\nwho zz\n\nInformation:\n* first point\n* second point"
+    )
+
+
+@pytest.mark.parametrize(
+    ("window_full", "visited"),
+    [
+        # "* da" is shorter than "* aa ab ac", which has the highest score.
+        ("stop", [("window", [None]), ("window", [4]), ("window", [4, 5]), ("window", [4, 5, 0])]),
+        ("skip", [("window", w) for w in ([None], [None, 3], [4], [4, 3], [4, 5], [4, 5, 3], [4, 5, 0])]),
+    ],
+)
+def test_window_full_stops_or_skips(window_full, visited):
+    text = "aa ab ac ba bb bc ca cb cc da"
+    columns = ["aa ab ac", "ba bb bc", "ca cb cc", "da"]
+    rows = {"first": [0.1, 0.1, 0.1, 0.0], "second": [0.9, 0.0, 0.0, 0.1]}
+
+    def attend(row, column):
+        if "who" in column:
+            return 1.0
+        points = next((v for k, v in rows.items() if k in row), None)
+        return points[columns.index(column.strip())] if points and column.strip() in columns else 0.0
+
+    def search(window):
+        searcher = ScriptedModel(Script(replies=[Rule(reply="x")], probes=probes(), window=window), attention=attend)
+        tools = FakeTools([SUMMARY], probes(), attend, searcher=searcher)
+        return run([], tools, text, window_full=window_full)[0], searcher
+
+    # As the window grows by a token at a time, what is visited grows by the smallest thing that fits.
+    seen = []
+    for window in range(40, 90):
+        with contextlib.suppress(WindowExceeded):
+            answer, _ = search(window)
+            walk = (answer.stop_reason, [s.node for s in answer.steps])
+            if walk not in seen:
+                seen.append(walk)
+                left_out = 2 - len([x for x in answer.steps if x.action == "start" and x.node is not None])
+                note = f"{left_out} top nodes left out" if left_out else ""
+                assert "".join(x.note for x in answer.steps) == note
+    assert [w for w in seen if len(w[1]) <= 3] == visited
+    assert seen[-1] == ("exhausted", [4, 5, 0, 1, 2, 3])
+
+
+def test_similarity_and_attention_are_added_as_shares():
+    z, cosine = np.array([0.0, 3.0, 1.0, 0.0]), np.array([0.5, -0.2, 0.3, 0.2])
+    free = np.array([True, True, True, False])
+
+    def total(**params):
+        return choose(z, cosine, free, PecanConfig(**params))[0].tolist()
+
+    inf = float("-inf")
+    assert total() == pytest.approx([0.5, 0.75, 0.25 + 0.3, inf])
+    assert total(similarity_scale="unvisited") == pytest.approx([0.625, 0.75, 0.25 + 0.375, inf])
+    assert total(similarity_scale="raw") == pytest.approx([0.5, 0.75, 0.55, inf])
+    assert total(attention_scale="raw") == pytest.approx([0.5, 3.0, 1.3, inf])
+    assert total(similarity=False) == pytest.approx([0, 0.75, 0.25, inf])
+    assert total(attention=False) == pytest.approx([0.5, 0, 0.3, inf])
+    assert choose(np.zeros(4), np.zeros(4), free, PecanConfig())[0].tolist() == [0, 0, 0, inf]
+
+
+def test_levels_go_on_until_one_call_held_all():
+    replies = [
+        Rule(when="aa ab ac\nba bb bc\n\nSplit", reply="* one", once=True),
+        Rule(when="ca cb cc\nda db dc\n\nSplit", reply="* two", once=True),
+        Rule(when="* one\n* two\n\nSplit", reply="* root", once=True),
+        Rule(reply="x"),
+    ]
+    tools = FakeTools(replies, probes(0.9), lambda row, column: 0.5)
+    frame = 2 + len(tools.reader.offsets(SUMMARY_HEAD)) + len(tools.reader.offsets(SUMMARY_TAIL))
+    answer, graph, _ = run([0.9], tools, window=frame + 20 + 8)  # eight tokens of text a call: two chunks
+    assert graph.level == [1, 1, 1, 1, 2, 2, 3]
+    assert [(i, j) for i, j, _ in graph.edges] == [(4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5)]
+    assert graph.top() == [6]
+    (shown,) = answer.shown
+    assert (shown.kind, shown.text) == ("generated", "root")
+    assert [TEXT[a:b].strip() for _, a, b in shown.sources] == CHUNKS
+    assert [s[2] for s in tools.said] == ["level 2 summaries"] * 2 + ["level 3 summaries"]
+
+
+def test_chunks_are_shown_as_spans_of_the_document():
+    answer, _, _ = run([0.0, 0.9])
+    kinds = [(s.kind, TEXT[s.start : s.end].strip() if s.kind == "span" else s.text) for s in answer.shown]
+    assert kinds == [("generated", "first point"), ("generated", "second point"), ("span", "da db dc")]
+
+
+def test_a_document_shorter_than_one_chunk():
+    tools = FakeTools([Rule(when="Summary", reply="* it"), Rule(reply="x")], probes(), lambda row, column: 0.1)
+    answer, graph, _ = run([], tools, "tiny")
+    assert (graph.text, answer.stop_reason) == (["tiny", "it"], "exhausted")
+
+
+@pytest.mark.parametrize("reply", ["", "* \n*  \n", "\u2026\u2026"])
+def test_a_summary_without_any_text_fails_the_question(reply):
+    tools = FakeTools([Rule(when="Summary", reply=reply)], probes(), attention)
+    with pytest.raises(QuestionError, match="wrote no summary for 4 nodes of level 1"):
+        run([], tools)
+
+
+def test_a_window_without_room_says_what_to_change():
+    with pytest.raises(QuestionError, match=r"leaves no room for text.*lower method.reserve"):
+        run([], window=100, reserve=90)
+
+
+@pytest.mark.parametrize(
+    ("text", "truncated", "points", "how"),
+    [
+        ("* one\n* two", False, ["one", "two"], "bullets"),
+        ("Here it is:\n* one\n  and more\n\n- two\n\u2022 three\n4. four\n5) five", False,
+         ["one and more", "two", "three", "four", "five"], "bullets"),
+        ("* one\n* tw", True, ["one"], "bullets cut"),
+        ("* only one, cut", True, ["only one, cut"], "bullets"),
+        ("*\n* \n* two", False, ["two"], "bullets"),
+        ("line one\nline two", False, ["line one", "line two"], "lines"),
+        ("One. Two! Three", False, ["One.", "Two!", "Three"], "lines"),
+        ("* summary\n\u2026\u2026", False, ["summary \u2026\u2026"], "bullets"),
+        ("", False, [], "lines"),
+        ("3.5 million people\n* x", False, ["x"], "bullets"),
+        ("-5 degrees", False, ["-5 degrees"], "lines"),
+        ("*bold* start", False, ["bold* start"], "bullets"),
+    ],
+)  # fmt: skip
+def test_parse_points(text, truncated, points, how):
+    found = parse_points(text, truncated)
+    assert [p.text for p in found.points] == points
+    assert found.how == how
+    assert all(" ".join(text[p.start : p.end].split()) == p.text for p in found.points)
+
+
+@given(st.text(alphabet="ab .*-\n1)\u2022", max_size=40), st.booleans())
+def test_parsed_points_never_overlap_and_lose_no_word_of_a_bullet(text, truncated):
+    points = parse_points(text, truncated).points
+    assert all(a.end <= b.start for a, b in itertools.pairwise(points))
+    assert all(p.text and "\n" not in p.text for p in points)
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(9, 20))
+def test_pack_keeps_order_and_room(lengths, room):
+    batches = pack(lengths, room)
+    assert [i for b in batches for i in b] == list(range(len(lengths)))
+    assert all(sum(lengths[i] for i in b) <= room for b in batches)
+    assert all(sum(lengths[i] for i in a) + lengths[b[0]] > room for a, b in itertools.pairwise(batches))
+
+
+def test_rows_sum_to_one_even_without_attention():
+    rows = normalise_rows(np.array([[1.0, 3.0], [0.0, 0.0]]))
+    assert rows.tolist() == [[0.25, 0.75], [0.5, 0.5]]

@@ -1,0 +1,100 @@
+"""Run folders made by hand: the files of design.md section 7, with the numbers a test asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.flops import CONVENTIONS
+from harness.store import StoredRun, read_run
+
+SCORE = "longbench.qa_f1"
+
+
+def usage(tflops: float, tokens: int = 100, uncounted: int = 0) -> dict[str, Any]:
+    return {
+        "flops": {name: tflops * 1e12 * (2 if name == "all-params" else 1) for name in CONVENTIONS},
+        "tokens_in": tokens,
+        "tokens_cached": 7,
+        "tokens_out": 5,
+        "requests": 1,
+        "seconds": 0.5,
+        "uncounted": uncounted,
+        "roles": {},
+    }
+
+
+def record(number: int, score: float | None, **changes: Any) -> dict[str, Any]:
+    """Question q<number> on document d<number // 2>; a score of None is a failed question."""
+    failed = score is None
+    return {
+        "question_id": f"q{number}",
+        "document_ids": [f"d{number // 2}"],
+        "prediction": "",
+        "scores": {SCORE: score or 0.0},
+        "usage": {} if failed else {"search": usage(1.0), "answer": usage(0.5)},
+        "shown": [],
+        "stop_reason": "",
+        "steps": [],
+        "truncated": None,
+        "error": {"type": "WindowExceeded", "message": "too long"} if failed else None,
+        "notes": {},
+    } | changes
+
+
+def config(dataset: str, method: str, model: str, changes: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "method": {"name": method, "implementation": f"methods.{method}:M", "view": "document", "params": {"k": 5}},
+        "dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]},
+        "model": {"name": model, "backend": "hf", "embedded": False},
+        "seed": 0,
+        "limit": None,
+        "failed": "zero",
+    }
+    return plain | changes
+
+
+def write_run(
+    root: Path,
+    records: Sequence[dict[str, Any]],
+    *,
+    dataset: str = "musique",
+    method: str = "pecan",
+    model: str = "tiny",
+    hash8: str = "0123abcd",
+    settings: dict[str, Any] | None = None,
+    manifest: dict[str, Any] | None = None,
+    documents: Sequence[dict[str, Any]] = (),
+    summary: dict[str, Any] | None = None,
+) -> Path:
+    """Write a run folder and return it. `settings` and `manifest` replace top-level keys."""
+    folder = root / dataset / f"{method}--{model}--{hash8}".replace("/", "~")
+    folder.mkdir(parents=True)
+    whole = config(dataset, method, model, settings or {})
+    (folder / "run.yaml").write_text(yaml.safe_dump({"config": whole, "origins": {"seed": "default"}}))
+    told = {
+        "command": ["harness", "run"],
+        "started": "2026-01-02T03:04:05+00:00",
+        "method": method,
+        "hash": hash8,
+        "models": {"reader": {"weights": model}},
+        "dataset": {"fingerprint": "f" * 64},
+        "scorers": {SCORE: "1"},
+        "git": {"commit": "c0ffee", "dirty": False},
+        "packages": {"longdoc-harness": "0.1.0"},
+        "warnings": [],
+    } | (manifest or {})
+    (folder / "manifest.json").write_text(json.dumps(told))
+    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
+    (folder / "summary.json").write_text(json.dumps({"state": "finished"} if summary is None else summary))
+    return folder
+
+
+def stored(root: Path, scores: Sequence[float | None], **changes: Any) -> StoredRun:
+    """A run with one record for each score, as read back from its folder."""
+    return read_run(write_run(root, [record(i, s) for i, s in enumerate(scores)], **changes))

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import UnknownName, UserError
+from harness.stats import detectable_difference, paired_test
+from harness.store import StoredRun, read_run
+from reports.compare import compare, config_difference
+from reports.render import render
+from tests.reports.build import SCORE, record, stored, write_run
+
+OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
+BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+
+
+def pair(root: Path, **changes: Any) -> list[StoredRun]:
+    return [stored(root, BASE, method="full-context"), stored(root, OURS, **changes)]
+
+
+class TestNumbers:
+    def test_row_is_the_paired_test_on_the_common_questions(self, tmp_path: Path) -> None:
+        row = compare(pair(tmp_path)).iloc[0]
+        clusters = [f"d{i // 2}" for i in range(8)]
+        test = paired_test(OURS, BASE, clusters)
+        assert (row["difference"], row["p"], row["n"], row["clusters"]) == (test.difference, test.p, 8, 4)
+        assert (row["difference.low"], row["difference.high"]) == (test.low, test.high)
+        assert row["detectable"] == detectable_difference(np.subtract(OURS, BASE), clusters)
+        assert row["mean"] - row["reference mean"] == pytest.approx(row["difference"])
+        assert (row["method"], row["reference"], row["score"]) == ("pecan", "full-context", SCORE)
+
+    def test_order_of_the_records_does_not_matter(self, tmp_path: Path) -> None:
+        base = stored(tmp_path, BASE, method="full-context")
+        rows = [record(i, s) for i, s in enumerate(OURS)]
+        turned = read_run(write_run(tmp_path / "b", rows[::-1]))
+        assert compare([base, turned]).iloc[0]["p"] == compare(pair(tmp_path / "c")).iloc[0]["p"]
+
+    def test_holm_over_methods_and_data_sets(self, tmp_path: Path) -> None:
+        runs = []
+        for dataset in ("musique", "qasper"):
+            runs.append(stored(tmp_path, BASE, method="full-context", dataset=dataset))
+            runs += [stored(tmp_path, OURS[i:] + OURS[:i], method=f"m{i}", dataset=dataset) for i in (0, 1, 2)]
+        table = compare(runs)
+        assert len(table) == 6
+        assert table["p_holm"].min() == pytest.approx(min(1.0, 6 * table["p"].min()))
+        assert (table["p_holm"] >= table["p"]).all()
+
+    def test_failed_questions_count_zero_in_the_pairs(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, [None, *OURS[1:]])]
+        row = compare(runs).iloc[0]
+        assert (row["n"], row["mean"]) == (8, pytest.approx(sum(OURS[1:]) / 8))
+        assert any("pecan: 1 of 8 questions failed" in note for note in row["notes"])
+
+    def test_skipped_questions_are_left_out_of_both(self, tmp_path: Path) -> None:
+        skip = {"settings": {"failed": "skip"}}
+        base = stored(tmp_path, BASE, method="full-context", **skip)
+        row = compare([base, stored(tmp_path, [None, *OURS[1:]], **skip)]).iloc[0]
+        assert (row["n"], row["reference mean"]) == (7, pytest.approx(sum(BASE[1:]) / 7))
+
+    def test_a_hundred_thousand_records_in_seconds(self, tmp_path: Path) -> None:
+        def run(method: str, seed: int) -> StoredRun:
+            scores = np.random.default_rng(seed).uniform(size=25_000)
+            folder = write_run(tmp_path, [record(0, 0.0)], method=method)
+            return replace(read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)])
+
+        runs = [run(m, i) for i, m in enumerate(("full-context", "a", "b", "c"))]
+        begun = time.process_time()
+        assert len(compare(runs)) == 3
+        assert time.process_time() - begun < 10
+
+
+class TestReference:
+    def test_full_context_then_the_first(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, OURS, method=m) for m in ("bm25", "pecan")]
+        assert set(compare(runs)["reference"]) == {"bm25"}
+        runs.append(stored(tmp_path, BASE, method="full-context"))
+        assert set(compare(runs)["reference"]) == {"full-context"}
+
+    @pytest.mark.parametrize("name", ["pecan", "pecan--tiny--0123abcd", "0123abcd"])
+    def test_by_name_folder_or_hash(self, tmp_path: Path, name: str) -> None:
+        runs = [stored(tmp_path, BASE, method="full-context", hash8="99990000"), stored(tmp_path, OURS)]
+        assert list(compare(runs, reference=name)["method"]) == ["full-context"]
+
+    def test_unknown_gets_a_close_match(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownName, match="Did you mean 'pecan'"):
+            compare(pair(tmp_path), reference="pecn")
+
+    def test_two_runs_of_the_reference_are_refused(self, tmp_path: Path) -> None:
+        runs = [*pair(tmp_path), stored(tmp_path, OURS, hash8="99990000")]
+        with pytest.raises(UserError, match=r"2 runs of 'pecan'.*pecan--tiny--0123abcd, pecan--tiny--99990000"):
+            compare(runs, reference="pecan")
+
+    def test_a_data_set_without_the_reference_is_refused(self, tmp_path: Path) -> None:
+        runs = [*pair(tmp_path), *(stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("a", "b"))]
+        with pytest.raises(UserError, match="qasper has no run of the reference 'pecan'"):
+            compare(runs, reference="pecan")
+
+    def test_one_run_is_nothing_to_compare(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="at least two runs of one data set"):
+            compare([stored(tmp_path, OURS)])
+
+    def test_unknown_score(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownName, match=rf"Did you mean '{SCORE}'"):
+            compare(pair(tmp_path), score="longbench.qa-f1s")
+
+
+MISMATCHES = [
+    ({"manifest": {"dataset": {"fingerprint": "e" * 64}}}, r"different data \(fingerprints eeeeeeeeeeee and ffff"),
+    ({"manifest": {"models": {"reader": {"weights": "other"}}}}, r"different readers \(both named tiny\)"),
+    ({"manifest": {"scorers": {SCORE: "2"}}}, rf"different versions of {SCORE} \(2 and 1\).*harness score"),
+    ({"settings": {"failed": "skip"}}, r"treat failed questions differently \(failed: skip and zero\)"),
+]
+
+
+class TestRefusal:
+    @pytest.mark.parametrize(("changes", "sentence"), MISMATCHES)
+    def test_names_what_differs_and_force_says_so(self, tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+        runs = pair(tmp_path, **changes)
+        with pytest.raises(UserError, match=sentence):
+            compare(runs)
+        table = compare(runs, force=True)
+        assert len(table) == 1
+        assert "compared all the same: musique: pecan and full-context" in render(table, "text")
+
+    def test_another_question_set(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, OURS[:6])]
+        with pytest.raises(UserError, match=r"different questions \(6 and 8, 6 in common\)"):
+            compare(runs)
+        assert compare(runs, force=True).iloc[0]["n"] == 6
+
+    def test_no_question_in_common_cannot_be_forced(self, tmp_path: Path) -> None:
+        other = read_run(write_run(tmp_path, [record(i, 0.5) for i in range(100, 104)]))
+        with pytest.raises(UserError, match="no scored question in common"):
+            compare([stored(tmp_path, BASE, method="full-context"), other], force=True)
+
+    def test_all_reasons_at_once(self, tmp_path: Path) -> None:
+        manifest = {"dataset": {"fingerprint": "e" * 64}, "models": {"reader": {"weights": "other"}}}
+        with pytest.raises(UserError) as caught:
+            compare(pair(tmp_path, manifest=manifest))
+        assert str(caught.value).count("\n  - ") == 2
+        assert "--force" in str(caught.value)
+
+
+class TestConfig:
+    def test_only_the_keys_that_differ(self, tmp_path: Path) -> None:
+        method = {"name": "full-context", "implementation": "methods.full-context:M", "view": "document"}
+        base = stored(tmp_path, BASE, method="full-context")
+        ours = stored(tmp_path / "b", OURS, method="full-context", settings={"method": {**method, "params": {"k": 9}}})
+        assert config_difference(ours, base) == ["method.params.k: 9, reference 5"]
+
+    def test_keys_of_one_side_and_limits(self, tmp_path: Path) -> None:
+        base = stored(tmp_path, BASE)
+        ours = stored(tmp_path / "b", BASE, settings={"limit": 3, "encoder": {"name": "minilm"}})
+        assert config_difference(ours, base) == ["encoder.name: 'minilm', reference not set"]
+        assert config_difference(base, ours) == ["encoder.name: not set, reference 'minilm'"]
+
+    def test_is_told_below_the_table(self, tmp_path: Path) -> None:
+        told = render(compare(pair(tmp_path)), "text")
+        assert "pecan differs from full-context in method.implementation: 'methods.pecan:M'" in told

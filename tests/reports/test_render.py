@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UnknownName
+from reports import render as module
+from reports.render import FORMATS, render
+
+NASTY = "a|b <script>alert(1)</script> & $x_1$ 100% #1 {y} ~ ^ \\cmd `c` *d* [e](http://f)\nnew\x1b[31mline"
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"method": ["x"], "n": [3], **columns})
+
+
+def test_docstring_shows_what_is_printed() -> None:
+    result = doctest.testmod(module)
+    assert (result.failed, result.attempted) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("f1", 0.41251, "41.3"),
+        ("f1", -0.0001, "0.0"),
+        ("difference", -0.0523, "-5.2"),
+        ("tflops", 108.4, "108"),
+        ("tflops.index", 0.01234, "0.0123"),
+        ("tflops.index", 1.5e-7, "1.50e-07"),
+        ("tflops", 0.0, "0"),
+        ("tflops", 123456.0, "123456"),
+        ("tokens.answer", 1234.6, "1235"),
+        ("p", 0.0004, "<0.001"),
+        ("p_holm", 0.0404, "0.040"),
+        ("ratio", 0.2406, "0.24x"),
+        ("seconds", 12.345, "12.3"),
+    ],
+)
+def test_numbers(column: str, value: float, told: str) -> None:
+    cells = render(table(**{column: [value]}), "markdown").splitlines()[2].strip("| ").split(" | ")
+    assert cells[-1] == told
+
+
+def test_intervals_need_both_ends_and_gaps_are_dashes() -> None:
+    frame = pd.DataFrame({"m": ["x", "y", "z"], "f1": [0.5, 0.25, None], "f1.low": [0.4, None, None]})
+    frame["f1.high"] = [0.6, None, None]
+    frame["empty"] = [None, None, None]
+    lines = render(frame, "text").splitlines()
+    assert lines == ["m  f1", "x  50.0 [40.0, 60.0]", "y  25.0", "z  –"]
+
+
+def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark() -> None:
+    frame = pd.DataFrame({"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]})
+    assert render(frame, "text").splitlines() == [
+        "m  notes",
+        "x  [1]",
+        "y  [2], [1]",
+        "z",
+        "",
+        "all",
+        "[1] two",
+        "[2] one",
+    ]
+
+
+class TestEscapes:
+    def test_markdown(self) -> None:
+        out = render(table(f1=[0.5], name=[NASTY], notes=[(NASTY,)]), "markdown")
+        assert "<" not in out
+        row = out.splitlines()[2]
+        assert len(re.findall(r"(?<!\\)\|", row)) == 5
+        assert "\\[e\\](http://f) new[31mline".replace("[31m", "\\[31m") in row
+        assert "\x1b" not in out
+
+    def test_latex(self) -> None:
+        out = render(table(name=[NASTY]), "latex")
+        row = out.splitlines()[4]
+        assert r"a\textbar{}b \textless{}script\textgreater{}" in row
+        assert r"\& \$x\_1\$ 100\% \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}cmd" in row
+        assert len(re.findall(r"(?<!\\)&", row)) == 2
+
+    @pytest.mark.parametrize("start", ["[1] x", "*x"])
+    def test_latex_line_breaks_keep_their_hands_off_the_next_line(self, start: str) -> None:
+        frame = pd.DataFrame({"method": ["x", start], "notes": [("one",), ("two",)]})
+        assert not re.search(r"\\\\\s*[\[*]", render(frame, "latex"))
+
+    @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", " =1", "＝1"])
+    def test_csv_formulas(self, start: str) -> None:
+        out = render(pd.DataFrame({"=head": [start], "f1": [-0.5]}), "csv")
+        head, row = csv.reader(io.StringIO(out))
+        assert head[0] == "'=head"
+        assert row[0].startswith("'")
+        assert float(row[1]) == -0.5
+
+    def test_csv_numbers_are_whole_and_absent_ones_empty(self) -> None:
+        out = render(pd.DataFrame({"f1": [1 / 3, None], "notes": [("a, b", "c"), ()]}), "csv")
+        assert out == 'f1,notes\n0.3333333333333333,"a, b; c"\n,\n'
+
+    def test_json(self) -> None:
+        out = render(table(f1=[float("nan")], name=[NASTY], notes=[("</script>",)]), "json")
+        assert "<" not in out
+        assert json.loads(out) == [{"method": "x", "n": 3, "f1": None, "name": NASTY, "notes": ["</script>"]}]
+
+    def test_half_a_surrogate_pair_can_be_written_in_every_format(self) -> None:
+        for name in FORMATS:
+            assert render(table(notes=[("a\ud800b",)]), name).encode()
+
+    def test_text_keeps_its_columns_with_wide_and_control_characters(self) -> None:
+        frame = pd.DataFrame({"a": ["文字", "x\x1b[2J\u202e"], "n": [1, 20]})
+        assert render(frame, "text").splitlines() == ["a      n", "文字   1", "x[2J  20"]
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.text(max_size=30), st.text(max_size=30))
+    def test_any_text_keeps_the_shape_of_every_table(self, cell: str, note: str) -> None:
+        frame = pd.DataFrame({"m": [cell, "y"], "f1": [0.5, 0.25], "notes": [(note,), ()]})
+        rows = list(csv.reader(io.StringIO(render(frame, "csv"))))
+        assert [len(r) for r in rows] == [3, 3, 3]
+        assert not rows[1][0].startswith(("=", "+", "-", "@", "\t", "\r"))
+        assert json.loads(render(frame, "json"))[0]["m"] == cell
+        markdown = render(frame, "markdown").split("\n")
+        assert [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in markdown[:4]] == [4, 4, 4, 4]
+        assert not re.search(r"<", render(frame, "markdown"))
+        latex = render(frame, "latex").split("\n")
+        assert len(re.findall(r"(?<!\\)&", latex[4])) == 2
+        assert len(render(frame, "text").split("\n")) == 6
+
+
+def test_formats_are_closed_and_suggest() -> None:
+    for name in (*FORMATS, "md", "tex", "txt"):
+        assert render(table(), name).endswith("\n")
+    with pytest.raises(UnknownName, match="Did you mean 'latex'"):
+        render(table(), "latx")

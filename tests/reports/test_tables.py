@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.errors import UnknownName, UserError
+from harness.store import read_run
+from harness.summary import summarise
+from reports.tables import frame, render
+from tests.reports.build import SCORE, record, stored, usage, write_run
+
+SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
+
+
+def row_of(table: pd.DataFrame, method: str) -> dict[str, Any]:
+    found: dict[str, Any] = table.set_index("method").loc[method].to_dict()
+    return found
+
+
+class TestScores:
+    def test_equal_the_summary_of_the_run(self, tmp_path: Path) -> None:
+        run = stored(tmp_path, SCORES, settings={"seed": 7})
+        expected = summarise(run.records, run.documents, seed=7)["scores"][SCORE]
+        row = row_of(frame([run]), "pecan")
+        assert {"mean": row[SCORE], "low": row[f"{SCORE}.low"], "high": row[f"{SCORE}.high"]} == expected
+
+    @pytest.mark.parametrize(("failed", "mean"), [("zero", 2.0 / 8), ("skip", 2.0 / 7)])
+    def test_a_failed_question_scores_zero_unless_the_run_skips_it(
+        self, tmp_path: Path, failed: str, mean: float
+    ) -> None:
+        row = row_of(frame([stored(tmp_path, SCORES, settings={"failed": failed})]), "pecan")
+        assert (row["n"], row["failed"]) == (8, 1)
+        assert row[SCORE] == pytest.approx(mean)
+        assert any("1 of 8 questions failed" in note for note in row["notes"])
+
+    def test_a_failed_question_scores_zero_even_where_its_record_has_no_scores(self, tmp_path: Path) -> None:
+        rows = [record(0, 1.0), record(1, None, scores={})]
+        run = read_run(write_run(tmp_path, rows))
+        assert row_of(frame([run]), "pecan")[SCORE] == 0.5
+
+    def test_a_score_that_an_answered_question_lacks_is_told(self, tmp_path: Path) -> None:
+        rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), record(2, 0.0)]
+        row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
+        assert (row["em"], row[SCORE]) == (1.0, 0.5)
+        assert "em is missing for 1 answered questions and left out for them" in row["notes"]
+
+    def test_a_score_of_another_data_set_is_missing_not_zero(self, tmp_path: Path) -> None:
+        other = write_run(tmp_path, [record(0, 1.0, scores={"em": 1.0})], dataset="qasper", method="bm25")
+        settings = {"dataset": {"name": "qasper", "scorers": ["em"]}}
+        other_run = read_run(write_run(tmp_path, [record(0, 1.0, scores={"em": 1.0})], method="x", settings=settings))
+        table = frame([stored(tmp_path, SCORES), other_run])
+        assert math.isnan(row_of(table, "pecan")["em"])
+        assert math.isnan(row_of(table, "x")[SCORE])
+        assert other.exists()
+
+    def test_a_score_that_is_no_number_is_named(self, tmp_path: Path) -> None:
+        run = read_run(write_run(tmp_path, [record(0, 1.0, scores={SCORE: "high"})]))
+        with pytest.raises(UserError, match=rf"scores\.{SCORE}.*question q0"):
+            frame([run])
+
+
+class TestCosts:
+    def documents(self) -> list[dict[str, Any]]:
+        row = {"document_id": "d0", "key": "k0", "status": "built", "usage": {"index": usage(3.0, 300)}}
+        half = {"document_id": "d9", "key": "k9", "status": "failed", "usage": {"index": usage(99.0)}}
+        return [row, {**row, "document_id": "d1", "key": "k1", "status": "hit", "usage": {"index": usage(1.0)}}, half]
+
+    def test_means_over_answered_questions_and_built_indexes(self, tmp_path: Path) -> None:
+        row = row_of(frame([stored(tmp_path, SCORES, documents=self.documents())]), "pecan")
+        told = {k: row[k] for k in row if k.startswith(("tokens", "tflops")) and not k.endswith(("low", "high"))}
+        assert told == {
+            "tokens.index": 205.0,
+            "tokens.search": 105.0,
+            "tokens.answer": 105.0,
+            "tflops.index": 2.0,
+            "tflops.search": 1.0,
+            "tflops.answer": 0.5,
+            "tflops": 1.5,
+        }
+        assert row["seconds"] == 1.0
+
+    def test_the_indexes_of_one_document_add_up(self, tmp_path: Path) -> None:
+        rows = [{**self.documents()[0], "question_id": f"q{i}", "key": f"k{i}"} for i in range(3)]
+        assert row_of(frame([stored(tmp_path, SCORES, documents=rows)]), "pecan")["tflops.index"] == 9.0
+
+    def test_convention_can_be_chosen_afterwards(self, tmp_path: Path) -> None:
+        run = stored(tmp_path, SCORES)
+        assert row_of(frame([run], convention="all-params"), "pecan")["tflops"] == 3.0
+        with pytest.raises(UnknownName, match="Did you mean 'full'"):
+            frame([run], convention="ful")
+
+    def test_unknown_flops_are_missing_not_zero(self, tmp_path: Path) -> None:
+        rows = [record(0, 1.0, usage={"answer": usage(0.0, uncounted=2)})]
+        row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
+        assert math.isnan(row["tflops"])
+        assert math.isnan(row["tflops.answer"])
+        assert row["tokens.answer"] == 105.0
+        assert any("FLOPs unknown" in note for note in row["notes"])
+
+    def test_ratio_is_to_the_reference_of_the_same_data_set_and_model(self, tmp_path: Path) -> None:
+        dear = [record(i, 0.1, usage={"answer": usage(6.0)}) for i in range(4)]
+        base = read_run(write_run(tmp_path, dear, method="full-context"))
+        ours = stored(tmp_path, SCORES)
+        elsewhere = stored(tmp_path, SCORES, dataset="qasper")
+        bigger = stored(tmp_path, SCORES, model="big")
+        ratios = list(frame([base, ours, bigger, elsewhere])["ratio"])
+        assert ratios[:2] == [1.0, 0.25]
+        assert all(math.isnan(r) for r in ratios[2:])
+        assert list(frame([base, ours], reference="pecan")["ratio"]) == [4.0, 1.0]
+
+
+class TestNotes:
+    @pytest.mark.parametrize(
+        ("changes", "note"),
+        [
+            ({"settings": {"model": {"name": "tiny", "embedded": True}}}, "answers are noise"),
+            ({"summary": {}}, "the run is running, not finished: 2 questions so far"),
+            ({"summary": {"state": "interrupted", "n_asked": 9}}, "the run is interrupted, not finished: 2"),
+            ({"manifest": {"warnings": ["no licence"]}}, "no licence"),
+            ({"manifest": {"starts": [{"changed": {"git": {}}}]}}, "continued after a change of git"),
+        ],
+    )
+    def test_of_the_run(self, tmp_path: Path, changes: dict[str, Any], note: str) -> None:
+        run = read_run(write_run(tmp_path, [record(0, 1.0), record(2, 0.0)], **changes))
+        table = frame([run])
+        assert any(note in n for n in table["notes"][0])
+        assert note in render(table, "text")
+
+    def test_of_the_records(self, tmp_path: Path) -> None:
+        rows = [record(0, 1.0, truncated={"side": "middle"}), record(1, 0.0, notes={"flags": {SCORE: "null"}})]
+        notes = frame([read_run(write_run(tmp_path, rows))])["notes"][0]
+        assert "1 of 2 questions were answered from a truncated context" in notes
+        assert f"1 values of {SCORE} could not be scored as they are and count 0" in notes
+        assert "all questions share one document: no interval" in notes
+
+    def test_versions_stand_below_every_table(self, tmp_path: Path) -> None:
+        for name in ("text", "markdown", "latex"):
+            told = render(frame([stored(tmp_path / name, SCORES)]), name).replace("\\_", "_")
+            assert f"{SCORE} 1; harness 0.1.0" in told
+
+
+class TestRows:
+    def test_runs_that_would_read_the_same_carry_their_hash(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, SCORES, hash8=h) for h in ("aaaa0000", "bbbb0000")]
+        assert list(frame(runs)["method"]) == ["pecan (aaaa0000)", "pecan (bbbb0000)"]
+
+    def test_sorted_by_data_set_in_the_given_order_within(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, SCORES, method=m, dataset=d) for m, d in (("z", "q"), ("b", "a"), ("a", "q"))]
+        assert list(frame(runs)["method"]) == ["b", "z", "a"]
+
+    def test_nothing_to_show_is_said(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="no runs found"):
+            frame([])
+        with pytest.raises(UserError, match="no question is recorded yet in pecan--tiny"):
+            frame([stored(tmp_path, [])])
+
+    def test_every_format_of_a_real_frame(self, tmp_path: Path) -> None:
+        table = frame([stored(tmp_path, SCORES), stored(tmp_path, SCORES[:4], method="bm25", dataset="qasper")])
+        assert len(json.loads(render(table, "json"))) == 2
+        assert render(table, "csv").count("\n") == 3
+        for name in ("text", "md", "latex"):
+            assert "25.0 [0.0, 50.0]" in render(table, name)
+
+
+def test_reports_import_nothing_heavy() -> None:
+    code = (
+        "import sys, reports.tables, reports.compare, harness.stats; "
+        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,240 @@
+"""The door: names, problems, inputs of the wrong shape, and the sheet of one answer."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+from typing import Any
+
+import pytest
+
+from harness import registry, scorers
+from harness.errors import CannotRun, UnknownName, UserError
+from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_record
+from harness.scorers.table import TABLE
+from harness.types import Gold, Shown, Support
+
+FIRST_SLICE = [
+    "longbench.qa_f1_score",
+    "longbench.rouge_score",
+    "hotpotqa.f1",
+    "hotpotqa.em",
+    "musique.answer_f1",
+    "musique.answer_em",
+    "flashrag.acc",
+    "rouge_score.rougeL",
+    "evidence_recall",
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh_additions():
+    scorers._added.cache_clear()
+    yield
+    scorers._added.cache_clear()
+
+
+def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """Make `package` missing: unloaded, and not found on the path any more."""
+    find = PathFinder.find_spec
+
+    def find_others(name: str, *rest: Any) -> Any:
+        return None if name.partition(".")[0] == package else find(name, *rest)
+
+    monkeypatch.setattr(PathFinder, "find_spec", find_others)
+    for loaded in [module for module in sys.modules if module.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    longbench_zh._jieba.cache_clear()
+    rouge_score._scorer.cache_clear()
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_line_of_the_table_names_a_function_that_exists(name: str) -> None:
+    module, _, attribute = TABLE[name].function.partition(":")
+    assert callable(getattr(importlib.import_module(module), attribute))
+    assert scorers.summary(name)
+    assert scorers.origin(name)
+    assert scorers.version(name)
+
+
+def test_the_first_slice_has_no_problems() -> None:
+    assert scorers.problems(FIRST_SLICE) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("musique.anser_f1", "Did you mean 'musique.answer_f1'"),
+        ("evidence-recal", "Did you mean 'evidence_recall'"),
+        ("longbench.scorer", "does not judge a single answer"),
+        ("hotpotqa.sp_f1", "does not judge a single answer"),
+        ("triviaqa.normalize_answer", "does not judge a single answer"),
+    ],
+)
+def test_problems_are_one_sentence_each(name: str, part: str) -> None:
+    (problem,) = scorers.problems([name])
+    assert name in problem
+    assert part in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "line"),
+    [
+        ("longbench.qa_f1_zh_score", "jieba", "pip install jieba"),
+        ("longbench.rouge_zh_score", "jieba", "pip install jieba"),
+        ("longbench.rouge_score", "rouge", "pip install rouge"),
+        ("rouge_score.rougeL", "rouge_score", "pip install rouge-score"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_install_line(
+    name: str, package: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, package)
+    assert [problem for problem in scorers.problems([name]) if line in problem and name in problem]
+    with pytest.raises(CannotRun, match=line):
+        score(name, "text", ["text"])
+    with pytest.raises(CannotRun, match=line):  # a run must not go on with zeros for a package that is missing
+        score_record([name], "text", (), Gold(("text",)))
+
+
+def test_a_version_names_the_package_it_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scorers.version("hotpotqa.f1") == "1"
+    assert scorers.version("longbench.rouge_score").startswith("1 (rouge 1.")
+    assert scorers.version("rouge_score.rougeL").startswith("1 (rouge-score 0.")
+
+
+@pytest.mark.parametrize(
+    ("name", "prediction", "references", "extra", "part"),
+    [
+        ("hotpotqa.f1", "a", "a", {}, "references must be a list"),
+        ("hotpotqa.f1", "a", [], {}, "no reference"),
+        ("hotpotqa.f1", None, ["a"], {}, "prediction must be a string"),
+        ("hotpotqa.f1", "a", [["a"]], {}, "every reference must be a string"),
+        ("hotpotqa.f1", "a", ["a"], {"dataset": "qasper"}, "takes no dataset; its extra inputs: none"),
+        ("longbench.code_sim_score", "a", ["a"], {"bakend": "difflib"}, "takes no bakend; its extra inputs: backend"),
+        ("longbench.code_sim_score", "a", ["a"], {"backend": "rapidfuzz"}, "backend must be"),
+        ("longbench.classification_score", "a", ["a"], {}, "needs all_classes"),
+        ("longbench.scorer", ["a"], [["a"]], {}, "needs dataset"),
+        ("longbench.scorer", ["a"], [["a"]], {"dataset": "trec"}, "needs all_classes"),
+        ("longbench.scorer", ["a"], [["a"]], {"dataset": "hotpot"}, "no data set 'hotpot'"),
+        ("longbench.scorer", [], [], {"dataset": "qasper"}, "nothing to average"),
+        ("longbench.scorer", ["a"], [["a"], ["b"]], {"dataset": "qasper"}, "1 predictions but 2"),
+        ("longbench.scorer", "a", [["a"]], {"dataset": "qasper"}, "prediction must be a list"),
+        ("longbench.scorer", ["a"], ["a"], {"dataset": "qasper"}, "list of lists"),
+        ("longbench.scorer", [1], [["a"]], {"dataset": "qasper"}, "every prediction must be a string"),
+        ("longbench.scorer_e", ["a"], [["a"]], {"dataset": "qasper", "lengths": [1, 2]}, "1 predictions but 2 lengths"),
+        ("longbench.retrieval_score", "3", ["Section 3"], {}, "must read like"),
+        ("longbench.normalize_answer", "a", ["a"], {}, "takes no references"),
+        ("flashrag.retrieval_precision_top1", [[]], [["a"]], {}, "without a retrieved text"),
+        ("flashrag.retrieval_precision_top1", [["a"]], [["a"]], {"k": 2}, "takes no k"),
+        ("hf_bleu.bleu4", "", ["a"], {}, "the prediction has no token"),
+        ("hf_bleu.bleu1", "a", ["  "], {}, "the reference has no token"),
+        ("hf_bleu.corpus_bleu4", ["a"], [[]], {}, "without a reference"),
+        ("alce.str_em", "a", [], {}, "no reference"),
+        ("alce.str_em", "a", ["a"], {}, "list of lists"),
+        ("hotpotqa.sp_f1", ["A"], [["A", 0]], {}, "must be [title, sentence index]"),
+    ],
+)
+def test_bad_inputs_raise_one_sentence(
+    name: str, prediction: Any, references: Any, extra: dict[str, Any], part: str
+) -> None:
+    with pytest.raises(ScoreError) as caught:
+        score(name, prediction, references, **extra)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_message_does_not_quote_a_whole_document() -> None:
+    with pytest.raises(ScoreError) as caught:
+        score("hotpotqa.f1", ["word " * 10_000], ["word"])
+    assert len(str(caught.value)) < 200
+
+
+def test_an_extra_of_none_counts_as_not_given() -> None:
+    assert score("hotpotqa.em", "a b", ["b"], all_classes=None, dataset=None) == 1.0
+
+
+def test_an_unknown_scorer_is_no_score_error() -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'hotpotqa\.f1'"):
+        score("hotpotqa.F1", "a", ["a"])
+    with pytest.raises(UnknownName):
+        score_record(["nothing.like_it"], "a", (), Gold(("a",)))
+
+
+def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score() -> None:
+    gold = Gold(("Paris",), (Support("d", 0, 10),))
+    asked = ["hf_bleu.bleu4", "hotpotqa.em", "evidence_recall", "longbench.classification_score", "alce.str_em"]
+    sheet = score_record(asked, "", (Shown("span", "d", 0, 5),), gold)
+    assert list(sheet.scores) == asked
+    assert sheet.scores == dict(zip(asked, (0.0, 0.0, 1.0, 0.0, 0.0), strict=True))
+    assert list(sheet.flags) == ["hf_bleu.bleu4", "longbench.classification_score", "alce.str_em"]
+    assert "no token" in sheet.flags["hf_bleu.bleu4"]
+    assert "needs all_classes" in sheet.flags["longbench.classification_score"]
+    assert "needs short_answers" in sheet.flags["alce.str_em"]
+
+
+def test_evidence_recall_is_absent_without_marks() -> None:
+    sheet = score_record(["evidence_recall", "hotpotqa.em"], "a b", (), Gold(("b",)))
+    assert sheet.scores == {"hotpotqa.em": 1.0}
+    assert sheet.flags == {"evidence_recall": "no supporting marks"}
+
+
+def test_extra_inputs_come_from_the_gold_by_name() -> None:
+    extra = {"all_classes": ["City", "State"], "short_answers": [["Paris"], ["Rome"]], "level": "hard"}
+    sheet = score_record(
+        ["longbench.classification_score", "alce.str_em"], "City: Paris", (), Gold(("City",), (), extra)
+    )
+    assert sheet.scores == {"longbench.classification_score": 1.0, "alce.str_em": 0.5}
+    assert sheet.flags == {}
+
+
+def test_a_list_scorer_in_a_sheet_is_flagged() -> None:
+    sheet = score_record(["longbench.scorer"], "a", (), Gold(("a",)))
+    assert sheet.scores == {"longbench.scorer": 0.0}
+    assert "single answer" in sheet.flags["longbench.scorer"]
+
+
+def shout(prediction: str, references: list[str], *, mark: str = "!") -> float:
+    return float(any(prediction == reference + mark for reference in references))
+
+
+def test_an_installed_package_can_add_a_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "additions", lambda group: {"theirs.shout": f"{__name__}:shout"})
+    assert "theirs.shout" in scorers.names()
+    assert scorers.problems(["theirs.shout"]) == []
+    assert score("theirs.shout", "a!", ["a"]) == 1.0
+    assert score("theirs.shout", "a?", ["a"], mark="?") == 1.0
+    assert "theirs.shout" not in TABLE
+
+
+def test_an_added_scorer_cannot_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "additions", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
+    with pytest.raises(UserError, match=r"'hotpotqa\.f1'.*taken"):
+        scorers.names()
+
+
+def test_importing_the_door_loads_nothing_heavy() -> None:
+    heavy = [
+        "torch",
+        "numpy",
+        "evaluate",
+        "rouge",
+        "rouge_score",
+        "nltk",
+        "jieba",
+        "datasets",
+        "pandas",
+        "transformers",
+    ]
+    code = f"""
+import sys
+from harness import scorers
+assert scorers.problems({FIRST_SLICE!r}) == []
+assert len(scorers.names()) > 60
+[scorers.summary(name) for name in scorers.names()]
+print([name for name in {heavy!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

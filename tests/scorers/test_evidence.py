@@ -1,0 +1,105 @@
+"""Evidence recall: half of the characters, spans united, generated text hits nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.scorers import ScoreError, evidence_recall, score
+from harness.types import Shown, Support
+
+
+def span(start: int, end: int, document: str = "d") -> Shown:
+    return Shown("span", document, start, end)
+
+
+def mark(start: int, end: int, document: str = "d") -> Support:
+    return Support(document, start, end)
+
+
+TEN = (mark(100, 110),)
+
+
+@pytest.mark.parametrize(
+    ("shown", "supporting", "value"),
+    [
+        ((), TEN, 0.0),
+        ((span(100, 105),), TEN, 1.0),
+        ((span(100, 104),), TEN, 0.0),
+        ((span(0, 105),), TEN, 1.0),
+        ((span(105, 500),), TEN, 1.0),
+        ((span(106, 500),), TEN, 0.0),
+        ((span(100, 103), span(107, 109)), TEN, 1.0),
+        ((span(100, 104), span(101, 104), span(100, 104)), TEN, 0.0),
+        ((span(100, 103), span(102, 105)), TEN, 1.0),
+        ((span(100, 102), span(102, 104)), TEN, 0.0),
+        ((span(100, 110, "other"),), TEN, 0.0),
+        ((span(100, 110), span(100, 110, "other")), (*TEN, mark(100, 110, "other")), 1.0),
+        ((span(100, 110),), (*TEN, mark(200, 210)), 0.5),
+        ((span(100, 102),), (mark(100, 103),), 1.0),
+        ((span(100, 101),), (mark(100, 103),), 0.0),
+        ((Shown("generated", text="all of it", sources=(("d", 100, 110),)),), TEN, 0.0),
+        ((Shown("generated", "d", 100, 110, "all of it"),), TEN, 0.0),
+        ((span(5, 5),), TEN, 0.0),
+    ],
+)
+def test_known_answers(shown: tuple[Shown, ...], supporting: tuple[Support, ...], value: float) -> None:
+    assert evidence_recall(shown, supporting) == pytest.approx(value)
+    assert score("evidence_recall", shown, supporting) == pytest.approx(value)
+
+
+def test_sources_of_generated_text_are_counted_apart() -> None:
+    shown = (Shown("generated", text="a summary", sources=(("d", 100, 104),)), span(104, 105))
+    assert score("evidence_recall", shown, TEN) == 0.0
+    assert score("evidence_recall_sources", shown, TEN) == 1.0
+
+
+def test_no_marks_is_no_score() -> None:
+    assert evidence_recall((span(0, 10),), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "supporting", "part"),
+    [
+        ((span(9, 3),), TEN, "runs from 9 to 3"),
+        ((span(-1, 3),), TEN, "runs from -1 to 3"),
+        ((), (mark(5, 5),), "no characters"),
+    ],
+)
+def test_impossible_spans_are_refused(shown: tuple[Shown, ...], supporting: tuple[Support, ...], part: str) -> None:
+    with pytest.raises(ScoreError, match=part):
+        evidence_recall(shown, supporting)
+
+
+ranges = st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from("de")).map(
+    lambda t: (t[0], t[0] + t[1], t[2])
+)
+shown_lists = st.lists(ranges.map(lambda r: span(*r)), max_size=6)
+support_lists = st.lists(ranges.map(lambda r: mark(*r)), min_size=1, max_size=5)
+
+
+def by_characters(shown: list[Shown], supporting: list[Support]) -> float:
+    """The definition, a character at a time."""
+    seen = {(s.document_id, at) for s in shown for at in range(s.start, s.end)}
+    hits = [sum((s.document_id, at) in seen for at in range(s.start, s.end)) * 2 >= s.end - s.start for s in supporting]
+    return sum(hits) / len(hits)
+
+
+@given(shown_lists, support_lists)
+def test_equals_the_definition(shown: list[Shown], supporting: list[Support]) -> None:
+    assert evidence_recall(shown, supporting) == by_characters(shown, supporting)
+
+
+@given(shown_lists, shown_lists, support_lists)
+def test_showing_more_never_lowers_it(shown: list[Shown], more: list[Shown], supporting: list[Support]) -> None:
+    less = evidence_recall(shown, supporting)
+    full = evidence_recall([*shown, *more], supporting)
+    assert less is not None
+    assert full is not None
+    assert 0.0 <= less <= full <= 1.0
+
+
+@given(st.permutations([span(0, 9), span(5, 14), span(30, 33), span(2, 3, "e")]), support_lists)
+def test_order_does_not_matter(shown: list[Shown], supporting: list[Support]) -> None:
+    assert evidence_recall(shown, supporting) == by_characters(shown, supporting)

@@ -1,0 +1,76 @@
+"""Every scorer equals the published code to 1e-6: hand-made pairs always, real ones where the folder is named."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pytest
+
+from harness import scorers
+from tests.scorers.support import (
+    NO_JIEBA,
+    Case,
+    differences,
+    hand_cases,
+    needs_chinese_words,
+    needs_real,
+    real_cases,
+)
+
+HAND = hand_cases()
+# Metrics of the golden file that have real rows only, or none at all.
+REAL_ONLY = {
+    "flashrag.dataset_acc",
+    "flashrag.dataset_em",
+    "flashrag.dataset_f1",
+    "flashrag.dataset_precision",
+    "flashrag.dataset_recall",
+    *(f"flashrag.retrieval_{kind}_top{k}" for kind in ("recall", "precision") for k in (1, 2, 3)),
+    "alce.str_em",
+    "alce.str_hit",
+    "longbench.scorer_e",
+    "rouge_score.rougeLsum_stem",
+}
+
+
+def check(metric: str, cases: list[Case]) -> None:
+    """Fail on any difference; cases that need jieba are skipped by name where it is missing."""
+    checked = [case for case in cases if not (NO_JIEBA and needs_chinese_words(metric, case[2]))]
+    if wrong := differences(metric, checked):
+        pytest.fail(f"{len(wrong)} of {len(checked)} differ\n" + "\n".join(wrong[:5]))
+    if len(checked) < len(cases):
+        pytest.skip(f"{len(cases) - len(checked)} of {len(cases)} cases need the optional package jieba")
+
+
+@pytest.mark.parametrize("metric", sorted(HAND))
+def test_hand_made_pairs(metric: str) -> None:
+    check(metric, HAND[metric])
+
+
+@functools.cache
+def real() -> Callable[[str], list[Case]]:
+    cases = real_cases()
+    return lambda metric: cases[metric]
+
+
+@needs_real
+@pytest.mark.parametrize("metric", sorted({*HAND, *REAL_ONLY}))
+def test_whole_golden_file(metric: str) -> None:
+    check(metric, real()(metric))
+
+
+@needs_real
+def test_no_metric_of_the_golden_file_is_left_out() -> None:
+    assert set(real_cases()) == {*HAND, *REAL_ONLY}
+
+
+def test_every_golden_metric_is_registered() -> None:
+    assert {*HAND, *REAL_ONLY} <= set(scorers.names())
+
+
+def test_a_wrong_value_would_be_seen() -> None:
+    assert differences("hotpotqa.em", [("a cat", ["cat"], {}, 0.0)])
+    assert differences("hf_bleu.bleu4", [("", ["cat"], {}, 0.0)])
+    assert differences("hotpotqa.em", [("a cat", ["cat"], {}, None)])
+    assert not differences("hotpotqa.em", [("a cat", ["cat"], {}, 1.0)])

@@ -1,0 +1,56 @@
+"""Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no prediction of any preset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness import presets
+from harness.llm.random_model import save
+from harness.plan import plan_choices
+from harness.progress import Silent
+from harness.runner import run
+from harness.settings import Choices
+from harness.store import read_run
+from harness.types import Gold, Support
+
+METHODS = presets.names("methods")
+SAMPLES = [name for name in presets.names("datasets") if name.endswith("-sample")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "small-random"
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
+    return str(folder)
+
+
+def poisoned(gold: Gold, document_id: str, support: bool) -> Gold:
+    marks = (Support(document_id, 0, 40),) if support else gold.supporting
+    return Gold(("POISON",), marks, dict.fromkeys(gold.extra, "POISON"))
+
+
+def predictions(plan, out, monkeypatch):
+    # A cache of its own for each run, or an index built with clean gold would hide a leak into the index.
+    monkeypatch.setenv("HARNESS_CACHE", str(out / "cache"))
+    result = run(plan, out, command=["harness"], progress=Silent())
+    return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
+
+
+@pytest.mark.parametrize("dataset", SAMPLES)
+@pytest.mark.parametrize("method", METHODS)
+def test_poisoned_gold_changes_no_prediction(method, dataset, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    plan = plan_choices(Choices(method=method, dataset=dataset, model=model, profile="pocket", limit=2))
+    marks_too = plan.config.method.view != "evidence"
+    examples = tuple(
+        replace(e, gold=poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples
+    )
+    scorers = plan.config.dataset.model_copy(update={"scorers": ("longbench.qa_f1_score",)})
+    config = plan.config.model_copy(update={"dataset": scorers})
+    clean = predictions(replace(plan, config=config), tmp_path / "clean", monkeypatch)
+    poison = replace(plan, config=config, dataset=replace(plan.dataset, examples=examples))
+    assert predictions(poison, tmp_path / "poisoned", monkeypatch) == clean
+    assert len(clean) == 2

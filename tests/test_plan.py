@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import harness.datasets
+import harness.embed.facts
+import harness.llm.facts
+from harness.config import DatasetConfig, EncoderConfig, ModelConfig
+from harness.datasets.base import Dataset
+from harness.embed.facts import EncoderFacts
+from harness.errors import CannotRun, ConfigError, UserError
+from harness.layers import Raw
+from harness.llm.facts import ModelFacts
+from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.plan import Plan, make_plan, plan_choices
+from harness.settings import Choices, resolve
+from harness.types import Answer, Document, Example, Gold, Question, Support
+
+
+class Searcher(Method):
+    """Needs two models and an encoder."""
+
+    class Config(MethodConfig):
+        word: str = "w"
+        k: int = 3
+
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "searcher": frozenset({"attention", "probe"})}
+    encoders = ("encoder",)
+    text = "prompt"
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        return Answer("")
+
+    def prompts(self) -> dict[str, str]:
+        return {"p": self.text}
+
+
+HERE = f"{__name__}:Searcher"
+FILES = {
+    "methods/searcher.yaml": f"implementation: {HERE}\n",
+    "methods/cut.yaml": f"implementation: {HERE}\nview: evidence\n",
+    "methods/lost.yaml": "implementation: tests.nowhere:Thing\n",
+    "datasets/books.yaml": (
+        "format: musique\nhub: org/books\ninstruction: Answer.\nmax_answer_tokens: 8\nscorers: [flashrag.em]\n"
+    ),
+    "datasets/books-sample.yaml": "extends: books\nhub: null\ndata: sample.jsonl\n",
+    "datasets/plays.yaml": "extends: books\n",
+    "models/able.yaml": "source: org/able\n",
+    "models/plain.yaml": "source: org/plain\n",
+    "models/broken.yaml": "source: org/broken\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presets, data and facts that are made up."""
+    for name, text in FILES.items():
+        path = tmp_path / "own" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
+    monkeypatch.setattr("harness.plan._loaded", {})
+    monkeypatch.setattr(harness.datasets, "load", load)
+    monkeypatch.setattr(harness.llm.facts, "model_facts", model_facts)
+    monkeypatch.setattr(harness.embed.facts, "encoder_facts", encoder_facts)
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    if config.data is None and config.hub is not None:
+        raise CannotRun("no hub here; give the rows with --data")
+    if config.data == "bad":
+        raise UserError("line 7 is broken")
+    marks = {"all": 3, "none": 0}.get(str(config.data), 2)
+    examples = tuple(
+        Example(Question(f"q{i}", "?", ("d",)), Gold(("a",), (Support("d", 0, 1),) if i < marks else ()))
+        for i in range(0 if config.data == "empty" else 3)
+    )
+    return Dataset(config.name, examples, {"d": Document("d", "text")}, f"print of {config.data}", str(config.data))
+
+
+def model_facts(config: ModelConfig) -> ModelFacts:
+    able = frozenset({"attention", "probe"}) if config.name != "plain" else frozenset({"probe"})
+    problems = ["the weights are gone"] if config.name == "broken" else []
+    identity = {"weights": config.name, "dtype": config.dtype}
+    return ModelFacts(config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"])
+
+
+def encoder_facts(config: EncoderConfig) -> EncoderFacts:
+    problems = ["no such encoder on disk"] if config.device == "nowhere" else []
+    return EncoderFacts(config.name, {"encoder": config.name, "prefix": config.query_prefix}, problems)
+
+
+def choose(**more: Any) -> Choices:
+    return replace(Choices(method="searcher", dataset="books", data="all", model="able"), **more)
+
+
+def plan(**more: Any) -> Plan:
+    return make_plan(resolve(choose(**more)))
+
+
+def problems(**more: Any) -> list[str]:
+    with pytest.raises(UserError) as raised:
+        plan_choices(choose(**more))
+    return raised.value.problems if isinstance(raised.value, ConfigError) else [str(raised.value)]
+
+
+def test_a_plan_holds_all_that_the_runner_needs() -> None:
+    p = plan(sets={"roles.searcher": "default", "method.k": 5})
+    assert isinstance(p.method, Searcher)
+    assert (p.method.config.k, p.method.config.word) == (5, "w")
+    assert p.config.method.params == {"word": "w", "k": 5}
+    assert (p.origins["method.params.k"], p.origins["method.params.word"]) == ("--set", "default")
+    assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "random-llama"}
+    assert {role: e.name for role, e in p.encoders.items()} == {"encoder": "minilm"}
+    assert p.facts["reader"] == {"weights": "able", "dtype": "float32"}
+    assert p.facts["encoder"] == {"encoder": "minilm", "prefix": ""}
+    assert p.task == Task(instruction="Answer.", max_answer_tokens=8)
+    assert len(p.dataset) == 3
+    assert p.folder == f"books/searcher--able--{p.hash8}"
+    assert len(p.hash8) == 8
+    assert p.warnings == ("able is old", "random-llama is old")
+
+
+def test_a_slash_in_a_name_does_not_make_a_folder() -> None:
+    assert plan(model="org/Model-1B").folder.startswith("books/searcher--org~Model-1B--")
+
+
+def test_both_ways_to_plan_agree() -> None:
+    assert plan_choices(choose()).hash8 == plan().hash8
+    assert plan_choices(choose()).config == plan().config
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"limit": 2},
+        {"sets": {"failed": "skip"}},
+        {"sets": {"dataset.scorers": ["flashrag.f1"]}},
+        {"sets": {"encoder.batch_size": 5}},
+        {"sets": {"model.prefill_chunk": 5}},
+        {"sets": {"method.k": Raw("3")}},
+        {"sets": {"roles.builder": "plain"}},
+        {"sets": {"reranker": "org/r"}},
+        {"sets": {"dataset.licence": "free"}},
+    ],
+    ids=str,
+)
+def test_what_changes_no_prediction_is_not_in_the_hash(more: dict[str, Any]) -> None:
+    assert plan(**more).hash8 == plan().hash8
+
+
+def test_what_changes_a_prediction_is_in_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"seed": 1},
+        {"data": "some"},
+        {"dataset": "plays"},
+        {"method": "cut"},
+        {"model": "default"},
+        {"sets": {"method.k": 4}},
+        {"sets": {"method.word": "x"}},
+        {"sets": {"model.dtype": "float16"}},
+        {"sets": {"roles.searcher": "default"}},
+        {"sets": {"encoder.query_prefix": "query: "}},
+        {"sets": {"dataset.instruction": "Say."}},
+        {"sets": {"dataset.max_answer_tokens": 9}},
+    ]
+    hashes = [plan(**change).hash8 for change in changes]
+    monkeypatch.setattr(Searcher, "text", "another prompt")
+    hashes.append(plan().hash8)
+    monkeypatch.setattr(Searcher, "index_version", "2")
+    hashes.append(plan().hash8)
+    assert len(set(hashes)) == len(hashes)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"sets": {"method.kk": 1}}, "unknown key 'method.kk' (--set). Did you mean 'k'?"),
+        ({"sets": {"method.k": "x"}}, "method.k='x' (--set): should be a valid integer"),
+        ({"method": "lost"}, "no module 'tests.nowhere'"),
+        ({"data": "bad"}, "line 7 is broken"),
+        ({"data": "empty"}, "the data set 'books' has no questions"),
+        ({"data": None}, "no hub here; give the rows with --data"),
+        ({"sets": {"dataset.scorers": ["flashrag.emm"]}}, "'flashrag.emm'"),
+        ({"model": "broken"}, "the weights are gone"),
+        (
+            {"model": "plain"},
+            "method 'searcher' needs attention of its searcher, which the model 'plain' does not offer (probe)",
+        ),
+        ({"sets": {"model.window": 8}}, "the window of 'able' (8 tokens) has no room beside the answer"),
+        ({"sets": {"encoder.device": "nowhere"}}, "no such encoder on disk"),
+        ({"method": "cut", "data": "none"}, "'cut' shows the supporting passages alone, but the data set"),
+    ],
+    ids=lambda v: str(v)[:50],
+)
+def test_each_mistake_is_found_before_anything_is_loaded(more: dict[str, Any], expected: str) -> None:
+    found = problems(**more)
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_all_mistakes_are_told_together() -> None:
+    sets = {"method.kk": 1, "dataset.scorers": ["nope.em"], "roles.searcher": "broken", "seed": "x", "model.window": 0}
+    found = problems(sets=sets, data="bad")
+    for part in ("method.kk", "nope.em", "seed='x'", "model.window=0", "line 7"):
+        assert sum(part in sentence for sentence in found) == 1, found
+    found = problems(sets={"dataset.scorers": ["nope.em"], "encoder.device": "nowhere"}, data="bad", model="broken")
+    assert len(found) == 4
+
+
+def test_a_number_is_text_where_a_method_wants_text() -> None:
+    assert plan(sets={"method.word": Raw("3")}).config.method.params["word"] == "3"
+    assert "should be a valid string" in problems(sets={"method.word": 3})[0]
+
+
+def test_the_sample_replaces_a_data_set_only_for_the_embedded_model() -> None:
+    p = plan(data=None, model=None)
+    assert p.config.dataset.name == "books-sample"
+    assert p.dataset.name == "books-sample"
+    assert p.folder.startswith("books-sample/")
+    assert p.origins["dataset.data"] == "$HARNESS_CONFIGS/datasets/books-sample.yaml"
+    assert any("'books' cannot be had (no hub here" in w and "'books-sample'" in w for w in p.warnings)
+    assert problems(data=None, model=None, require_full=True) == ["no hub here; give the rows with --data"]
+    assert problems(data=None, model="default") == ["no hub here; give the rows with --data"]
+    assert problems(data=None, model="able") == ["no hub here; give the rows with --data"]
+    assert problems(data=None, model=None, dataset="plays") == ["no hub here; give the rows with --data"]
+
+
+def test_what_is_set_and_not_used_is_said() -> None:
+    p = plan(sets={"roles.compressor": "plain", "reranker": "org/r"})
+    assert any("uses no compressor model" in w and "reader, searcher" in w for w in p.warnings)
+    assert any("uses no reranker" in w for w in p.warnings)
+    partly = plan(method="cut", data="some")
+    assert "1 of 3 questions of 'books' have no supporting marks" in partly.warnings
+
+
+def test_a_data_set_is_loaded_once_and_an_unreachable_one_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(config: DatasetConfig, limit: int | None = None) -> Dataset:
+        calls.append(config.name)
+        return load(config, limit)
+
+    monkeypatch.setattr(harness.datasets, "load", counted)
+    for _ in range(2):
+        plan()
+        problems(data=None)
+    assert calls == ["books", "books"]

@@ -1,0 +1,70 @@
+"""Every preset on every data set that needs no download, through the command line, in a fresh process.
+
+The list is read from the program: a preset that is added is run, and one that cannot answer two questions fails here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import presets
+from harness.llm.random_model import save
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = [name for name in presets.names("datasets") if name.endswith("-sample")]
+
+
+def harness(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    whole = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **env}
+    command = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(command, cwd=cwd, env=whole, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "small-random"
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
+    return folder
+
+
+def listed_methods(cwd: Path) -> list[str]:
+    found = harness("list", "methods", "--json", cwd=cwd)
+    assert found.returncode == 0, found.stderr
+    return sorted(json.loads(found.stdout))
+
+
+@pytest.mark.parametrize("dataset", SAMPLES)
+def test_every_preset_answers_two_questions(dataset, model, tmp_path):
+    methods = listed_methods(tmp_path)
+    assert methods == presets.names("methods")
+    ran = harness(
+        "run", "--method", ",".join(methods), "--dataset", dataset, "--model", str(model), "--profile", "pocket",
+        "--limit", "2", "--mlflow", "off", "--json", "--set", "model.window=2048",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(lines) == len(methods)
+    for line in lines:
+        summary = line["summary"]
+        assert (summary["n_total"], summary["n_scored"], summary["n_failed"]) == (2, 2, 0), line["run"]
+        records = [json.loads(r) for r in (tmp_path / line["run"] / "records.jsonl").read_text().splitlines()]
+        for record in records:
+            assert record["error"] is None
+            assert sum(phase["flops"]["full"] for phase in record["usage"].values()) > 0
+            assert set(record["scores"]) >= {"longbench.qa_f1_score", "flashrag.acc"}
+    table = harness("compare", *(line["run"] for line in lines), cwd=tmp_path)
+    assert table.returncode == 0, table.stderr
+    assert all(method in table.stdout for method in methods)
+    trace = harness(
+        "trace", *(line["run"] for line in lines if "/pecan--" in line["run"]), records[0]["question_id"], cwd=tmp_path
+    )
+    assert trace.returncode == 0, trace.stderr
+    assert "start" in trace.stdout

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import CannotRun, UserError
+from harness.tracking import default_uri, problems, start_follower, track
+from tests.reports.build import record, write_run
+
+pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+
+
+def run_folder(root: Path) -> Path:
+    return write_run(root / "results", [record(0, 1.0)])
+
+
+class TestUri:
+    @pytest.mark.parametrize(
+        ("uri", "sentence"),
+        [
+            ("file:///tmp/mlruns", "no longer writes to a folder"),
+            ("./mlruns", "no longer writes to a folder"),
+            ("ftp://x", "does not know 'ftp://'"),
+            ("sqlite:///:memory:", "is lost when the process ends"),
+            ("sqlite://", "is lost when the process ends"),
+        ],
+    )
+    def test_refused_before_anything_runs(self, tmp_path: Path, uri: str, sentence: str) -> None:
+        assert len(problems(uri)) == 1
+        assert sentence in problems(uri)[0]
+        with pytest.raises(CannotRun, match=sentence):
+            track(run_folder(tmp_path), uri)
+        with pytest.raises(UserError, match=sentence):
+            start_follower(tmp_path / "run", uri)
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
+    )
+    def test_accepted(self, uri: str) -> None:
+        assert problems(uri) == []
+
+    def test_without_mlflow_the_install_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(CannotRun, match=r"pip install 'longdoc-harness\[mlflow\]'"):
+            track(run_folder(tmp_path), "sqlite:///x.db")
+
+    def test_without_a_databases_driver_its_name(self, tmp_path: Path) -> None:
+        with pytest.raises(CannotRun, match="MLflow needs the package 'psycopg2'"):
+            track(run_folder(tmp_path), "postgresql+psycopg2://user:secret@127.0.0.1:9/db")
+
+    def test_default_is_a_file_in_the_results(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        assert default_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://h:1")
+        assert default_uri(tmp_path) == "http://h:1"
+
+    def test_importing_the_module_imports_nothing_heavy(self) -> None:
+        code = (
+            "import sys, harness.tracking, harness._follow; "
+            "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]"
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("longbench.qa_f1", "longbench.qa_f1"),
+            ("f1@3 (a,b)", "f1_3 _a_b_"),
+            ("/a//b/../c/", "a/b/c"),
+            ("..", "_"),
+            ("", "_"),
+            ("x" * 300, "x" * 250),
+        ],
+    )
+    def test_metric_names(self, name: str, expected: str) -> None:
+        from mlflow.utils.validation import _validate_metric_name
+
+        from harness._sink import metric_name
+
+        assert metric_name(name) == expected
+        _validate_metric_name(metric_name(name))
