@@ -156,9 +156,7 @@ def main() -> None:
         write = list(writing(model, 2048, 256, 25))
         print(paired("write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats))
         cached, resent, once = search(model, 10, 20)
-        print(
-            f"\nsearch of 20 nodes: {cached:.1f} GFLOPs cached, {resent:.1f} re-sending the prompt ({resent / cached:.1f}x);"
-        )
+        print(f"\nsearch of 20 nodes: {cached:.1f} GFLOPs cached, {resent:.1f} re-sending ({resent / cached:.1f}x);")
         print(f"linear FLOPs of the context over those of every token once: {once:.4f}")
 
 

@@ -36,7 +36,6 @@ class HFModel(LanguageModel):
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.prefill_chunk = facts.window, config.prefill_chunk
         self.dtype = config.dtype
-        self.first_prompt: dict[str, Any] | None = None
         self._lock = threading.RLock()
         self.device = _device(config.device)
         problem = memory_problem(config, folder, facts.window, _free_on(self.device))

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from harness.config import ModelConfig
+from collections import OrderedDict
+
+from harness.config import ModelConfig, canonical
 from harness.errors import CannotRun
 from harness.llm.base import LanguageModel
-from harness.llm.facts import local_folder, model_facts
+from harness.llm.facts import ModelFacts, local_folder, model_facts
 
 __all__ = ["load_model"]
 
 
+# The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
+_KEPT = 2
+_loaded: OrderedDict[str, LanguageModel] = OrderedDict()
+
+
 def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model that `config` names; seconds to minutes. Raises CannotRun with one sentence."""
+    """Load the model that `config` names; seconds to minutes, nothing when it is one of the last two loaded.
+
+    Raises CannotRun with one sentence.
+    """
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
+    if config.backend == "scripted":
+        return _load(config, facts)  # its table is used up by a run
+    key = config.model_dump_json() + canonical(facts.identity)
+    if key not in _loaded:
+        while len(_loaded) >= _KEPT:
+            _loaded.popitem(last=False)
+        _loaded[key] = _load(config, facts)
+    _loaded.move_to_end(key)
+    model = _loaded[key]
+    model.first_prompt = None
+    return model
+
+
+def _load(config: ModelConfig, facts: ModelFacts) -> LanguageModel:
     if config.backend == "scripted":
         from harness.llm.scripted import ScriptedModel
 

@@ -266,7 +266,7 @@ def test_window_is_kept(tiny):
 
 
 def test_nan_logits_are_an_error_of_the_question(tiny_folder):
-    model = load_model(ModelConfig(name="broken", source=str(tiny_folder)))
+    model = load_model(ModelConfig(name="broken", source=str(tiny_folder), prefill_chunk=999))
     with torch.no_grad():
         model.net.lm_head.weight[3] = float("nan")
     s, _ = opened(model)
@@ -275,7 +275,7 @@ def test_nan_logits_are_an_error_of_the_question(tiny_folder):
 
 
 def test_capture_fails_when_the_kernel_is_not_in_use(tiny_folder):
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder)))
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=998))
     model.net.set_attn_implementation("sdpa")
     s, asked = opened(model)
     with pytest.raises(RuntimeError, match="captured in 0 of 3 layers"):
