@@ -17,7 +17,8 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
 | executed   | 2 W tokens + head at the positions whose logits were computed | pairs really computed |
 
-Encoders: bidirectional, so every convention counts the full square of each text.
+Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
+(d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def flops(event: Event, shape: ModelShape, convention: str = "full") -> float:
     if convention not in CONVENTIONS:
         raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
     if event.kind in ("embed", "rerank"):
-        return float(2 * shape.linear * event.new + shape.pair * event.pairs)
+        top = shape.width * shape.width + (shape.width if event.kind == "rerank" else 0)
+        return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
     if convention == "executed":
         return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
     weights = shape.linear + shape.head * (2 if convention == "all-params" else 1)

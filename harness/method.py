@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
-    from harness.embed.base import Encoder
+    from harness.embed.base import Encoder, Reranker
     from harness.llm.base import MeteredModel
     from harness.meter import Meter
 
@@ -73,7 +73,10 @@ class Tools(Protocol):
         """The language model of a role: reader, builder, searcher, compressor, refiner (default: the reader)."""
 
     def encoder(self, role: str = "encoder") -> Encoder:
-        """The sentence encoder (role "encoder") or reranker (role "reranker")."""
+        """The sentence encoder of a role."""
+
+    def reranker(self, role: str = "reranker") -> Reranker:
+        """The cross-encoder of a role."""
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply `fn` to independent items, order kept; the engine may run them together."""

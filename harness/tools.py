@@ -24,7 +24,8 @@ from harness.method import Task
 
 if TYPE_CHECKING:
     from harness.cache import Parts
-    from harness.embed.base import Encoder
+    from harness.config import EncoderConfig
+    from harness.embed.base import Encoder, Reranker
     from harness.plan import Plan
     from harness.types import Question
 
@@ -92,13 +93,23 @@ class Models:
 
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
-        config = self._plan.encoders.get(role)
-        if config is None:
-            raise LookupError(_undeclared("encoders", role, self._plan.encoders))
         from harness.embed.load import load_encoder
 
         with _draws_unchanged(self.seed):
-            return load_encoder(config, meter, role)
+            return load_encoder(self._encoder_config(role), meter, role)
+
+    def reranker(self, role: str, meter: Meter) -> Reranker:
+        """The reranker of `role`, bound to `meter`. Raises as `model` does."""
+        from harness.embed.rerank import load_reranker
+
+        with _draws_unchanged(self.seed):
+            return load_reranker(self._encoder_config(role), meter, role)
+
+    def _encoder_config(self, role: str) -> EncoderConfig:
+        config = self._plan.encoders.get(role)
+        if config is None:
+            raise LookupError(_undeclared("encoders", role, self._plan.encoders))
+        return config
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt its model was sent ({"text", "ids"}), where the back end keeps it."""
@@ -161,9 +172,14 @@ class EngineTools:
         return MeteredModel(self._models.model(role), self.meter, role)
 
     def encoder(self, role: str = "encoder") -> Encoder:
-        """The sentence encoder or reranker of `role`, metered. Raises LookupError for an undeclared role."""
+        """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
         self._allow(role)
         return self._models.encoder(role, self.meter)
+
+    def reranker(self, role: str = "reranker") -> Reranker:
+        """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
+        self._allow(role)
+        return self._models.reranker(role, self.meter)
 
     def _allow(self, role: str) -> None:
         if self._scope is not None and role not in self._scope.roles:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "Reranker"]
 
 
 class Encoder(Protocol):
@@ -24,3 +24,13 @@ class Encoder(Protocol):
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
+
+
+class Reranker(Protocol):
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+
+    name: str
+    identity: dict[str, Any]
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Scores of shape [passages], higher is better."""

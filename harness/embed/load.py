@@ -58,6 +58,8 @@ class SentenceEncoder:
             phase=self._meter.current_phase,
             kind="embed",
             new=sum(kept),
+            # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
+            logits=len(texts) if getattr(self._net[0].auto_model, "pooler", None) is not None else 0,
             pairs=sum(n * n for n in kept),
             requests=1,
             seconds=seconds,

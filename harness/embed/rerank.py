@@ -1,0 +1,98 @@
+"""Rerankers: cross-encoders that read question and passage together, one score a pair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.config import EncoderConfig
+from harness.embed.facts import encoder_facts, encoder_folder
+from harness.errors import CannotRun, ModelOutputError
+from harness.flops import ModelShape, shape_of
+from harness.meter import Event, Meter
+
+__all__ = ["CrossEncoderReranker", "load_reranker"]
+
+_loaded: dict[str, Any] = {}
+
+
+class CrossEncoderReranker:
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+
+    def __init__(self, config: EncoderConfig, net: Any, identity: dict[str, Any], meter: Meter, role: str) -> None:
+        self.name, self.identity = config.name, identity
+        self._config, self._net, self._meter, self._role = config, net, meter, role
+        self._shape: ModelShape = shape_of(net.model.config)
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Raw logit of every (query, passage) pair, shape [passages], higher is better; ranking needs no sigmoid.
+
+        Raises ModelOutputError on NaN.
+        """
+        if not passages:
+            return np.zeros(0, dtype=np.float32)
+        began = time.perf_counter()
+        asked = self._config.query_prefix + query
+        pairs = [(asked, self._config.passage_prefix + p) for p in passages]
+        logits = self._net.predict(
+            pairs, batch_size=self._config.batch_size, activation_fn=_identity, show_progress_bar=False
+        )
+        scores = np.asarray(logits, dtype=np.float32).reshape(len(passages))
+        if not np.isfinite(scores).all():
+            raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
+        self._book(pairs, time.perf_counter() - began)
+        return scores
+
+    def _book(self, pairs: Sequence[tuple[str, str]], seconds: float) -> None:
+        limit = self._net.max_length or self._net.tokenizer.model_max_length
+        encoded = self._net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        kept = [min(n, limit) for n in lengths]
+        event = Event(
+            role=self._role,
+            model=self.name,
+            phase=self._meter.current_phase,
+            kind="rerank",
+            new=sum(kept),
+            logits=len(pairs),
+            pairs=sum(n * n for n in kept),
+            requests=1,
+            seconds=seconds,
+            cut=sum(n > limit for n in lengths),
+        )
+        self._meter.record(event, self._shape)
+
+
+def _identity(logits: Any) -> Any:
+    return logits
+
+
+def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncoderReranker:
+    """Bind the cross-encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
+    facts = encoder_facts(config)
+    if facts.problems:
+        raise CannotRun(facts.problems[0])
+    key = config.model_dump_json()
+    if key not in _loaded:
+        _loaded[key] = _load(config)
+    return CrossEncoderReranker(config, _loaded[key], facts.identity, meter, role)
+
+
+def _load(config: EncoderConfig) -> Any:
+    import transformers
+    from sentence_transformers import CrossEncoder
+
+    transformers.logging.disable_progress_bar()
+    device = None if config.device == "auto" else config.device
+    try:
+        net = CrossEncoder(
+            str(encoder_folder(config)), device=device, max_length=config.max_length, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as e:
+        raise CannotRun(f"cannot load reranker '{config.name}': {str(e).splitlines()[0]}") from e
+    if net.num_labels != 1:
+        raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
+    return net

@@ -1,0 +1,117 @@
+"""The formula for encoders and rerankers, and for a prefill, against operator counters of two libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+
+from harness.config import EncoderConfig
+from harness.embed.load import load_encoder
+from harness.embed.rerank import load_reranker
+from harness.errors import CannotRun, ModelOutputError
+from harness.flops import flops
+from harness.meter import Event, Meter
+from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
+from tests.test_flops import counted
+
+WORDS = "the old bridge lies north of river town mira tal founded school where is".split()
+PASSAGES = ["the old bridge lies north", "mira tal founded the school", "river"]
+
+
+def tokenizer():
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    vocab = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    t = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
+    t.pre_tokenizer = pre_tokenizers.Whitespace()
+    t.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=t, model_max_length=32, **special)
+
+
+def bert(folder, cls, **more):
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    net = cls(BertConfig(vocab_size=len(WORDS) + 4, max_position_embeddings=32, initializer_range=0.3, **sizes, **more))
+    net.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return EncoderConfig(name="tiny-bert", source=str(folder), batch_size=1)
+
+
+@pytest.fixture(scope="module")
+def reranker_config(tmp_path_factory):
+    return bert(tmp_path_factory.mktemp("models") / "cross", BertForSequenceClassification, num_labels=1)
+
+
+@pytest.fixture(scope="module")
+def encoder_config(tmp_path_factory):
+    return bert(tmp_path_factory.mktemp("models") / "bi", BertModel)
+
+
+def test_encoder_equals_the_operator_counter(encoder_config):
+    meter = Meter()
+    encoder = load_encoder(encoder_config, meter, "encoder")
+    total = counted(lambda: encoder.encode(PASSAGES, "passage"))
+    assert total > 0
+    assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
+
+
+def test_reranker_equals_the_operator_counter_and_its_own_model(reranker_config):
+    meter = Meter()
+    reranker = load_reranker(reranker_config, meter, "reranker")
+    found = []
+    total = counted(lambda: found.append(reranker.score("where is the bridge", PASSAGES)))
+    assert total > 0
+    assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
+    net = reranker._net.model
+    for passage, score in zip(PASSAGES, found[0], strict=True):
+        row = tokenizer()("where is the bridge", passage, return_tensors="pt")
+        with torch.no_grad():
+            assert float(net(**row).logits) == pytest.approx(float(score), abs=1e-5)
+    assert len({float(s) for s in found[0]}) == len(PASSAGES)
+
+
+def test_reranker_edges(reranker_config, encoder_config, monkeypatch, tmp_path):
+    reranker = load_reranker(reranker_config, Meter(), "reranker")
+    assert reranker.score("x", []).shape == (0,)
+    monkeypatch.setattr(reranker._net, "predict", lambda *_a, **_k: np.array([np.nan]))
+    with pytest.raises(ModelOutputError, match="NaN or infinite scores"):
+        reranker.score("x", ["y"])
+    two = bert(tmp_path / "two", BertForSequenceClassification, num_labels=2)
+    with pytest.raises(CannotRun, match="gives 2 scores a pair"):
+        load_reranker(two, Meter(), "reranker")
+
+
+def test_prefill_equals_fvcore_with_a_handler_for_its_missing_attention(tiny):  # noqa: F811
+    fvcore = pytest.importorskip("fvcore.nn", reason="the extra 'flops' is not installed")
+    tiny.net.set_attn_implementation("sdpa")
+
+    class Forward(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = tiny.net
+
+        def forward(self, ids):
+            return self.net(input_ids=ids, use_cache=False).logits
+
+    def attention(inputs, _outputs):
+        (batch, heads, rows, size), key = (i.type().sizes() for i in inputs[:2])
+        return 2 * batch * heads * rows * key[2] * size
+
+    try:
+        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
+        count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+        without = count.total()
+        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
+        count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+        macs = count.set_op_handle("aten::scaled_dot_product_attention", attention).total()
+    finally:
+        tiny.net.set_attn_implementation("harness")
+    event = Event("reader", "m", "answer", "prefill", 60, 0, 60, 60 * 60)
+    # fvcore counts a multiply-add as one, and skips fused attention unless told (facts 9.2).
+    assert 2 * macs == pytest.approx(flops(event, tiny.shape, "executed"), rel=1e-3)
+    assert 2 * without < 0.99 * flops(event, tiny.shape, "executed")
