@@ -8,7 +8,15 @@ Each row times A and B in turn, A B A B ..., and prints the median of each and t
 from __future__ import annotations
 
 import argparse
+import importlib.resources
+import json
+import os
+import platform
+import random
+import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +28,7 @@ import torch
 from harness.config import ModelConfig
 from harness.llm import capture
 from harness.llm.base import LanguageModel
+from harness.llm.kv import new_cache, rewind
 from harness.llm.load import load_model
 from harness.llm.random_model import save
 from harness.meter import Meter
@@ -80,15 +89,17 @@ def appending(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
 def eager(model: Any, cached: int, new: int) -> Run:
     """The same append with transformers' own output_attentions=True."""
     ids = torch.tensor([model.text.plain(tokens(model, cached + new))])
+    past = new_cache(model.layers)
+    with torch.inference_mode():
+        model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 
     def run() -> float:
+        rewind(past, cached)
         model.net.set_attn_implementation("eager")
         try:
             with torch.inference_mode():
-                past = model.net(ids[:, :cached], use_cache=True, logits_to_keep=1).past_key_values
-                return timed(
-                    lambda: model.net(ids[:, cached:], past_key_values=past, output_attentions=True, logits_to_keep=1)
-                )
+                asked = {"past_key_values": past, "output_attentions": True, "logits_to_keep": 1}
+                return timed(lambda: model.net(ids[:, cached:], **asked))
         finally:
             model.net.set_attn_implementation(capture.NAME)
 
@@ -140,24 +151,82 @@ def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
     return cached.flops() / 1e9, resent.flops() / 1e9, without_probes
 
 
+def own_time(folder: Path, questions: int = 200) -> float:
+    """Milliseconds a question that the engine itself takes: a scripted model, BM25, scores, a line on disk."""
+    from harness.plan import plan_choices
+    from harness.progress import Silent
+    from harness.runner import run
+    from harness.settings import Choices
+
+    source = importlib.resources.files("harness.datasets").joinpath("samples/musique.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in source.splitlines()]
+    data = folder / "rows.jsonl"
+    many = ({**rows[i % len(rows)], "id": f"q{i}"} for i in range(questions))
+    data.write_text("".join(json.dumps(row) + "\n" for row in many), encoding="utf-8")
+    script = folder / "script.yaml"
+    script.write_text('replies: [{reply: "an answer"}]\n', encoding="utf-8")
+    choices = Choices(
+        method="closed-book", dataset="musique", data=str(data), model="scripted", sets={"model.script": str(script)}
+    )
+    plan = plan_choices(choices)
+    return timed(lambda: run(plan, folder / "out", command=["bench"], progress=Silent())) / questions * 1e3
+
+
+def big_comparison(folder: Path, records: int = 100_000) -> float:
+    """Seconds that `harness compare` takes for two runs of `records` / 2 questions each."""
+    from harness.store import find_runs
+
+    (source,) = find_runs(folder / "out")
+    lines = (source / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(lines[0])
+    generator = random.Random(0)
+    for name in ("a", "b"):
+        copy = shutil.copytree(source, folder / "big" / "musique" / name)
+        with (copy / "records.jsonl").open("w", encoding="utf-8") as f:
+            for i in range(records // 2):
+                row["question_id"], row["document_ids"] = f"q{i}", [f"d{i // 3}"]
+                row["scores"] = dict.fromkeys(row["scores"], float(generator.random() < 0.4))
+                f.write(json.dumps(row) + "\n")
+    command = [sys.executable, "-m", "harness", "compare", *(str(folder / "big" / "musique" / n) for n in ("a", "b"))]
+    return timed(lambda: subprocess.run(command, check=True, capture_output=True))
+
+
+def start_up(verb: str, repeats: int) -> float:
+    """Median milliseconds of a verb in a fresh process."""
+    command = [sys.executable, "-m", "harness", *verb.split()]
+    runs = [timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(repeats)]
+    return statistics.median(runs) * 1e3
+
+
+def model_table(folder: Path, repeats: int) -> None:
+    model = eight_layers(folder / "model")
+    print(f"{'A against B, 8 layers, float32':<64} {'A ms':>9} {'B ms':>9} {'A/B':>6}  [min, max]", flush=True)
+    few = list(appending(model, 3584, 512, 20))
+    print(paired("append 512 to 3,584: 20 watched columns / plain", few[0], few[1], repeats), flush=True)
+    many = list(appending(model, 3584, 512, 64))
+    print(paired("append 512 to 3,584: 64 watched columns / plain", many[0], many[1], repeats), flush=True)
+    slow = eager(model, 3584, 512)
+    print(paired("append 512 to 3,584: output_attentions=True / plain", slow, few[1], repeats), flush=True)
+    write = list(writing(model, 2048, 256, 25))
+    print(paired("write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats), flush=True)
+    cached, resent, once = search(model, 10, 20)
+    print(f"\nsearch of 20 nodes: {cached:.1f} GFLOPs cached, {resent:.1f} re-sending ({resent / cached:.1f}x);")
+    print(f"linear FLOPs of the context over those of every token once: {once:.4f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    torch.set_num_threads(max(1, torch.get_num_threads()))
-    with tempfile.TemporaryDirectory() as folder:
-        model = eight_layers(Path(folder))
-        print(f"{'A against B, 8 layers, float32':<64} {'A ms':>9} {'B ms':>9} {'A/B':>6}  [min, max]")
-        few = list(appending(model, 3584, 512, 20))
-        print(paired("append 512 to 3,584: 20 watched columns / plain", few[0], few[1], repeats))
-        many = list(appending(model, 3584, 512, 64))
-        print(paired("append 512 to 3,584: 64 watched columns / plain", many[0], many[1], repeats))
-        print(paired("append 512 to 3,584: output_attentions=True / plain", eager(model, 3584, 512), few[1], repeats))
-        write = list(writing(model, 2048, 256, 25))
-        print(paired("write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats))
-        cached, resent, once = search(model, 10, 20)
-        print(f"\nsearch of 20 nodes: {cached:.1f} GFLOPs cached, {resent:.1f} re-sending ({resent / cached:.1f}x);")
-        print(f"linear FLOPs of the context over those of every token once: {once:.4f}")
+    print(f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["HARNESS_HOME"] = str(folder / "home")
+        model_table(folder, repeats)
+        print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
+        print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
+        for verb in ("--help", "list"):
+            print(f"harness {verb}: {start_up(verb, repeats):.0f} ms")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A hub on loopback: the few addresses that huggingface_hub asks for a data set's files.
+"""A hub on loopback: the few addresses that huggingface_hub asks for the files of a data set or a model.
 
-GET  /api/datasets/<owner>/<name>[/revision/<revision>]      commit and file list
-HEAD, GET  /datasets/<owner>/<name>/resolve/<revision>/<file>      headers X-Repo-Commit and ETag, then the bytes
+GET  /api/(datasets|models)/<owner>/<name>[/revision/<revision>]      commit and file list
+HEAD, GET  [/datasets]/<owner>/<name>/resolve/<revision>/<file>      headers X-Repo-Commit and ETag, then the bytes
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class FakeHub:
         parts = unquote(path.split("?")[0]).strip("/").split("/")
         api = parts[0] == "api"
         parts = parts[1:] if api else parts
-        repo, rest = "/".join(parts[1:3]), parts[3:]
+        # A model's files have no word in front: /<owner>/<name>/resolve/...
+        parts = parts[1:] if parts[0] in ("datasets", "models") else parts
+        repo, rest = "/".join(parts[:2]), parts[2:]
         entry = self.repos.get(repo)
         if entry is None:
             return 404, {"X-Error-Code": "RepoNotFound"}, b""
