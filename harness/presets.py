@@ -15,11 +15,10 @@ from typing import Any
 
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.layers import read_yaml
-from harness.registry import GROUPS, additions, load
+from harness.registry import ENV, GROUPS, additions, load
 
 __all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries"]
 
-ENV = "HARNESS_CONFIGS"
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _SINGULAR = {"methods": "method", "datasets": "data set"}
 

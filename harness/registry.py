@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
+import sys
 from typing import Any
 
 from harness.errors import CannotRun, UnknownName, UserError, close_matches
 
-__all__ = ["GROUPS", "additions", "load"]
+__all__ = ["ENV", "GROUPS", "additions", "load"]
+
+# A folder of the user's own presets and the modules they name.
+ENV = "HARNESS_CONFIGS"
 
 GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
 
@@ -26,6 +31,10 @@ def load(target: str, base: type | None = None) -> Any:
     module_name, colon, name = target.partition(":")
     if not colon or not module_name or not name.isidentifier():
         raise UserError(f"'{target}' is not of the form module:Class")
+    own = os.environ.get(ENV)
+    if own and os.path.abspath(own) not in sys.path:
+        # Modules may lie beside the user's own presets; last, so that they shadow nothing.
+        sys.path.append(os.path.abspath(own))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as e:

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from harness import registry
@@ -58,8 +60,10 @@ def names() -> list[str]:
 
 
 def lookup(name: str) -> Scorer:
-    """The table's line for `name`; raises UnknownName with close matches."""
+    """The table's line for `name`; "module:function" is the user's own. Raises UnknownName with close matches."""
     line = TABLE.get(name) or _added().get(name)
+    if line is None and ":" in name:
+        return Scorer(name, name, f"the user's own {name}")
     if line is None:
         raise UnknownName("scorer", name, names(), see="harness list scorers")
     return line
@@ -84,6 +88,8 @@ def version(name: str) -> str:
 
     line = lookup(name)
     wanted = [distribution(package) for package in line.packages]
+    if ":" in name:
+        return f"{line.version} (file {_file_digest(name)})"
     if name not in TABLE:  # another package's scorer changes with that package
         package = line.function.partition(":")[0].partition(".")[0]
         wanted += metadata.packages_distributions().get(package, [package])[:1]
@@ -96,17 +102,27 @@ def version(name: str) -> str:
     return f"{line.version} ({', '.join(parts)})" if parts else line.version
 
 
+def _file_digest(target: str) -> str:
+    """First 8 hex of the sha256 of the file that holds a user's own scorer: its only version."""
+    import hashlib
+
+    source = inspect.getsourcefile(sys.modules[registry.load(target).__module__])
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:8] if source else "unknown"
+
+
 def problems(names: Iterable[str]) -> list[str]:
     """Why these scorers cannot judge the answers of a run, one sentence each; an empty list when all can.
 
     Unknown names (with close matches), scorers that judge no single answer, missing packages (with the install line).
-    Imports nothing.
+    Imports nothing but a user's own "module:function".
     """
     found = []
     for name in names:
         try:
             line = lookup(name)
-        except UnknownName as error:
+            if ":" in name:
+                registry.load(name)
+        except UserError as error:
             found.append(str(error))
             continue
         if line.kind not in _PER_QUESTION:
