@@ -1,0 +1,53 @@
+"""Adapters: one base, switched per session; what is named wrongly is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun
+from harness.llm.facts import model_facts
+from harness.llm.load import load_model
+from harness.meter import Meter
+
+peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
+
+
+@pytest.fixture(scope="module")
+def adapter_folder(tiny_folder, tmp_path_factory):
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    settings = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    folder = tmp_path_factory.mktemp("adapters") / "one"
+    peft.get_peft_model(base, settings).save_pretrained(folder)
+    return folder
+
+
+def first_logprobs(model, adapter=None):
+    with model.session(Meter(), adapter=adapter) as s:
+        s.user("Where is the school of Mira Tal?")
+        return s.score(" north of the old bridge")
+
+
+def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
+    plain = first_logprobs(tiny)
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)}))
+    assert "adapters" in model.capabilities
+    with_one = first_logprobs(model, "one")
+    assert max(abs(a - b) for a, b in zip(plain, with_one, strict=True)) > 1e-3
+    assert first_logprobs(model) == pytest.approx(plain, abs=1e-5)
+    assert first_logprobs(model, "one") == pytest.approx(with_one, abs=1e-5)
+    with pytest.raises(CannotRun, match=r"has no adapter 'two' \(it has \['one'\]\)"):
+        first_logprobs(model, "two")
+    with pytest.raises(CannotRun, match="has no adapter 'one'"):
+        first_logprobs(tiny, "one")
+
+
+def test_an_adapter_is_part_of_the_identity(tiny_folder, adapter_folder):
+    bare = model_facts(ModelConfig(name="tiny", source=str(tiny_folder))).identity
+    more = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)})).identity
+    assert bare["adapters"] == {}
+    assert len(more["adapters"]["one"]) == 64
