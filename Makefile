@@ -19,7 +19,8 @@ demo: venv
 	$(BIN)/harness report results/demo
 
 test: venv
-	$(BIN)/python -m pytest
+	# Two workers with one thread each: on 2 cores half the time of one worker, whose threads would fight.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: venv
 	$(BIN)/ruff check .

@@ -1,10 +1,11 @@
-"""The process that follows a run: python -m harness._follow FOLDER URI [SUITE]
+"""The process that follows the runs of a command: python -m harness._follow URI (see _follower.py)
 
-    records.jsonl grows ──► running metrics, every second or so
-    standard input closes (the run ended, or its process died) ──► one last pass ──► exit 0, or 3 with a sentence
+    {"follow": FOLDER, "suite": NAME}     records.jsonl grows ──► running metrics, every second or so
+    {"ended": FOLDER}                     one last pass ──► {"run": FOLDER}, with a reason or sentence where it failed
+    end of standard input                 the last pass of every run that has not had one
 
-It reads the run folder and nothing else, at low priority. A server that does not answer is tried again after 2, 4, ...
-60 s; what was missed meanwhile is logged then, or by the last pass.
+It reads run folders and nothing else, at low priority. A server that does not answer is tried again after 2, 4, ...
+60 s, and once more at the end; what was missed meanwhile is logged then.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import HarnessError, SaveError
+from harness.errors import HarnessError
 from harness.store import MANIFEST, RECORDS, RUN, read_run
-from harness.tracking import attempt, track
+from harness.tracking import StoreError, attempt, track, track_suites
 
 if TYPE_CHECKING:
-    from harness._sink import Running, Sink
+    from harness._columns import Running
+    from harness._sink import Sink
 
 __all__ = ["Tail", "main"]
 
 _POLL = 1.0
 _LONGEST_PAUSE = 60.0
+# In the last passes: a server that let two runs down one after the other is not asked for the others.
+_MOST_FAILURES = 2
 
 
 class Tail:
@@ -61,7 +65,6 @@ class _Live:
     def __init__(self, folder: Path, uri: str, suite: str | None) -> None:
         self.folder, self.uri, self.suite = folder, uri, suite
         self._reset()
-        self._pause, self._next = 1.0, 0.0
 
     def _reset(self) -> None:
         self._tail = Tail(self.folder / RECORDS)
@@ -69,22 +72,21 @@ class _Live:
         self._sink: Sink | None = None
 
     def step(self) -> None:
-        """Log what is new; a failure is told in the log and tried again later."""
-        if time.monotonic() < self._next or not all((self.folder / name).exists() for name in (RUN, MANIFEST)):
+        """Log what is new. Raises StoreError, and then begins anew next time."""
+        if not all((self.folder / name).exists() for name in (RUN, MANIFEST)):
             return
         try:
-            with attempt(self.folder, self.uri):
+            with attempt([self.folder], self.uri):
                 self._log()
-        except (SaveError, ValueError) as error:  # ValueError: a line that the run is just repairing
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._next = time.monotonic() + self._pause
+        except ValueError:  # a line that the run is just repairing
             self._reset()
-            sys.stderr.write(f"{error}\n")
-        else:
-            self._pause = 1.0
+        except HarnessError:
+            self._reset()
+            raise
 
     def _log(self) -> None:
-        from harness._sink import Running, Sink
+        from harness._columns import Running
+        from harness._sink import Sink
 
         if self._sink is None or self._running is None:
             run = read_run(self.folder)
@@ -97,28 +99,122 @@ class _Live:
             self._sink.log_running([point for row in rows for point in self._running.add(row)])
 
 
-def _ended(parent: int) -> bool:
-    """Wait a moment; True once standard input is closed or the parent is gone."""
-    ready, _, _ = select.select([sys.stdin.fileno()], [], [], _POLL)
-    return (bool(ready) and os.read(sys.stdin.fileno(), 64) == b"") or os.getppid() != parent
+class _Command:
+    """The runs of one command and the store they go to."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._live: dict[str, _Live] = {}
+        self._ended: dict[str, _Live] = {}
+        self._done: dict[str | None, list[Path]] = {}
+        self._pause, self._next = 1.0, 0.0
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Act on a message of the run's process."""
+        if "follow" in message:
+            folder = message["follow"]
+            self._live[folder] = _Live(Path(folder), self.uri, message["suite"])
+        elif "ended" in message:
+            self._ended[message["ended"]] = self._live.pop(message["ended"])
+
+    def step(self) -> None:
+        """Last passes that are due, then what is new of the runs that go on; nothing while the store has a pause."""
+        if time.monotonic() < self._next:
+            return
+        try:
+            for name in list(self._ended):
+                self._finish(name)
+            for live in self._live.values():
+                live.step()
+        except StoreError:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._next = time.monotonic() + self._pause
+        except HarnessError as error:  # a folder that cannot be read just now: its last pass tells
+            sys.stderr.write(f"{error}\n")
+        else:
+            self._pause = 1.0
+
+    def close(self) -> None:
+        """The last pass of all runs that have not had one."""
+        self._ended |= self._live
+        reason, failures = "", 0
+        for name in list(self._ended):
+            if failures == _MOST_FAILURES:
+                _tell(name, reason=reason)
+                continue
+            try:
+                self._finish(name)
+                failures = 0
+            except StoreError as error:
+                reason = error.reason
+                failures += 1
+                _tell(name, reason=reason)
+        for suite, folders in self._done.items():
+            if suite is not None and not failures:
+                self._suite(suite, folders)
+
+    def _suite(self, suite: str, folders: list[Path]) -> None:
+        """The page of all runs of the suite; where it fails, all of them are told to be tracked again."""
+        try:
+            track_suites(folders, self.uri, suite=suite)
+        except StoreError as error:
+            for folder in folders:
+                _tell(str(folder), reason=error.reason)
+        except HarnessError as error:
+            _tell(str(folders[-1]), sentence=str(error))
+
+    def _finish(self, name: str) -> None:
+        """Log a run that has ended; it is over unless the store fails. Raises StoreError."""
+        run = self._ended[name]
+        told: dict[str, str] = {}
+        if (run.folder / RUN).exists():  # else the run was refused before its first question
+            try:
+                track(run.folder, self.uri, suite=run.suite)
+            except StoreError:
+                raise
+            except HarnessError as error:
+                told = {"sentence": str(error)}
+            else:
+                self._done.setdefault(run.suite, []).append(run.folder)
+        _tell(name, **told)
+        del self._ended[name]
+
+
+def _tell(name: str, **told: str) -> None:
+    sys.stdout.write(json.dumps({"run": name, **told}) + "\n")
+    sys.stdout.flush()
+
+
+class _Inbox:
+    """Messages on standard input."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def wait(self) -> tuple[bool, list[dict[str, Any]]]:
+        """Wait a moment; (whether there will be no more, messages). A line that is not whole is no message."""
+        ready, _, _ = select.select([0], [], [], _POLL)
+        if not ready:
+            return False, []
+        text = os.read(0, 1 << 16)
+        *lines, self._rest = (self._rest + text).split(b"\n")
+        return not text, [json.loads(line) for line in lines if line.strip()]
 
 
 def main(arguments: list[str]) -> int:
-    """Follow until the run ends, then bring MLflow up to date with the finished folder."""
-    folder, uri, *suite = arguments
+    """Follow until the command ends, then bring MLflow up to date with the folders of its runs."""
+    (uri,) = arguments
     parent = os.getppid()
     os.nice(10)
-    live = _Live(Path(folder), uri, suite[0] if suite else None)
-    while not _ended(parent):
-        live.step()
-    if not (Path(folder) / RUN).exists():
-        return 0  # the run was refused before its first question
-    try:
-        track(Path(folder), uri, suite=live.suite)
-    except HarnessError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 3
-    sys.stderr.flush()
+    command, inbox = _Command(uri), _Inbox()
+    over = False
+    while not over and os.getppid() == parent:
+        over, messages = inbox.wait()
+        for message in messages:
+            command.take(message)
+        if not over:
+            command.step()
+    command.close()
     return 0
 
 

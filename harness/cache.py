@@ -130,6 +130,7 @@ class IndexCache:
 
     def __init__(self, root: Path, note: Note) -> None:
         self.root, self.note = root, note
+        self.parts_lost = False
 
     def folder(self, key: dict[str, Any]) -> Path:
         """Where the entry of `key` belongs."""
@@ -170,13 +171,13 @@ class IndexCache:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
         except OSError as error:
-            raise save_error(folder, error) from error
+            raise save_error(folder, error, "HARNESS_CACHE") from error
         try:
             _write(draft, key, entry)
             os.rename(draft, folder)
         except OSError as error:
             if not folder.is_dir():  # else another builder came first, with the same value
-                raise save_error(folder, error) from error
+                raise save_error(folder, error, "HARNESS_CACHE") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -207,7 +208,9 @@ class Parts:
         try:
             self._cache._put(folder, key, entry)
         except SaveError as error:
-            self._cache.note(f"a part of an index was not kept: {error}")
+            if not self._cache.parts_lost:  # said once, not once a part
+                self._cache.note(f"parts of unfinished indexes are not kept: {error}")
+            self._cache.parts_lost = True
         return entry.value()
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from harness.errors import ConfigError, UserError, close_matches
 from harness.layers import Tree
 
-__all__ = ["build", "explain", "typed", "unknown"]
+__all__ = ["build", "explain", "gathered", "typed", "unknown"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,6 +31,20 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
 def typed(path: str) -> str:
     """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
     return path.replace("method.params.", "method.", 1) if path.startswith("method.params.") else path
+
+
+def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+    """`values` with the keys among `known`, and not among `fields`, put into the mapping `under`.
+
+    A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
+    """
+    fields, known = set(fields), set(known)
+    if not isinstance(values.get(under, {}), dict):
+        return values  # what stands there is no mapping; the check of the whole will say so
+    nearest = {key: next(iter(close_matches(key, sorted(fields | known), 1)), "") for key in values.keys() - fields}
+    own = {key: value for key, value in values.items() if nearest.get(key) in known}
+    kept = {key: value for key, value in values.items() if key not in own}
+    return {**kept, under: {**kept.get(under, {}), **own}} if own else kept
 
 
 def build(model: type[M], tree: Tree, path: str, within: str = "") -> M:

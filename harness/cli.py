@@ -178,16 +178,37 @@ def score(
     return body.main(runs, scorers=scorers, data=data, json=json)
 
 
-Format = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex or json.")]
+Format = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex or json; default: text.")]
+File = Annotated[
+    str | None,
+    typer.Option("--out", metavar="FILE", help="Write to a file: .txt, .md, .csv, .tex or .json says the format."),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B", help="These columns instead of those that fit a terminal.")
+]
+All = Annotated[bool, typer.Option("--all", help="Every column.")]
+Reference = Annotated[
+    str | None,
+    typer.Option(metavar="NAME_OR_RUN", help="A method, or a run's folder or hash. Default: full-context."),
+]
 
 
 @app.command()
 @takes_flags
-def compare(runs: Runs, form: Format = None) -> int:
-    """Print a table of runs side by side."""
+def compare(
+    runs: Runs,
+    reference: Reference = None,
+    score: Annotated[str | None, typer.Option(help="The score to compare. Default: the data set's first.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Compare runs that differ in more than the method.")] = False,
+    form: Format = None,
+    out: File = None,
+    columns: Columns = None,
+    everything: All = False,
+) -> int:
+    """Compare runs: means with intervals, and paired differences against a reference."""
     from harness.commands import compare as body
 
-    return body.main(runs, form=form or "text")
+    return body.main(runs, body.Options(reference, score, force, form, out, columns, everything))
 
 
 @app.command()
@@ -195,12 +216,22 @@ def compare(runs: Runs, form: Format = None) -> int:
 def report(
     folder: Annotated[str, typer.Argument(metavar="[RUNS_DIR]", help="The folder that holds the runs.")] = "results",
     form: Format = None,
-    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write to a file instead.")] = None,
+    out: File = None,
+    columns: Columns = None,
+    everything: All = False,
+    reference: Reference = None,
+    html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write one self-contained page.")] = None,
+    questions: Annotated[
+        int | None, typer.Option("--questions", help="The page tells these many in detail. Default: 200.")
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Published numbers beside the measured ones, with a verdict.")
+    ] = False,
 ) -> int:
-    """Print the tables of all runs below a folder."""
+    """Print the tables of all runs below a folder, or make a page of them."""
     from harness.commands import report as body
 
-    return body.main(folder, form=form, out=out)
+    return body.main(folder, body.Options(form, out, columns, everything, reference, html, questions, paper))
 
 
 @app.command()

@@ -17,6 +17,7 @@ __all__ = ["STOPS", "Failed", "failure"]
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
+_NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
 
 
 class Failed(Exception):
@@ -32,14 +33,22 @@ def failure(error: Exception) -> dict[str, str]:
     if isinstance(error, Failed):
         return error.error
     name = type(error).__name__
-    # By name: torch is not imported for a run without a model, and its error is a RuntimeError.
-    out_of_memory = isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+    out_of_memory = _out_of_memory(error)
+    if out_of_memory and type(error) is RuntimeError:
+        name = "OutOfMemoryError"  # what torch calls it on a GPU
     told = {"type": name, "message": str(error) or ("out of memory" if out_of_memory else name)}
     if out_of_memory:
         _free_memory(error)
     elif not isinstance(error, QuestionError):
         told["traceback"] = _traceback(error)
     return told
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # By name and words: torch is not imported for a run without a model, and on the main memory it raises a plain
+    # RuntimeError.
+    named = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+    return named or isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY in str(error))
 
 
 def _free_memory(error: Exception) -> None:

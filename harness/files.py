@@ -23,13 +23,13 @@ __all__ = ["append_line", "json_line", "read_lines", "repair", "save_error", "ti
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def save_error(path: Path, error: OSError) -> SaveError:
-    """Say in one sentence what could not be written and what to do."""
+def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
+    """Say in one sentence what could not be written and what to do; `place` is what chooses the folder."""
     why = error.strerror or str(error)
     if error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
     else:
-        fix = "choose a folder you may write to with --out"
+        fix = f"choose a folder you may write to with {place}"
     return SaveError(f"cannot write {path}: {why}; {fix}.")
 
 

@@ -24,10 +24,9 @@ Encoders: bidirectional, so every convention counts the full square of each text
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from harness.meter import Event
+from harness.events import Event
 
 __all__ = ["CONVENTIONS", "ModelShape", "flops", "shape_of"]
 

@@ -38,7 +38,14 @@ class Indexer:
         self._store, self._progress = store, progress
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
-        self.problems: list[str] = []
+        self._uncached: list[str] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be saved, in sentences."""
+        count = len(self._uncached)
+        what = "an index was" if count == 1 else f"{count} indexes were"
+        return [f"{what} not cached: {self._uncached[0]}"] if count else []
 
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
         """The index of each document, every one a fresh copy. Raises Failed when one cannot be built."""
@@ -89,8 +96,9 @@ class Indexer:
         try:
             self._cache.put(key, entry)
         except SaveError as error:
-            self.problems.append(f"an index was not cached: {error}")
-            self._progress.note(self.problems[-1])
+            if not self._uncached:  # a cache that cannot be written says so once, not once a document
+                self._progress.note(f"an index is not cached: {error}")
+            self._uncached.append(str(error))
         return entry
 
     def _tell(

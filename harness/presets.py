@@ -4,6 +4,7 @@
     find("methods", "Full_Context")  "full-context": case, "-" and "_" do not count
     read("methods", "pecan-4k")      the layers, base first: [("configs/methods/pecan.yaml", {...}), (...)]
 
+A file in a folder of its own is named with it: configs/datasets/pocket/musique.yaml is "pocket/musique".
 A file may say `extends: other-name`; it is then laid over that one. The user's own folder is searched first.
 """
 
@@ -53,10 +54,12 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
     found: dict[str, tuple[str, Path]] = {}
     taken: set[str] = set()
     for label, folder in _folders():
-        for path in sorted((folder / kind).glob("*.yaml")):
-            if fold(path.stem) not in taken:
-                taken.add(fold(path.stem))
-                found[path.stem] = (f"{label}/{kind}/{path.name}", path)
+        for path in sorted((folder / kind).rglob("*.yaml")):
+            inside = path.relative_to(folder / kind)
+            name = inside.with_suffix("").as_posix()
+            if fold(name) not in taken:
+                taken.add(fold(name))
+                found[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
     return found
 
 

@@ -1,6 +1,6 @@
 """How far a run is, on one line of stderr.
 
-    42/200 · 1 failed · 312k tokens · 4.10 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
 
 On a terminal the line is rewritten in place; elsewhere (a log file) a line is written about every 10 %.
 """
@@ -68,7 +68,7 @@ class Progress:
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        parts += [f"{_short(self._tokens)} tokens", f"{self._flops / 1e12:.2f} TFLOPs"]
+        parts += [f"{_short(self._tokens)} tokens", f"{self._flops / 1e12:.3g} TFLOPs"]
         if self._headline and self._done:
             parts.append(f"{self._headline} {self._score / self._done:.3f}")
         if left := self._left():

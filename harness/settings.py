@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from pydantic import create_model
 
 from harness import presets
-from harness.checks import build, unknown
+from harness.checks import build, gathered, unknown
 from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.errors import ConfigError, HarnessError, UserError
 from harness.layers import Tree, flatten, read_yaml
@@ -263,6 +263,8 @@ def _part(d: Draft, layers: list[tuple[str, dict[str, Any]]], path: str, kind_of
     name = _base(tree, kind, str(name), defined, dataset)
     if path == "method":
         said = _by_name(layers, name, tree.values.get("implementation")) + said
+    if kind_of == "dataset":
+        said = _options(said, tree)
     for origin, values in said:
         mine = "name" not in values or presets.fold(str(values["name"])) == presets.fold(str(chosen))
         values = values if mine else _manner(d, kind_of, values, origin, name)
@@ -270,6 +272,18 @@ def _part(d: Draft, layers: list[tuple[str, dict[str, Any]]], path: str, kind_of
     tree.values["name"] = name
     tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), "default")
     d.add(path, build(model, tree, path), tree)
+
+
+def _options(said: list[tuple[str, dict[str, Any]]], tree: Tree) -> list[tuple[str, dict[str, Any]]]:
+    """A data set's own options may be set without saying "options": dataset.tokens for dataset.options.tokens."""
+    fields = set(DatasetConfig.model_fields)
+    if all(fields.issuperset(values) for _, values in said):
+        return said
+    from harness.datasets import option_names
+
+    form = next((v["format"] for _, v in reversed(said) if "format" in v), tree.values.get("format", ""))
+    known = option_names(str(form))
+    return [(origin, gathered(values, "options", fields, known)) for origin, values in said]
 
 
 def _over(d: Draft, tree: Tree, values: dict[str, Any], origin: str) -> None:

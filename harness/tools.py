@@ -112,13 +112,13 @@ class Models:
         return config
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
-        """Role -> the first prompt its model was sent ({"text", "ids"}), where the back end keeps it."""
+        """Role -> the first prompt it sent its model ({"text", "ids"}), where the back end keeps it."""
         found: dict[str, dict[str, Any]] = {}
         for role, config in self._plan.models.items():
             model = self._loaded.get(config.model_dump_json())
-            prompt = getattr(model, "first_prompt", None)
-            if prompt is not None:
-                found[role] = dict(prompt)
+            prompts = getattr(model, "first_prompts", {})
+            if role in prompts:
+                found[role] = dict(prompts[role])
         return found
 
 

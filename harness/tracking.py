@@ -1,16 +1,18 @@
 """MLflow, fed from run folders and never from the run itself: a dead server cannot stop or slow it.
 
-problems(uri)                    what stands in the way, before anything runs (cheap, imports no MLflow)
-start_follower(folder, uri)      a process that follows records.jsonl while the run goes on   -> Follower
-follower.finish(timeout)         its last pass; sentences about what was not tracked, [] if all was
-track(folder, uri)               fill, refill or bring up to date one run, as often as wanted
+problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
+track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
+_follower.Follower     a process of its own that does this for the runs of a command while they go on
 
-experiment  the data set
-run         the run folder, found again by its tag harness.run; params are the short values of its configuration
-metrics     scores with .low and .high, tokens.*, tflops.*, seconds, n, failed; running/* one step a question
-tags        method, model, dataset, hash8, git_commit, embedded, state
+experiment  the data set, with a saved view "Comparison" and a guide as its description
+parent      the suite: its description is the table of its runs
+run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
+            its configuration under their names for --set
+metrics     F1, ROUGE-L, EM, TFLOPs ... as in the papers' tables; running/ scores/ uncertainty/ usage/ (_columns.py)
+tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state, columns
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
-            manifest.json, records.jsonl, summary.json, table.md
+            manifest.json, records.jsonl, documents.jsonl, summary.json, table.md, report.html; table.md and
+            report.html of all its runs at the parent
 """
 
 from __future__ import annotations
@@ -20,34 +22,42 @@ import importlib.util
 import logging
 import os
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness.errors import CannotRun, SaveError, UserError
+from harness.errors import CannotRun, SaveError
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["Follower", "default_uri", "problems", "sqlite_path", "start_follower", "track"]
+__all__ = ["BOUNDS", "StoreError", "attempt", "default_uri", "problems", "sqlite_path", "track", "track_suites"]
 
-LOG = "mlflow.log"
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
-_BOUNDS = {
+BOUNDS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-# "stopped" ended by an error; a run that says nothing of its end was killed.
-_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+
+
+class StoreError(SaveError):
+    """The store could not be reached or did not take what was sent; names the command that makes up for it."""
+
+    def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
+        self.reason = " ".join(reason.replace(uri, _shown(uri)).split())
+        self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
+        where = os.path.commonpath([str(folder) for folder in folders])
+        runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
+        super().__init__(
+            f"tracking failed at {_shown(uri)} ({self.reason}). {runs} on disk; "
+            f"fill MLflow from there with: harness track {shlex.quote(where)} --uri {_shown(uri)}"
+        )
 
 
 def default_uri(out: Path) -> str:
@@ -81,8 +91,9 @@ def sqlite_path(uri: str) -> Path | None:
 def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> None:
     """Bring the MLflow run of a run folder up to date; made where there is none, so a lost store can be refilled.
 
-    uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite.
-    Raises CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and SaveError (it could not log).
+    uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
+    default the one that the run's own command named. Raises CannotRun (no MLflow, a URI it cannot use), UserError (no
+    run folder) and SaveError (it could not log).
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
@@ -91,27 +102,43 @@ def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> 
     from harness.store import read_run
 
     run = read_run(folder)
-    with attempt(folder, uri):
-        from harness._sink import Running, Sink
+    with attempt([folder], uri):
+        from harness._columns import STATUS, Running, run_state
+        from harness._sink import Sink
 
         sink = Sink(run, uri, suite)
         running = Running(run)
         sink.log_running([point for record in run.records for point in running.add(record)])
         sink.log_results()
-        sink.end(_STATUS.get(run_state(run), "KILLED"))
+        sink.end(STATUS.get(run_state(run), "KILLED"))
 
 
-def run_state(run: StoredRun) -> str:
-    """finished, interrupted, stopped, or running (also for a run that was killed)."""
-    starts = run.manifest.get("starts") or [{}]
-    return str(starts[-1].get("state") or run.summary.get("state") or "running")
+def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:
+    """Put one page of all these runs beside the parent run of each suite and data set; call it after `track`.
+
+    suite: as for `track`. Raises what `track` raises.
+    """
+    from harness._columns import suite_of
+    from harness.store import read_run
+
+    groups: dict[tuple[str, str, str], list[StoredRun]] = {}
+    for folder in folders:
+        run = read_run(folder)
+        if (name := suite or suite_of(run)) and run.records:
+            place = uri or default_uri(folder.parent.parent)
+            groups.setdefault((place, str(run.config["dataset"]["name"]), name), []).append(run)
+    for (place, _, name), runs in groups.items():
+        with attempt([run.path for run in runs], place):
+            from harness._sink import Sink
+
+            Sink(runs[-1], place, name).log_suite(runs)
 
 
 @contextlib.contextmanager
-def attempt(folder: Path, uri: str) -> Iterator[None]:
-    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a SaveError."""
-    before = {name: os.environ.get(name) for name in _BOUNDS}
-    os.environ.update({name: value for name, value in _BOUNDS.items() if before[name] is None})
+def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
+    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError."""
+    before = {name: os.environ.get(name) for name in BOUNDS}
+    os.environ.update({name: value for name, value in BOUNDS.items() if before[name] is None})
     try:
         with _import_errors(), _quiet():
             from mlflow.exceptions import MlflowException
@@ -120,7 +147,7 @@ def attempt(folder: Path, uri: str) -> Iterator[None]:
             try:
                 yield
             except (MlflowException, SQLAlchemyError, OSError) as error:
-                raise SaveError(_sentence(folder, uri, error)) from error
+                raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
     finally:
         for name, value in before.items():
             if value is None:
@@ -152,15 +179,6 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _sentence(folder: Path, uri: str, error: Exception) -> str:
-    told = " ".join(str(error).replace(uri, _shown(uri)).split())
-    told = (told[:200] + " ...") if len(told) > 200 else told
-    return (
-        f"tracking failed at {_shown(uri)} ({type(error).__name__}: {told}). The run itself is on disk; "
-        f"fill MLflow from it with: harness track {shlex.quote(str(folder))} --uri {_shown(uri)}"
-    )
-
-
 def _shown(uri: str) -> str:
     """The URI without a user's name and password."""
     try:
@@ -168,76 +186,3 @@ def _shown(uri: str) -> str:
     except ValueError:
         return uri.partition("://")[0] + "://..."
     return uri.replace(parts.netloc, "***@" + parts.netloc.rpartition("@")[2], 1) if "@" in parts.netloc else uri
-
-
-@dataclass(frozen=True)
-class Follower:
-    """The process that follows a run, or the reason why there is none."""
-
-    folder: Path
-    uri: str
-    process: subprocess.Popen[bytes] | None
-    problem: str = ""
-
-    def finish(self, timeout: float = 60.0) -> list[str]:
-        """Let the process make its last pass and end; call it once the run has ended, whatever way.
-
-        Returns sentences about what was not tracked. Waits at most `timeout` seconds (and 5 for a process that does
-        not end when told to), and raises nothing.
-        """
-        if self.process is None:
-            return [self.problem]
-        with contextlib.suppress(OSError):  # it may have died: its exit code tells
-            if self.process.stdin is not None:
-                self.process.stdin.close()
-        try:
-            code = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self._stop()
-            return [_sentence(self.folder, self.uri, TimeoutError(f"not done {timeout:.0f} s after the run ended"))]
-        log = self.folder / LOG
-        try:
-            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-            if code == 0 and not lines:
-                log.unlink()
-        except OSError:
-            lines = []
-        if code == 0:
-            return []
-        told = lines[-1].removeprefix("error: ") if lines and lines[-1].startswith("error: ") else ""
-        return [
-            told or _sentence(self.folder, self.uri, ChildProcessError(f"its process ended with {code}, see {log}"))
-        ]
-
-    def _stop(self) -> None:
-        if self.process is None:
-            return
-        self.process.terminate()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def start_follower(folder: Path, uri: str, *, suite: str | None = None) -> Follower:
-    """Start following the run that is about to write `folder`. The process ends with `finish`, or with its parent.
-
-    Raises UserError where `problems(uri)` has any; whatever else goes wrong is told by `finish`.
-    """
-    if found := problems(uri):
-        raise UserError(". ".join(found))
-    root = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    environment = {**_BOUNDS, **os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    # -P: a folder named like one of our packages in the working directory must not be imported instead.
-    command = [sys.executable, "-P", "-m", "harness._follow", str(folder), uri, *([suite] if suite else [])]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / LOG, "wb") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
-            )  # its own session: Ctrl-C is for the run, which then lets it finish
-    except OSError as error:
-        return Follower(folder, uri, None, _sentence(folder, uri, error))
-    return Follower(folder, uri, process)

@@ -34,15 +34,20 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 def keep_middle_out(text: str, most: int, model: MeteredModel) -> tuple[list[Span], int]:
     """Spans that keep the first and the last half of `most` tokens, and the number of tokens of the whole text.
 
-    LongBench's truncation (facts 8.1): int(most / 2) tokens at each end; one span when everything fits.
+    LongBench's truncation (facts 8.1): int(most / 2) tokens at each end, fewer where a cut inside a word or character
+    makes a half longer when it is encoded on its own; one span when everything fits.
     """
     offsets = model.offsets(text)
     if len(offsets) <= most:
         return [(0, len(text))], len(offsets)
     half = most // 2
-    if half == 0:
-        return [], len(offsets)
-    return [(0, offsets[half - 1][1]), (offsets[-half][0], len(text))], len(offsets)
+    while half > 0:
+        spans = [(0, offsets[half - 1][1]), (offsets[-half][0], len(text))]
+        over = sum(model.count(text[a:b]) for a, b in spans) - most
+        if over <= 0:
+            return spans, len(offsets)
+        half -= (over + 1) // 2
+    return [], len(offsets)
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:

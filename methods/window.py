@@ -35,14 +35,16 @@ class FullContext(Method):
         model = tools.model()
         room = room_for_text(question, tools, model) - model.count(SEPARATOR)
         most = room if self.config.max_tokens is None else min(room, self.config.max_tokens)
+        most = max(most, 0)  # a question that fills the window leaves no room, and the separator not even that
         spans, tokens = keep_middle_out(document.text, most, model)
         cut = len(spans) != 1
+        kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
         text = ask(question, [document.text[a:b] for a, b in spans], tools, model)
         return Answer(
             text,
             shown_spans(document, spans),
             "truncated" if cut else "whole",
-            truncated={"side": "middle", "tokens_before": tokens, "tokens_after": 2 * (most // 2)} if cut else None,
+            truncated={"side": "middle", "tokens_before": tokens, "tokens_after": kept} if cut else None,
         )
 
 

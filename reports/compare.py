@@ -6,7 +6,8 @@
 Columns: dataset, score, method, model, reference, n (questions in common), clusters (documents), mean,
 reference mean, difference with .low and .high (95 %, bootstrap clustered by document), p (sign-flip permutation by
 document, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
-changed (configuration keys in which the two runs differ), notes.
+changed (configuration keys in which the two runs differ), notes, run and reference_run
+(the folders' names).
 
 Runs that differ in data, questions, reader, scorer version or the fate of failed questions are refused: the
 difference would not be the method's. `force=True` compares them all the same and says so in the notes.
@@ -29,7 +30,7 @@ from reports.tables import REFERENCE
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["compare", "config_difference"]
+__all__ = ["brief_difference", "compare", "config_difference"]
 
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
@@ -85,6 +86,16 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     ]
 
 
+def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
+    """The same for people: two different methods are one difference, whatever parameters each of them has."""
+    ours, theirs = run.config["method"], base.config["method"]
+    found = config_difference(run, base)
+    if ours["implementation"] == theirs["implementation"]:
+        return [line for line in found if not line.startswith("method.name:")] or found
+    told = f"method: {ours['implementation']}, reference {theirs['implementation']}"
+    return [told, *(line for line in found if not line.startswith("method."))]
+
+
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     return flatten({key: value for key, value in config.items() if key not in _NOT_COMPARED})
 
@@ -96,7 +107,7 @@ def _told(value: object) -> str:
 def _pairs(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
-        known = sorted({n for r in runs for n in _names(r)})
+        known = sorted({n for r in runs for n in facts.names(r)})
         if reference not in known:
             raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
     pairs: list[_Pair] = []
@@ -109,13 +120,9 @@ def _pairs(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
     return pairs
 
 
-def _names(run: StoredRun) -> tuple[str, str, str]:
-    return run.config["method"]["name"], run.path.name, facts.hash8(run)
-
-
 def _base(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
     wanted = reference or REFERENCE
-    found = [run for run in group if wanted in _names(run)]
+    found = [run for run in group if wanted in facts.names(run)]
     if len(found) > 1:
         options = ", ".join(run.path.name for run in found)
         raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")
@@ -127,7 +134,7 @@ def _base(group: Sequence[StoredRun], dataset: str, reference: str | None) -> St
 
 
 def _score_name(pair: _Pair, score: str | None) -> str:
-    name: str = score or pair.base.config["dataset"]["scorers"][0]
+    name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
         known = facts.score_names(run)
         if name not in known:
@@ -200,6 +207,8 @@ def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
         "detectable": detectable_difference([x - y for x, y in zip(a, b, strict=True)], groups),
         "changed": (f"{pair.label} differs from {pair.base_label} in {'; '.join(changed)}",) if changed else (),
         "notes": tuple(notes),
+        "run": pair.run.path.name,
+        "reference_run": pair.base.path.name,
     }
 
 

@@ -32,11 +32,16 @@ __all__ = [
     "costs",
     "fingerprint",
     "hash8",
+    "headline",
+    "is_ceiling",
+    "key",
     "labels",
+    "names",
     "notes",
     "numbers",
     "question_clusters",
     "reader",
+    "records",
     "score_names",
     "scored",
     "scorer_version",
@@ -70,6 +75,26 @@ def hash8(run: StoredRun) -> str:
     return run.path.name.rpartition("--")[2]
 
 
+def names(run: StoredRun) -> tuple[str, str, str]:
+    """What a reference may be called by: the preset's name, the folder's name, the hash."""
+    return run.config["method"]["name"], run.path.name, hash8(run)
+
+
+def key(run: StoredRun) -> tuple[str, str]:
+    """What names a run below one results folder: its data set and its folder's name."""
+    return str(run.config["dataset"]["name"]), run.path.name
+
+
+def is_ceiling(run: StoredRun) -> bool:
+    """Whether the method was shown the supporting passages, which nobody has without the answers."""
+    return bool(run.config["method"].get("view") == "evidence")
+
+
+def headline(run: StoredRun) -> str:
+    """The score that a run is judged by first."""
+    return str(run.config["dataset"]["scorers"][0])
+
+
 def labels(runs: Sequence[StoredRun]) -> list[str]:
     """The preset's name for each run; with its hash where a data set has the same preset and model twice."""
     keys = [(r.config["dataset"]["name"], r.config["method"]["name"], r.config["model"]["name"]) for r in runs]
@@ -83,9 +108,17 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def reader(run: StoredRun) -> str:
-    """Identity of the reader: as the manifest resolved it (weights, tokenizer, template), else its configuration."""
-    found = (run.manifest.get("models") or {}).get("reader")
-    return canonical(found or run.config["model"])
+    """Identity of the model that wrote the answers, as the manifest resolved it (weights, tokenizer, template).
+
+    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself.
+    Where the manifest does not say, the configuration of the reader.
+    """
+    models: dict[str, Any] = run.manifest.get("models") or {}
+    answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
+    told = [canonical(models[role]) for role in sorted(answered & set(models))]
+    if not told and "reader" in models:
+        told = [canonical(models["reader"])]
+    return " + ".join(dict.fromkeys(told)) or canonical(run.config["model"])
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
@@ -215,6 +248,11 @@ def numbers(frame: pd.DataFrame) -> pd.DataFrame:
         if all(value is None or isinstance(value, float) for value in frame[name]):
             frame[name] = frame[name].astype("float64")
     return frame
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame by column name."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def check_runs(runs: Sequence[StoredRun]) -> None:

@@ -25,21 +25,23 @@ import io
 import json
 import math
 import re
+import textwrap
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from harness.errors import UnknownName
 
-__all__ = ["FORMATS", "render"]
+__all__ = ["FORMATS", "Cells", "render", "render_sections"]
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
-_HIDDEN = ("run", "hash8")
+_LONGEST = 150  # characters of a line below a text table
+_HIDDEN = ("run", "reference_run", "hash8", "headline")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -56,6 +58,20 @@ def render(frame: pd.DataFrame, format: str = "text") -> str:  # noqa: A002  the
     if name not in writers:
         raise UnknownName("format", format, FORMATS)
     return writers[name](frame)
+
+
+def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], format: str = "text") -> str:  # noqa: A002
+    """Titled tables one below the other, as text, markdown or latex. Raises UnknownName for another format."""
+    name = _SHORT.get(format, format)
+    heads: dict[str, Callable[[str], str]] = {
+        "text": lambda title: _clean(title) + "\n",
+        "markdown": lambda title: f"### {_markdown_escape(title)}\n\n",
+        # A comment ends with its line, and a title has one line only.
+        "latex": lambda title: f"% {_clean(title)}\n",
+    }
+    if name not in heads:
+        raise UnknownName("format", format, heads, "csv and json hold one table")
+    return "\n".join(heads[name](title) + render(frame, name) for title, frame in sections)
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------
@@ -93,6 +109,12 @@ def _formatter(column: str) -> Callable[[float], str]:
         return _three_digits
     if head in ("p", "p_holm"):
         return _p_value
+    if head == "printed":
+        return lambda value: f"{value:g}"
+    if head == "ours":
+        return _three_digits
+    if head == "apart":
+        return lambda value: ("+" if value > 0 else "") + _three_digits(value)
     if head == "ratio":
         return lambda value: f"{value:.2f}x"
     return _percent
@@ -105,8 +127,11 @@ def _absent(value: Any) -> bool:
 # ---- cells ---------------------------------------------------------------------------------------------------------
 
 
-class _Cells:
-    """A frame as strings: heads, rows, which columns are numbers, footnotes `common` to all rows or numbered."""
+class Cells:
+    """A frame as strings, nothing escaped yet: heads, rows, which columns are numbers, and footnotes.
+
+    `common` ones hold for all rows, the others are numbered.
+    """
 
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
@@ -173,7 +198,7 @@ def _width(text: str) -> int:
 
 
 def _text(frame: pd.DataFrame) -> str:
-    cells = _Cells(frame)
+    cells = Cells(frame)
     table = [[_clean(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
@@ -185,7 +210,15 @@ def _text(frame: pd.DataFrame) -> str:
             for c, width, r in zip(row, widths, right, strict=True)
         ]
         lines.append("  ".join(padded).rstrip())
-    return "\n".join([*lines, *cells.below(_clean, "[{}] ", "")]) + "\n"
+    below = [wrapped for line in cells.below(_clean, "[{}] ", "") for wrapped in _wrap(line)]
+    return "\n".join([*lines, *below]) + "\n"
+
+
+def _wrap(line: str) -> list[str]:
+    """A footnote that is longer than a terminal is wide, as several lines."""
+    if len(line) <= _LONGEST:
+        return [line]
+    return textwrap.wrap(line, _LONGEST, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _markdown_escape(text: str) -> str:
@@ -195,7 +228,7 @@ def _markdown_escape(text: str) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> str:
-    cells = _Cells(frame)
+    cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
     rows = [
@@ -230,7 +263,7 @@ def _latex_start(line: str) -> str:
 
 
 def _latex(frame: pd.DataFrame) -> str:
-    cells = _Cells(frame)
+    cells = Cells(frame)
     columns = "".join("r" if n else "l" for n in cells.numeric)
     body = []
     for row in cells.rows:

@@ -6,9 +6,11 @@
 Columns of `frame`, in order:
 
     dataset method model hash8          the run; method has the hash where two runs would read the same
+    headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap clustered by document
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
+    tokens                              search + answer per question
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
     ratio                               tflops over those of the reference method (same data set and model)
@@ -40,17 +42,17 @@ def frame(
 ) -> pd.DataFrame:
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
-    convention: one of harness.flops.CONVENTIONS; reference: the preset that `ratio` refers to (missing where no such
-    run is there); seed: of the bootstrap, by default each run's own, so that the table equals summary.json. Means come
-    from the records, so they hold for an unfinished run too; costs are means over answered questions. Raises UserError
-    for no runs or a run without records, UnknownName for a convention.
+    convention: one of harness.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
+    name or hash (missing where no such run is there); seed: of the bootstrap, by default each run's own, so that the
+    table equals summary.json. Means come from the records, so they hold for an unfinished run too; costs are means
+    over answered questions. Raises UserError for no runs or a run without records, UnknownName for a convention.
     """
     facts.check_runs(runs)
     facts.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
     rows = [_row(run, label, names, convention, seed) for run, label in zip(runs, facts.labels(runs), strict=True)]
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
-    table["ratio"] = _ratios(table, [r.config["method"]["name"] for r in _sorted(runs)], reference)
+    table["ratio"] = _ratios(table, [reference in facts.names(run) for run in _sorted(runs)])
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
 
@@ -67,6 +69,7 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
         "method": label,
         "model": run.config["model"]["name"],
         "hash8": facts.hash8(run),
+        "headline": facts.headline(run),
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
@@ -101,6 +104,7 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
     search, answer = phases["search"], phases["answer"]
+    row["tokens"] = _mean([s + a for s, a in zip(search.tokens, answer.tokens, strict=True)])
     row["tflops"] = row["tflops.low"] = row["tflops.high"] = None
     if search.tflops is not None and answer.tflops is not None and answer.tflops:
         both = [s + a for s, a in zip(search.tflops, answer.tflops, strict=True)]
@@ -116,12 +120,12 @@ def _mean(values: list[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _ratios(table: pd.DataFrame, methods: list[str], reference: str) -> list[float | None]:
+def _ratios(table: pd.DataFrame, is_reference: Sequence[bool]) -> list[float | None]:
     """TFLOPs over the reference's of the same data set and model; missing where there are several or none."""
     keys = list(zip(table["dataset"], table["model"], strict=True))
     found: dict[tuple[str, str], list[float]] = {}
-    for key, method, value in zip(keys, methods, table["tflops"], strict=True):
-        if method == reference and not pd.isna(value) and value > 0:
+    for key, chosen, value in zip(keys, is_reference, table["tflops"], strict=True):
+        if chosen and not pd.isna(value) and value > 0:
             found.setdefault(key, []).append(float(value))
     bases = [found.get(key, []) for key in keys]
     return [

@@ -61,7 +61,7 @@ def test_python_examples(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     examples = [
-        text for kind, text in BLOCKS if kind == "python" and "import harness\n" in text or "import pandas" in text
+        text for kind, text in BLOCKS if (kind == "python" and "import harness\n" in text) or "import pandas" in text
     ]
     assert len(examples) == 2
     exec("\n".join(examples), {})

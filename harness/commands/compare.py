@@ -1,24 +1,56 @@
-"""`harness compare RUN RUN...`: one table of several runs."""
+"""`harness compare RUN RUN...`: means with intervals, and paired differences against a reference."""
 
 from __future__ import annotations
 
-from harness.commands.common import run_folders
-from harness.errors import CannotRun
+from dataclasses import dataclass
+
+from harness.commands.common import run_folders, split
+from harness.commands.output import format_of, frames, read_runs, write
+
+__all__ = ["Options", "chosen_columns", "main"]
 
 
-def main(runs: list[str], *, form: str) -> int:
-    """Print the table. Raises UserError for a folder without runs."""
-    print(table(runs, form))
+@dataclass(frozen=True)
+class Options:
+    """What is compared and how it is shown; `everything` prints all columns, `columns` those named: "a,b"."""
+
+    reference: str | None = None
+    score: str | None = None
+    force: bool = False
+    form: str | None = None
+    out: str | None = None
+    columns: str | None = None
+    everything: bool = False
+
+
+def main(runs: list[str], options: Options) -> int:
+    """Print or write both tables.
+
+    Raises UserError for a folder without runs, runs that must not be compared, or a name nobody knows; SaveError.
+    """
+    form = format_of(options.form, options.out)
+    columns = chosen_columns(options.columns, options.everything)
+    folders = run_folders(runs)
+    frames()
+    from reports.side_by_side import side_by_side
+
+    stored = read_runs(folders)
+    found = side_by_side(stored, reference=options.reference, score=options.score, force=options.force)
+    write(found.render(form, columns), options.out)
     return 0
 
 
-def table(runs: list[str], form: str) -> str:
-    """The comparison of `runs` (folders, or folders that hold runs) as text; form: of reports.tables.FORMATS, or md."""
-    from harness.store import read_run
+def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
+    """The columns asked for: None for those that fit a terminal, [] for all. Raises UserError for both at once."""
+    from harness.errors import UserError
 
-    stored = [read_run(folder) for folder in run_folders(runs)]
-    try:
-        from reports import tables
-    except ModuleNotFoundError as e:
-        raise CannotRun(f"tables need the package '{e.name}'; install it with: pip install {e.name}") from e
-    return tables.render(tables.frame(stored), "markdown" if form == "md" else form).rstrip("\n")
+    if columns is not None and everything:
+        raise UserError("give either --columns or --all, not both")
+    if everything:
+        return []
+    if columns is None:
+        return None
+    names = split([columns])
+    if not names:
+        raise UserError("--columns names no column; write them with commas between: --columns n,ratio,seconds")
+    return names

@@ -1,7 +1,7 @@
-"""MLflow beside the runs of one command: a process follows each run, and ends while the next one goes on.
+"""MLflow beside the runs of one command: one process follows them all, and makes its passes while the next one runs.
 
 trackers = Trackers(options.out, options.mlflow, suite)
-with trackers.follow(plan, progress.note): runner.run(...)
+with trackers.follow(plan): runner.run(...)
 trackers.missed()                      waits; sentences about what was not logged although it was asked for
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +16,17 @@ from typing import TYPE_CHECKING
 from harness.errors import ConfigError
 
 if TYPE_CHECKING:
+    from harness._follower import Follower
     from harness.plan import Plan
-    from harness.tracking import Follower
 
 __all__ = ["Trackers"]
 
 
 class Trackers:
-    """The followers of a command. mlflow: a URI, "off", or None for the default, whose failure is but a warning.
+    """What follows the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
-    Raises ConfigError for an MLflow that was asked for and cannot be used at all.
+    suite: name of the parent run that holds them. Raises ConfigError for an MLflow that was asked for and cannot be
+    used at all.
     """
 
     def __init__(self, out: Path, mlflow: str | None, suite: str | None = None) -> None:
@@ -35,8 +35,7 @@ class Trackers:
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self._uri = None if mlflow == "off" else mlflow or tracking.default_uri(out)
         self._out, self._suite = out, suite
-        self._ending: list[threading.Thread] = []
-        self._missed: list[str] = []
+        self._follower: Follower | None = None
         self.unusable = tracking.problems(self._uri) if self._uri else []
         if self.unusable:
             if self.required:
@@ -45,30 +44,25 @@ class Trackers:
 
     @contextlib.contextmanager
     def follow(self, plan: Plan) -> Iterator[None]:
-        """Follow the run of `plan` inside; its last pass is made in the background."""
-        from harness import tracking
+        """Follow the run of `plan` inside; its last pass is made while the next run goes on."""
+        if self._uri is None:
+            yield
+            return
+        if self._follower is None:
+            from harness import _follower
 
+            self._follower = _follower.Follower(self._uri)
         folder = self._out / plan.folder
-        follower = tracking.start_follower(folder, self._uri, suite=self._suite) if self._uri else None
+        self._follower.follow(folder, self._suite)
         try:
             yield
         finally:
-            if follower is not None:
-                # A daemon: after an interrupt the command ends at once, and the process makes its last pass alone.
-                thread = threading.Thread(target=self._end, args=(follower, folder), daemon=True)
-                thread.start()
-                self._ending.append(thread)
-
-    def _end(self, follower: Follower, folder: Path) -> None:
-        missed = follower.finish()
-        if (folder / "run.yaml").exists():  # else the run never began, and says so itself
-            self._missed += missed
+            # After an interrupt the command ends at once, and the process makes its last passes alone.
+            self._follower.ended(folder)
 
     def missed(self) -> list[str]:
-        """Wait for all followers; what was not logged, a sentence each."""
-        for thread in self._ending:
-            thread.join()
-        return list(dict.fromkeys(self._missed))
+        """Wait for the last passes; what was not logged, a sentence each."""
+        return [] if self._follower is None else self._follower.finish()
 
     def tell(self, say: Callable[[str], None]) -> bool:
         """Say what was not logged, as errors or as warnings; True when it was asked for and is missing."""

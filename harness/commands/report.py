@@ -1,33 +1,115 @@
-"""`harness report RUNS_DIR`: the tables of all runs below a folder, to the screen or a file."""
+"""`harness report RUNS_DIR`: tables of all runs below a folder, a page of them, or published numbers beside them.
+
+harness report results                       a table a data set, best first
+harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
+harness report results --html report.html    one page that opens without a network
+harness report results --paper               printed value, ours, the difference and a verdict
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.commands.compare import table
+from harness.commands.compare import chosen_columns
+from harness.commands.output import format_of, frames, read_runs, write
 from harness.errors import UserError
 
-_BY_ENDING = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["Options", "main"]
 
 
-def main(folder: str, *, form: str | None, out: str | None) -> int:
+@dataclass(frozen=True)
+class Options:
+    """How the runs are shown.
+
+    everything prints all columns, columns those named: "a,b"; html: the file of a page, with the details of `questions`
+    questions a data set; paper: published numbers beside the measured ones, instead of the table
+    and on the page.
+    """
+
+    form: str | None = None
+    out: str | None = None
+    columns: str | None = None
+    everything: bool = False
+    reference: str | None = None
+    html: str | None = None
+    questions: int | None = None
+    paper: bool = False
+
+
+def main(folder: str, options: Options) -> int:
     """Print or write the tables.
 
-    Raises UserError for a folder without runs, SaveError for a file that cannot be written.
+    Raises UserError for a folder without runs or an unknown name, SaveError for a file that cannot be written.
     """
+    form = format_of(options.form, options.out)
+    columns = chosen_columns(options.columns, options.everything)
+    _check(options)
+    runs = _stored(folder)
+    if options.html is not None:
+        write(_page(runs, Path(folder).resolve().name, options), options.html)
+    if options.html is None or options.out is not None:
+        text = _paper(runs, form) if options.paper else table(runs, form, columns, options.reference)
+        write(text, options.out)
+    return 0
+
+
+def _check(options: Options) -> None:
+    """No flag is silently ignored."""
+    if options.html is None and options.questions is not None:
+        raise UserError("--questions says how many a page holds; add --html FILE")
+    if options.questions is not None and options.questions < 0:
+        raise UserError(f"--questions {options.questions}: should be 0 or more")
+    if options.paper and (options.columns is not None or options.everything):
+        raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
+    if options.html is not None and options.out is None:
+        for flag, given in (("--format", options.form), ("--columns", options.columns), ("--all", options.everything)):
+            if given:
+                raise UserError(f"{flag} is of the table, and --html makes a page only; add --out FILE for both")
+
+
+def _paper(runs: list[StoredRun], form: str) -> str:
+    """Published numbers beside the measured ones."""
+    from reports.paper import frame
+    from reports.render import render, render_sections
+    from reports.views import sections, shortened
+
+    whole = frame(runs)
+    if form in ("csv", "json"):
+        return render(whole, form)
+    if whole.empty:
+        return "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+    return render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
+
+
+def _page(runs: list[StoredRun], title: str, options: Options) -> str:
+    from reports.page import LIMITS, Limits, page
+
+    limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
+    return page(runs, title=title, reference=options.reference, limits=limits, paper=options.paper)
+
+
+def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference: str | None = None) -> str:
+    """The tables of `runs` as text: one a data set, best first; csv and json hold a single one with every column."""
+    from reports.render import render, render_sections
+    from reports.tables import REFERENCE, frame
+    from reports.views import ordered, sections, select
+
+    whole = ordered(frame(runs, reference=reference or REFERENCE))
+    if form in ("csv", "json"):
+        return render(select(whole, columns) if columns else whole, form)
+    return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
+
+
+def _stored(folder: str) -> list[StoredRun]:
+    """Every run below `folder`."""
+    from harness.commands.common import run_folders
+
     if not Path(folder).is_dir():
         raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs")
-    form = form or _BY_ENDING.get(Path(out).suffix if out else "", "md")
-    text = table([folder], form)
-    if out is None:
-        print(text)
-        return 0
-    from harness.files import save_error, write_atomic
-
-    target = Path(out)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise save_error(target, e) from e
-    write_atomic(target, (text + "\n").encode())
-    return 0
+    frames()
+    return read_runs(run_folders([folder]))

@@ -156,6 +156,8 @@ def _run_one(plan: Plan, job: Job) -> int:
         return 1
     for problem in result.save_problems:
         _say(f"error: {problem}")
+    if result.failed:
+        _say(_failures(result, f"{name}: " if job.several else ""))
     _print_result(result, job.options.json)
     return 3 if result.failed or result.save_problems else 0
 
@@ -172,6 +174,20 @@ def execute(plan: Plan, job: Job) -> RunResult:
         )
 
 
+def _failures(result: RunResult, row: str) -> str:
+    """How many questions failed, why the first one did, and how to ask them again."""
+    from harness.files import read_lines
+    from harness.store import RECORDS
+
+    errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
+    question, error = next((q, e) for q, e in errors.items() if e is not None)
+    why = f"{error['type']}: {error['message']}".splitlines()[0]
+    return (
+        f"error: {row}{result.failed} of {result.summary['n_total']} questions failed; the first, '{question}': {why}  "
+        "(the same command with --retry-failed asks them again)"
+    )
+
+
 def _print_result(result: RunResult, json: bool) -> None:
     if json:
         print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
@@ -181,7 +197,8 @@ def _print_result(result: RunResult, json: bool) -> None:
     for name, s in summary.get("scores", {}).items():
         lines.append(f"  {name:<28} {mean_text(s)}")
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
-    lines.append(f"  {total} questions, {failed} failed" + (f": {summary['errors']}" if failed else ""))
+    kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
+    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else ""))
     print("\n".join(lines), flush=True)
 
 

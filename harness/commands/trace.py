@@ -59,7 +59,7 @@ def _row(number: int, step: dict[str, Any], parts: list[str]) -> list[str]:
         _number(step["p_yes"], ".3f"),
         *scores,
         str(step["tokens"]),
-        f"{step['flops'] / 1e12:.4f}",
+        f"{step['flops'] / 1e12:.3g}",
         _text(step),
     ]
 

@@ -2,8 +2,9 @@
 
 load(DatasetConfig) ─► loading   where the rows are: a file, a folder, package data, the hub (hub, choose)
                         files    bytes to rows: .jsonl .json .parquet .gz, each row with its place
-                        musique, hotpotqa    one raw row to a `Row`, or a reason to leave it out
+                        musique, hotpotqa, twowiki    one raw row to a `Row`, or a reason to leave it out
                         rows     `Row` to Example and Document
+                        pocket   no rows to find: made up by harness.pocket
 
 >>> data = load(config, limit=20)
 >>> data.examples[0].question.text
@@ -12,6 +13,6 @@ load(DatasetConfig) ─► loading   where the rows are: a file, a folder, packa
 from __future__ import annotations
 
 from harness.datasets.base import Dataset
-from harness.datasets.loading import formats, load
+from harness.datasets.loading import formats, load, option_names
 
-__all__ = ["Dataset", "formats", "load"]
+__all__ = ["Dataset", "formats", "load", "option_names"]

@@ -4,6 +4,7 @@
     load(config, limit=20)   the first 20 questions; the fingerprint is still that of all rows
 
 A format is a function that turns one raw row into a `Row` or a `Skip`: "musique", "hotpotqa", or "module:function".
+The format "pocket" has no rows to find: it makes them up, as config.options says.
 """
 
 from __future__ import annotations
@@ -26,12 +27,17 @@ from harness.datasets.rows import Row, RowError, Skip, assemble
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName, close_matches
 from harness.types import Document, Example
 
-__all__ = ["PACKAGE", "RowParser", "formats", "load"]
+__all__ = ["PACKAGE", "RowParser", "formats", "load", "option_names"]
 
 RowParser = Callable[[dict[str, Any]], Row | Skip]
 
 PACKAGE = "package:"
-_FORMATS = {"hotpotqa": "harness.datasets.hotpotqa:parse_row", "musique": "harness.datasets.musique:parse_row"}
+_FORMATS = {
+    "2wikimultihopqa": "harness.datasets.twowiki:parse_row",
+    "hotpotqa": "harness.datasets.hotpotqa:parse_row",
+    "musique": "harness.datasets.musique:parse_row",
+}
+_MADE = {"pocket": "harness.datasets.pocket"}  # formats whose rows are made up, by a `load` with an `Options` model
 _OPTIONS = ("files",)
 
 
@@ -45,14 +51,21 @@ class _Source:
 
 
 def formats() -> list[str]:
-    """Names of the built-in row formats, sorted."""
-    return sorted(_FORMATS)
+    """Names of the built-in formats, sorted."""
+    return sorted([*_FORMATS, *_MADE])
+
+
+def option_names(name: str) -> list[str]:
+    """What `dataset.options` may hold for a format."""
+    if name not in _MADE:
+        return list(_OPTIONS)
+    return list(importlib.import_module(_MADE[name]).Options.model_fields)
 
 
 def _parser(name: str) -> RowParser:
     module, _, function = _FORMATS.get(name, name).partition(":")
     if not function:
-        raise UnknownName("data set format", name, _FORMATS, see="or 'module:function' for a format of your own")
+        raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
     try:
         parser = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
@@ -171,7 +184,7 @@ class _Checker:
             more = self.bad - 1
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
             place, error = self.first
-            raise place.error(error.field, error.problem + tail)
+            raise place.error(error.field, f"{error.problem}{tail}; mend or remove the row")
         if not self.rows:
             raise DataError(name, None, None, "the file has no rows")
         if not self.places:
@@ -193,6 +206,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
+    if config.format in _MADE:
+        made: Dataset = importlib.import_module(_MADE[config.format]).load(config, limit)
+        return made
     checker = _Checker(_parser(config.format))
     source = _find(config)
     examples: list[Example] = []

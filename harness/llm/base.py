@@ -169,8 +169,8 @@ class LanguageModel(abc.ABC):
 
     name: as in tables; capabilities: subset of CAPABILITIES; window: tokens of context, output included;
     shape: for FLOPs, None where unknown; identity: everything that changes its output (weights hash or revision,
-    dtype, attention kernel, tokenizer hash, template hash), for cache keys and the manifest; first_prompt: {"text",
-    "ids"} of the first context that was run since loading, where the back end knows it.
+    dtype, attention kernel, tokenizer hash, template hash), for cache keys and the manifest; first_prompts:
+    role -> {"text", "ids"} of the first context it ran since loading, where the back end knows it.
     """
 
     name: str
@@ -178,7 +178,7 @@ class LanguageModel(abc.ABC):
     window: int
     shape: ModelShape | None
     identity: dict[str, Any]
-    first_prompt: dict[str, Any] | None = None
+    first_prompts: dict[str, dict[str, Any]]
 
     @abc.abstractmethod
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun
+from harness.memory import available
 
 __all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
 
@@ -173,7 +173,7 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
 
     free: bytes; None reads the main memory's. Bytes = weights (file sizes, scaled to dtype) + 2 L KV h x window.
     """
-    free = _main_memory() if free is None else free
+    free = available() if free is None else free
     settings = _read_json(Path(folder) / "config.json", config.name)
     if free is None or "num_hidden_layers" not in settings:
         return None
@@ -190,20 +190,6 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
         f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
         "--set model.dtype=bfloat16 or a smaller model.window"
     )
-
-
-def _main_memory() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as f:
-            for line in f:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass  # not Linux: sysconf below knows the whole memory only
-    names = os.sysconf_names
-    if "SC_PHYS_PAGES" in names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 def package_version(name: str) -> str:

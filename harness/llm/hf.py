@@ -36,6 +36,7 @@ class HFModel(LanguageModel):
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.prefill_chunk = facts.window, config.prefill_chunk
         self.dtype = config.dtype
+        self.first_prompts = {}
         self._lock = threading.RLock()
         self.device = _device(config.device)
         problem = memory_problem(config, folder, facts.window, _free_on(self.device))
@@ -137,10 +138,10 @@ class HFModel(LanguageModel):
                 self.net.set_adapter(name)
             yield
 
-    def remember_first_prompt(self, ids: list[int]) -> None:
-        """Keep the first context that was run, for the manifest: its text and its token ids."""
-        if self.first_prompt is None:
-            self.first_prompt = {"text": self.text.tokenizer.decode(ids), "ids": list(ids)}
+    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
+        """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
+        if role not in self.first_prompts:
+            self.first_prompts[role] = {"text": self.text.tokenizer.decode(ids), "ids": list(ids)}
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
         """Open an empty context."""

@@ -34,7 +34,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
         _loaded[key] = _load(config, facts)
     _loaded.move_to_end(key)
     model = _loaded[key]
-    model.first_prompt = None
+    model.first_prompts = {}
     return model
 
 

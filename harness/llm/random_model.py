@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from harness.errors import CannotRun
 from harness.home import home
 
 __all__ = ["ensure", "recipe", "save"]
@@ -42,19 +43,28 @@ def recipe() -> dict[str, Any]:
 
 
 def ensure() -> Path:
-    """The model's folder; built when it is not there yet. Safe against two builders at once."""
+    """The model's folder; built when it is not there yet. Safe against two builders at once. Raises CannotRun."""
     made = recipe()
     folder = home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
     if (folder / "config.json").exists():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
-    save(draft)
+    from safetensors import SafetensorError
+
+    draft = None
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
+        save(draft)
         os.replace(draft, folder)
-    except OSError:
-        # Another process finished first; its folder holds the same bytes.
-        shutil.rmtree(draft)
+    except (OSError, SafetensorError) as error:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+        # Else another process finished first; its folder holds the same bytes.
+        if not (folder / "config.json").exists():
+            raise CannotRun(
+                f"the embedded model cannot be built in {folder.parent} ({error}); set HARNESS_HOME to a folder you may"
+                " write to, or name a model with --model"
+            ) from error
     return folder
 
 

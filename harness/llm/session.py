@@ -150,7 +150,7 @@ class HFSession(Session):
         queued, start = self.ids[self._cached :], self._cached
         if not queued:
             return None
-        self._model.remember_first_prompt(self.ids)
+        self._model.remember_first_prompt(self._role, self.ids)
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
         cost, found = _Cost(began=time.perf_counter()), None
         step = self._model.prefill_chunk

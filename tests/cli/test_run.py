@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import harness
-from harness import tracking
+from harness import _follower
 from harness.commands import run as run_verb
 from harness.runner import RunResult
 from tests.cli.conftest import Cli
@@ -155,9 +155,17 @@ def test_the_sample_stands_in_for_a_data_set_that_cannot_be_had(here: Cli) -> No
 
 @dataclass
 class FakeFollower:
-    """Stands for the process that follows a run."""
+    """Stands for the process that follows the runs of a command."""
 
+    uri: str
     missed: list[str]
+    told: list[tuple[str, str, str | None]]
+
+    def follow(self, folder: Path, suite: str | None = None) -> None:
+        self.told.append((folder.name.partition("--")[0], self.uri.rpartition("/")[2], suite))
+
+    def ended(self, folder: Path) -> None:
+        assert folder.name.startswith(self.told[-1][0])
 
     def finish(self) -> list[str]:
         return self.missed
@@ -178,11 +186,7 @@ def test_mlflow_follows_and_counts_only_where_it_was_asked_for(
 ) -> None:
     followed: list[tuple[str, str, str | None]] = []
 
-    def start(folder: Path, uri: str, *, suite: str | None = None) -> FakeFollower:
-        followed.append((folder.name.partition("--")[0], uri.rpartition("/")[2], suite))
-        return FakeFollower(missed)
-
-    monkeypatch.setattr(tracking, "start_follower", start)
+    monkeypatch.setattr(_follower, "Follower", lambda uri: FakeFollower(uri, missed, followed))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     done = here("run", "--method", "echo", "--dataset", "musique-sample", "--limit", "1", *mlflow)
     assert done.returncode == code, done.stderr

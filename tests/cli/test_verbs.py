@@ -193,7 +193,7 @@ def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
     question = json.loads((stored / "records.jsonl").read_text().splitlines()[0])["question_id"]
     lines = here("trace", str(stored), question).stdout.splitlines()
     assert lines[1].split() == ["#", "action", "node", "level", "p_yes", "total", "tokens", "TFLOPs", "text"]
-    assert lines[2].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2.0000"]
+    assert lines[2].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2"]
     assert "stopped    said it" in lines
     assert "answer     echo" in lines
 

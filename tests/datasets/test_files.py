@@ -221,4 +221,4 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
-    assert formats() == ["hotpotqa", "musique"]
+    assert formats() == ["2wikimultihopqa", "hotpotqa", "musique", "pocket"]

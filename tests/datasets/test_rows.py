@@ -203,12 +203,13 @@ def test_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         load(config(data=str(path)))
     assert str(caught.value) == (
-        "r.jsonl, line 4, field 'id': '2hop__1' is also the id of the row at r.jsonl, line 1; ids must differ"
+        "r.jsonl, line 4, field 'id': '2hop__1' is also the id of the row at r.jsonl, line 1; ids must differ; "
+        "mend or remove the row"
     )
 
 
 def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
     rows = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
     path = write_lines(tmp_path / "r.jsonl", rows)
-    with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\)$"):
+    with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"):
         load(config(data=str(path)))

@@ -16,7 +16,22 @@ from harness.meter import Event, Meter
 from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
 from tests.test_flops import counted
 
-WORDS = "the old bridge lies north of river town mira tal founded school where is".split()
+WORDS = [
+    "the",
+    "old",
+    "bridge",
+    "lies",
+    "north",
+    "of",
+    "river",
+    "town",
+    "mira",
+    "tal",
+    "founded",
+    "school",
+    "where",
+    "is",
+]
 PASSAGES = ["the old bridge lies north", "mira tal founded the school", "river"]
 
 

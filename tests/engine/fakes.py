@@ -35,7 +35,7 @@ class FakeModel:
 
     def __init__(self, config: ModelConfig) -> None:
         self.name, self.identity = config.name, {"weights": config.name}
-        self.first_prompt: dict[str, Any] | None = None
+        self.first_prompts: dict[str, dict[str, Any]] = {}
 
     def session(self, meter: Any, role: str = "reader", adapter: str | None = None) -> FakeSession:
         return FakeSession(self, meter, role)
@@ -52,8 +52,7 @@ class FakeSession:
         self.model, self.meter, self.role = model, meter, role
 
     def feed(self, text: str) -> None:
-        if self.model.first_prompt is None:
-            self.model.first_prompt = {"text": text, "ids": [1, 2]}
+        self.model.first_prompts.setdefault(self.role, {"text": text, "ids": [1, 2]})
         new = len(text.split())
         self.meter.record(
             Event(self.role, self.model.name, self.meter.current_phase, "prefill", new, seconds=random.random()), SHAPE
@@ -121,6 +120,8 @@ def trouble(text: str) -> None:
         raise MemoryError
     if "gpu" in text:
         raise OutOfMemoryError("CUDA out of memory")
+    if "ram" in text:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
 
 class Plain(Words):

@@ -166,7 +166,7 @@ def test_the_line_says_what_is_done() -> None:
     progress.seen(record(1.0))
     progress.done(record(0.0, {"type": "X"}))
     progress.part(1, 3, "indexing")
-    assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4.00 TFLOPs · {SCORER} 0.500 · ")
+    assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 0.500 · ")
     assert progress.line().endswith(" s left · indexing 1/3")
 
 

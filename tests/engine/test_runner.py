@@ -55,6 +55,7 @@ TROUBLES = {
     "bug": ("KeyError", "'no such node'", True),
     "memory": ("MemoryError", "out of memory", False),
     "gpu": ("OutOfMemoryError", "CUDA out of memory", False),
+    "ram": ("OutOfMemoryError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes", False),
 }
 
 
@@ -72,6 +73,17 @@ def test_a_failing_question_is_recorded_and_scores_0(word: str, tmp_path: Path) 
     mean = sum(r["scores"][SCORER] for r in stored.records) / 3
     assert result.summary["scores"][SCORER]["mean"] == pytest.approx(mean)
     assert (result.failed, result.summary["errors"]) == (1, {kind: 1})
+
+
+def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = iter(range(10**6, 0, -1))
+    monkeypatch.setattr("time.time", lambda: 3600.0 * next(hours))
+    data = World(questions=3).dataset()
+    go(make_plan(data, limit=1), tmp_path)
+    stored = read_run(go(make_plan(data), tmp_path).folder)
+    assert len(stored.records) == 3
+    assert all(r["notes"]["seconds"] >= 0 for r in stored.records)
+    assert all(u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values())
 
 
 def test_a_traceback_names_no_absolute_path(tmp_path: Path) -> None:

@@ -143,3 +143,11 @@ def test_a_hub_model_is_pinned_loaded_and_kept(tiny_folder, tmp_path, monkeypatc
     with load_model(asked).session(Meter()) as s:
         s.user("Where is the school?")
         assert s.write(5).text == first
+
+
+def test_an_embedded_model_that_cannot_be_built_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
+    (problem,) = model_facts(ModelConfig(name="m", backend="random")).problems
+    assert problem.startswith("the embedded model cannot be built in ")
+    assert problem.endswith("; set HARNESS_HOME to a folder you may write to, or name a model with --model")

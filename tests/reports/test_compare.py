@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +59,6 @@ class TestNumbers:
         base = stored(tmp_path, BASE, method="full-context", **skip)
         row = compare([base, stored(tmp_path, [None, *OURS[1:]], **skip)]).iloc[0]
         assert (row["n"], row["reference mean"]) == (7, pytest.approx(sum(BASE[1:]) / 7))
-
-    def test_a_hundred_thousand_records_in_seconds(self, tmp_path: Path) -> None:
-        def run(method: str, seed: int) -> StoredRun:
-            scores = np.random.default_rng(seed).uniform(size=25_000)
-            folder = write_run(tmp_path, [record(0, 0.0)], method=method)
-            return replace(read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)])
-
-        runs = [run(m, i) for i, m in enumerate(("full-context", "a", "b", "c"))]
-        begun = time.process_time()
-        assert len(compare(runs)) == 3
-        assert time.process_time() - begun < 10
 
 
 class TestReference:

@@ -79,6 +79,7 @@ class TestCosts:
             "tokens.index": 205.0,
             "tokens.search": 105.0,
             "tokens.answer": 105.0,
+            "tokens": 210.0,
             "tflops.index": 2.0,
             "tflops.search": 1.0,
             "tflops.answer": 0.5,

@@ -3,12 +3,14 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from harness._follower import Follower
 from harness.errors import CannotRun, UserError
-from harness.tracking import default_uri, problems, start_follower, track
+from harness.tracking import default_uri, problems, track
 from tests.reports.build import record, write_run
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -16,6 +18,52 @@ pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 def run_folder(root: Path) -> Path:
     return write_run(root / "results", [record(0, 1.0)])
+
+
+def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """`harness ARGUMENTS` in a fresh process, after the code in `before`."""
+    code = f"{before}\nimport sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+# As where the package is not installed: it is not found.
+WITHOUT_MLFLOW = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] == "mlflow" else find(name, *more)
+"""
+
+
+class TestVerb:
+    @pytest.mark.parametrize(
+        ("uri", "before", "sentence"),
+        [
+            ("carrier-pigeon://x", "", "MLflow does not know 'carrier-pigeon://'"),
+            ("file:///tmp/mlruns", "", "MLflow no longer writes to a folder"),
+            ("sqlite:///x.db", WITHOUT_MLFLOW, "MLflow is not installed; install it with: pip install"),
+        ],
+    )
+    def test_what_cannot_be_used_is_one_sentence_for_all_runs(
+        self, tmp_path: Path, uri: str, before: str, sentence: str
+    ) -> None:
+        run_folder(tmp_path)
+        write_run(tmp_path / "results", [record(0, 1.0)], method="bm25")
+        done = command("track", str(tmp_path / "results"), "--uri", uri, before=before)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: {sentence}")
+        assert done.stderr.count("\n") == 1
+
+    def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path: Path) -> None:
+        for method in ("a", "b", "c", "d"):
+            write_run(tmp_path / "results", [record(0, 1.0)], method=method)
+        begun = time.monotonic()
+        done = command("track", str(tmp_path / "results"), "--uri", "http://127.0.0.1:9")
+        assert time.monotonic() - begun < 30
+        assert (done.returncode, done.stdout) == (3, "")
+        told = done.stderr.splitlines()
+        assert len(told) == 3
+        assert "tracking failed at http://127.0.0.1:9" in told[0]
+        assert told[2] == "error: not tried for the other 2 of 4 runs"
 
 
 class TestUri:
@@ -35,8 +83,7 @@ class TestUri:
         with pytest.raises(CannotRun, match=sentence):
             track(run_folder(tmp_path), uri)
         with pytest.raises(UserError, match=sentence):
-            start_follower(tmp_path / "run", uri)
-        assert not (tmp_path / "run").exists()
+            Follower(uri)
 
     @pytest.mark.parametrize(
         "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
@@ -61,7 +108,7 @@ class TestUri:
 
     def test_importing_the_module_imports_nothing_heavy(self) -> None:
         code = (
-            "import sys, harness.tracking, harness._follow; "
+            "import sys, harness.tracking, harness._follow, harness._follower, harness._columns; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -81,7 +128,7 @@ class TestUri:
     def test_metric_names(self, name: str, expected: str) -> None:
         from mlflow.utils.validation import _validate_metric_name
 
-        from harness._sink import metric_name
+        from harness._columns import metric_name
 
         assert metric_name(name) == expected
         _validate_metric_name(metric_name(name))

@@ -1,0 +1,120 @@
+"""Made-up data sets: `harness.pocket` writes the documents and questions when they are loaded.
+
+    format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2]}
+    split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
+
+Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a file of such rows
+would give. Question n of a seed is the same however many are asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
+
+from harness.checks import explain
+from harness.config import DatasetConfig, canonical
+from harness.datasets import hotpotqa, musique, twowiki
+from harness.datasets.base import Dataset
+from harness.datasets.rows import Row, assemble
+from harness.errors import ConfigError, close_matches
+from harness.pocket import world
+from harness.types import Document, Example
+
+__all__ = ["Options", "load"]
+
+_PURPOSES: dict[str, world.Purpose] = {"validation": "evaluation", "test": "evaluation", "train": "training"}
+_PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
+_FILES = ("data", "hub", "subset", "revision")
+
+
+class Options(BaseModel):
+    """What is made: tokens (characters / 4) of each document, seed, questions in all, hops to choose from (or one)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    tokens: StrictInt = 2000
+    seed: StrictInt = 0
+    questions: StrictInt = Field(default=20, ge=1)
+    hops: tuple[StrictInt, ...] = ()
+
+    @field_validator("hops", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) else value
+
+
+def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
+    told = [name for name in _FILES if getattr(config, name) is not None]
+    problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in told]
+    if config.split not in _PURPOSES:
+        near = close_matches(config.split, _PURPOSES)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_PURPOSES)}"
+        problems.append(f"dataset.split: unknown split '{config.split}'; {hint}")
+    try:
+        options = Options.model_validate(config.options)
+    except ValidationError as error:
+        raise ConfigError(problems + explain(error, Options, "dataset", {})) from None
+    if problems:
+        raise ConfigError(problems)
+    purpose = _PURPOSES[config.split]
+    try:
+        hops = options.hops or (1,)
+        world.check(options.kind, options.seed, options.tokens, hops, purpose)
+    except ConfigError as error:
+        raise ConfigError([f"dataset.{problem}" for problem in error.problems]) from None
+    return options, purpose
+
+
+def _made(options: Options, purpose: world.Purpose) -> Iterator[tuple[list[Example], list[Document]]]:
+    """The questions of one document after the other, with what they are asked about; without end."""
+    number = 0
+    while True:
+        made = world.sample(
+            options.kind,
+            options.seed,
+            tokens=options.tokens,
+            purpose=purpose,
+            hops=options.hops,
+            number=number,
+        )
+        number += 1
+        if options.kind in _PARSERS:
+            row = _PARSERS[options.kind](dict(made.rows[0]))
+            assert isinstance(row, Row)  # the world makes no row to leave out
+            example, document = assemble(row)
+            yield [example], [document]
+        else:
+            yield list(made.examples), list(made.documents)
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """Make all questions, keep the first `limit` with their documents; the fingerprint is that of all.
+
+    Raises ConfigError and UnknownName for options that make no sense, CannotRun where the memory does not suffice.
+    """
+    options, purpose = _checked(config)
+    kept = options.questions if limit is None else min(limit, options.questions)
+    world.check_memory(options.tokens, math.ceil(kept / world.KINDS[options.kind].per_document))
+    hashed = hashlib.sha256(b"pocket 1\n")
+    examples: list[Example] = []
+    documents: dict[str, Document] = {}
+    total = 0
+    for asked, texts in _made(options, purpose):
+        asked = asked[: options.questions - total]
+        parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, asked)]
+        hashed.update("".join(canonical(part) + "\n" for part in parts).encode())
+        if total < kept:
+            examples += asked[: kept - total]
+            documents.update((text.id, text) for text in texts)
+        total += len(asked)
+        if total == options.questions:
+            break
+    source = f"made up by harness.pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
+    return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)

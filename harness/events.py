@@ -1,0 +1,35 @@
+"""What a call of a model reports: one event, the raw material of every cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["PHASES", "Event", "Kind"]
+
+Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank"]
+PHASES = ("index", "search", "answer", "study")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One call of a model.
+
+    new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits:
+    positions whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends
+    on how a prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; cut: texts that an
+    encoder's own length limit cut.
+    """
+
+    role: str
+    model: str
+    phase: str
+    kind: Kind
+    new: int
+    cached: int = 0
+    logits: int = 0
+    pairs: int = 0
+    requests: int = 0
+    out: int = 0
+    seconds: float = 0.0
+    cut: int = 0

@@ -1,0 +1,1 @@
+"""Tests of the pocket world: its promises, its bytes, its data sets."""

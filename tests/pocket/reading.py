@@ -1,0 +1,64 @@
+"""Reads facts back out of a text by the templates alone: a second opinion on what a document states."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from harness.pocket.dice import Dice
+from harness.pocket.facts import Fact
+from harness.pocket.names import ENDINGS
+from harness.pocket.values import KINDS as VALUES
+from harness.pocket.values import make
+from harness.pocket.wording import _OPENERS, schema
+
+SCHEMA_OF = {
+    "musique": "encyclopedia",
+    "hotpotqa": "encyclopedia",
+    "2wikimultihopqa": "encyclopedia",
+    "retrieved": "encyclopedia",
+    "narrativeqa": "story",
+    "quality": "story",
+    "qasper": "paper",
+}
+
+
+@cache
+def shape(kind: str) -> str:
+    """A pattern for what can stand for a thing of the kind: a name with its ending, a value from its list, a number."""
+    if kind in VALUES:
+        dice = Dice("shapes", kind)
+        values = sorted({make(kind, dice) for _ in range(2000)})
+        if values[0][0].isdigit():
+            return r"[\d.,]+" + re.escape(values[0].lstrip("0123456789.,"))
+        return "|".join(map(re.escape, values)).replace("the\\ ", "[Tt]he ")
+    name = f"[A-Z][a-z]+?(?:{'|'.join(ENDINGS[kind])})"
+    return f"[Tt]he [a-z]+ {name}" if kind == "keepsake" else name
+
+
+@cache
+def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
+    """(pattern, relation, object of a yes/no statement) for every statement of a schema."""
+    found = []
+    opener = "|".join(map(re.escape, _OPENERS[name]))
+    for relation in schema(name).relations.values():
+        for mark, thing in ((".", None), (".+", "yes"), (".-", "no")):
+            for template in relation.lines.get(mark, ()):
+                text = re.escape(template).replace(r"\{s\}", f"(?P<s>{shape(relation.subject)})")
+                text = text.replace(r"\{o\}", f"(?P<o>{shape(relation.object)})")
+                found.append((re.compile(f"(?:{opener})?{text}"), relation.name, thing))
+    return tuple(found)
+
+
+def _lower(name: str) -> str:
+    return "the " + name[4:] if name.startswith("The ") else name
+
+
+def read(name: str, sentence: str) -> set[Fact]:
+    """All facts that a sentence can be read as."""
+    facts = set()
+    for pattern, relation, thing in patterns(name):
+        if match := pattern.fullmatch(sentence):
+            groups = match.groupdict()
+            facts.add(Fact(_lower(groups["s"]), relation, thing or _lower(groups["o"])))
+    return facts

@@ -1,0 +1,278 @@
+"""The data sets pocket/*: options and their refusals, seeds kept apart, official row formats, the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import presets, scorers
+from harness.config import DatasetConfig
+from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki
+from harness.datasets.rows import Row, RowError, assemble
+from harness.errors import CannotRun, ConfigError, UnknownName, UserError
+from harness.layers import Raw
+from harness.pocket.world import FIRST_TRAINING_SEED, KINDS, check_memory, sample
+from harness.settings import Choices, resolve
+from tests.datasets.support import needs_real, real
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted((ROOT / "configs" / "datasets" / "pocket").glob("*.yaml"))
+
+
+def config(name: str = "musique", split: str = "validation", **options: Any) -> DatasetConfig:
+    fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{name}.yaml").read_text())
+    fields = {k: v for k, v in fields.items() if k != "summary"}
+    merged = {**fields["options"], "tokens": 400, "questions": 6, **options}
+    return DatasetConfig.model_validate({**fields, "split": split, "options": merged})
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_config_files(path: Path) -> None:
+    fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert "no benchmark" in fields.pop("summary")
+    own = DatasetConfig.model_validate(fields)
+    assert own.name == f"pocket/{path.stem}"
+    assert own.format == "pocket"
+    assert own.options["kind"] == path.stem
+    assert tuple(own.options["hops"]) == KINDS[path.stem].hops
+    assert scorers.problems(own.scorers) == []
+    assert own.scorers[-1] == "evidence_recall"
+
+
+def test_every_kind_has_a_config() -> None:
+    assert [p.stem for p in CONFIGS] == sorted(KINDS)
+    assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
+    assert "pocket" in formats()
+    assert option_names("pocket") == ["kind", "tokens", "seed", "questions", "hops"]
+    assert option_names("musique") == ["files"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_load(kind: str) -> None:
+    data = load(config(kind))
+    assert len(data) == 6
+    ids = [e.question.id for e in data.examples]
+    assert len(set(ids)) == 6
+    for example in data.examples:
+        assert all(name in data.documents for name in example.question.document_ids)
+        assert len(example.question.document_ids) == (8 if kind == "retrieved" else 1)
+        assert (example.question.options is not None) == (kind == "quality")
+        for mark in example.gold.supporting:
+            assert 0 <= mark.start < mark.end <= len(data.documents[mark.document_id].text)
+        sheet = scorers.score_record(config(kind).scorers, example.gold.answers[0], (), example.gold)
+        assert sheet.scores[config(kind).scorers[0]] == 1.0
+    assert str(ROOT) not in data.source
+    assert "seed 0" in data.source
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limit_and_fewer_questions_keep_the_first(kind: str) -> None:
+    whole, part, fewer = load(config(kind)), load(config(kind), limit=2), load(config(kind, questions=2))
+    assert part.examples == whole.examples[:2] == fewer.examples
+    assert part.fingerprint == whole.fingerprint != fewer.fingerprint
+    assert all(part.documents[name] == whole.documents[name] for name in part.documents)
+    assert load(config(kind, seed=1)).fingerprint != whole.fingerprint
+
+
+PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_official_rows(kind: str) -> None:
+    """Rows go through JSON and the parser of their format, and give the text and the marks that the world knows."""
+    for seed in range(40):
+        made = sample(kind, seed, tokens=300 + 40 * seed, purpose="evaluation")
+        row = PARSERS[kind](json.loads(json.dumps(made.rows[0])))
+        assert isinstance(row, Row)
+        example, document = assemble(row)
+        assert document == made.documents[0]
+        assert example.question == made.examples[0].question
+        assert sorted(example.gold.supporting, key=lambda s: s.start) == list(made.examples[0].gold.supporting)
+        assert example.gold.answers == made.examples[0].gold.answers
+
+
+def test_musique_steps_lead_to_the_answer() -> None:
+    for seed in range(40):
+        row = sample("musique", seed, tokens=500, purpose="evaluation").rows[0]
+        known: dict[str, str] = {}
+        for step in row["question_decomposition"]:
+            subject = step["question"].split(" >> ")[0]
+            paragraph = row["paragraphs"][step["paragraph_support_idx"]]
+            text = f"{paragraph['title']} {paragraph['paragraph_text']}"
+            assert paragraph["is_supporting"]
+            assert known.get(subject, subject) in text
+            assert step["answer"] in text
+            known[f"#{step['id']}"] = step["answer"]
+        assert row["answer"] == step["answer"]
+
+
+@pytest.mark.parametrize("kind", ["hotpotqa", "2wikimultihopqa"])
+def test_supporting_sentences_hold_their_facts(kind: str) -> None:
+    for seed in range(40):
+        made = sample(kind, seed, tokens=500, purpose="evaluation")
+        context = dict(made.rows[0]["context"])
+        for (title, number), fact in zip(made.rows[0]["supporting_facts"], made.asked[0].supports, strict=True):
+            assert title == fact.subject
+            assert fact.subject in context[title][number]
+            assert fact.object in context[title][number]
+        if kind == "2wikimultihopqa":
+            assert [e[0] for e in made.rows[0]["evidences"]] == [f.subject for f in made.asked[0].supports]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"evidences": [["a", "b"]]}, "evidences"), ({"evidences": 3}, "evidences"), ({"context": 3}, "context")],
+)
+def test_bad_2wiki_rows(change: dict[str, Any], field: str) -> None:
+    row = {**sample("2wikimultihopqa", 0, tokens=300, purpose="evaluation").rows[0], **change}
+    with pytest.raises(RowError) as caught:
+        twowiki.parse_row(row)
+    assert str(caught.value.field).startswith(field)
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["dev_sample.json", "train_sample.json"])
+def test_real_2wiki_rows(name: str) -> None:
+    rows = json.loads(real("data", "2wikimultihopqa", name).read_text(encoding="utf-8"))
+    for raw in rows:
+        example, document = assemble(twowiki.parse_row(raw))
+        title, sentences = raw["context"][0]
+        assert document.text.startswith(f"{title}\n{' '.join(sentences)}")
+        assert example.gold.extra["evidences"] == raw["evidences"]
+        assert len(example.gold.supporting) in (2, 3, 4)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], type[UserError], str]] = [
+    ({"tokens": 0}, ConfigError, "dataset.tokens: should be at least 200, is 0"),
+    ({"tokens": -5}, ConfigError, "dataset.tokens: should be at least 200, is -5"),
+    ({"tokens": 10**12}, CannotRun, "6 texts of 1,000,000,000,000 tokens would take about"),
+    ({"tokens": 1.5}, ConfigError, "dataset.tokens=1.5: should be a valid integer"),
+    ({"tokens": True}, ConfigError, "dataset.tokens=True: should be a valid integer"),
+    ({"questions": 0}, ConfigError, "dataset.questions=0: should be greater than or equal to 1"),
+    ({"hops": [5]}, ConfigError, "dataset.hops: should be 1 to 4, or a list of these, is [5]"),
+    ({"hops": 0}, ConfigError, "dataset.hops: should be 1 to 4"),
+    ({"seed": -1}, ConfigError, "dataset.seed: should be 0 or more, is -1"),
+    ({"tokns": 3}, ConfigError, "unknown key 'dataset.tokns'. Did you mean 'tokens'"),
+    ({"kind": "musiqe"}, UnknownName, "Did you mean 'musique'?"),
+    ({"seed": FIRST_TRAINING_SEED}, ConfigError, "evaluation has the seeds 0 to 999,999, so that no model is tested"),
+    ({"split": "train"}, ConfigError, "training has the seeds from 1,000,000 on"),
+    ({"split": "vaildation"}, ConfigError, "unknown split 'vaildation'; did you mean 'validation'?"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), BAD)
+def test_refused(options: dict[str, Any], error: type[UserError], message: str) -> None:
+    with pytest.raises(error) as caught:
+        load(config(**options))
+    assert message in str(caught.value)
+
+
+def test_several_mistakes_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(config(tokens=3, hops=[9], seed=FIRST_TRAINING_SEED))
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize("name", ["data", "hub", "subset", "revision"])
+def test_files_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"dataset\.{name}: 'pocket/musique' is made up, not read"):
+        load(config().model_copy(update={name: "x"}))
+
+
+def test_training_seeds_are_for_training() -> None:
+    data = load(config(split="train", seed=FIRST_TRAINING_SEED))
+    assert len(data) == 6
+    made = sample("musique", FIRST_TRAINING_SEED, tokens=400, purpose="training")
+    assert made.documents[0].text == next(iter(data.documents.values())).text
+    with pytest.raises(ConfigError, match="training has the seeds"):
+        sample("musique", FIRST_TRAINING_SEED - 1, tokens=400, purpose="training")
+    with pytest.raises(ConfigError, match="evaluation has the seeds"):
+        sample("musique", FIRST_TRAINING_SEED, tokens=400, purpose="evaluation")
+
+
+def test_memory_is_looked_at_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.pocket.world.available", lambda: 10**9)
+    check_memory(1_000_000, 20)
+    with pytest.raises(CannotRun, match=r"a text of 10,000,000 tokens would take about 1\.6 GB .* 1\.0 GB are free"):
+        sample("musique", 0, tokens=10_000_000, purpose="evaluation")
+    monkeypatch.setattr("harness.pocket.world.available", lambda: None)
+    check_memory(10**15)
+
+
+# --- names and keys ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_in_a_folder_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "datasets" / "mine" / "deep"
+    own.mkdir(parents=True)
+    (own / "set.v1.yaml").write_text("extends: pocket/musique\nsummary: my own\n")
+    monkeypatch.setenv(presets.ENV, str(tmp_path))
+    assert presets.find("datasets", "Mine/Deep/set.V1") == "mine/deep/set.v1"
+    origin, _ = presets.read("datasets", "mine/deep/set.v1")[-1]
+    assert origin == f"${presets.ENV}/datasets/mine/deep/set.v1.yaml"
+    assert presets.summaries("datasets")["mine/deep/set.v1"] == "my own"
+    with pytest.raises(UnknownName, match="pocket/musique"):
+        presets.find("datasets", "pocket/musiqe")
+
+
+def test_options_may_be_set_without_saying_options() -> None:
+    sets = {"dataset.tokens": Raw("20000"), "dataset.options.seed": Raw("7"), "dataset.hops": Raw("[1, 2]")}
+    found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
+    options = found.config.dataset.options
+    assert (options["tokens"], options["seed"], options["hops"]) == (20000, 7, [1, 2])
+    assert found.origins["dataset.options.tokens"] == "--set"
+    assert found.origins["dataset.options.questions"] == "configs/datasets/pocket/musique.yaml"
+
+
+def test_what_is_said_last_holds() -> None:
+    for keys in (["dataset.tokens", "dataset.options.tokens"], ["dataset.options.tokens", "dataset.tokens"]):
+        sets = {key: Raw(str(300 + at)) for at, key in enumerate(keys)}
+        found = resolve(Choices(method="bm25", dataset="pocket/musique", sets=sets))
+        assert found.config.dataset.options["tokens"] == 301
+
+
+def test_options_that_are_no_mapping(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("dataset: {name: pocket/musique, tokens: 500, options: 3}\n")
+    with pytest.raises(ConfigError, match=r"dataset\.options=3"):
+        resolve(Choices(method="bm25", files=(str(tmp_path / "own.yaml"),)))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "key", "message"),
+    [
+        ("pocket/musique", "dataset.licens", "unknown key 'dataset.licens' (--set). Did you mean 'licence'?"),
+        ("musique", "dataset.tokens", "unknown key 'dataset.tokens'"),
+    ],
+)
+def test_unknown_keys_stay_unknown(dataset: str, key: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        resolve(Choices(method="bm25", dataset=dataset, sets={key: Raw("5")}))
+    assert message in str(caught.value)
+
+
+def harness(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    row = ["--method", "bm25", "--dataset", "pocket/musique"]
+    ran = harness(
+        "validate", *row, "--set", "dataset.tokens=20000", "dataset.seed=7", "dataset.questions=3", cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "pocket~musique/bm25--" in ran.stdout
+    ran = harness("validate", *row, "--set", "dataset.token=500", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "Did you mean 'tokens'" in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,203 @@
+"""The parts: dice, names, values, facts and the prover, wording."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.pocket.dice import Dice, Draws
+from harness.pocket.facts import Compare, Fact, FactBase, Path, Same, number, prove, supports
+from harness.pocket.names import ENDINGS, MIDDLES, STARTS, Namer, core
+from harness.pocket.values import KINDS as VALUES
+from harness.pocket.values import aliases, make
+from harness.pocket.wording import schema
+
+KNOWN = [392, 747, 347, 74, 28]
+SHUFFLED = "efabdc"
+
+
+def test_dice_are_known() -> None:
+    """Written down from one machine; only random.Random(text).random() is behind them."""
+    dice = Dice("test", 7)
+    assert [dice.below(1000) for _ in range(5)] == KNOWN
+    assert Dice("test", 7).shuffled("abcdef") == list(SHUFFLED)
+    assert Dice("test", 8).shuffled("abcdef") != list(SHUFFLED)
+
+
+@given(st.integers(0, 60), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_draws_are_a_permutation(n: int, seed: int) -> None:
+    draws = Draws(Dice(seed), n)
+    drawn = [draws.next() for _ in range(n)]
+    assert sorted(x for x in drawn if x is not None) == list(range(n))
+    assert draws.next() is None
+
+
+def test_core_names_are_distinct_and_many() -> None:
+    names = [name for kind in ENDINGS for name in core(kind)]
+    assert len(set(names)) == len(names) > 4000
+    assert all(name.isalpha() and name[0].isupper() and name[1:].islower() for name in names)
+
+
+def test_no_name_can_be_read_as_another_kind() -> None:
+    """A name is a start, middles and an ending: no ending may be middles and another ending."""
+    assert {len(s) for s in STARTS} == {3}
+    assert {len(m) for m in MIDDLES} == {2}
+    endings = [ending for kind in ENDINGS for ending in ENDINGS[kind]]
+    assert len(set(endings)) == len(endings)
+    for one, other in product(endings, endings):
+        left = one.removesuffix(other)
+        if one != other and one.endswith(other) and len(left) % 2 == 0:
+            assert not all(left[i : i + 2] in MIDDLES for i in range(0, len(left), 2)), (one, other)
+
+
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_the_supply_has_no_end(kind: str) -> None:
+    namer = Namer(Dice("names"))
+    names = [namer.fresh(kind) for _ in range(len(core(kind)) + 3000)]
+    assert len(set(names)) == len(names)
+    assert set(names[: len(core(kind))]) == set(core(kind))
+
+
+@pytest.mark.parametrize(
+    ("answer", "others"),
+    [
+        ("212 kilometres", ("212",)),
+        ("81.3 points", ("81.3",)),
+        ("the mill", ("mill",)),
+        ("the lantern Velax", ("lantern Velax", "Velax")),
+        ("Kelford", ()),
+        ("weaver", ()),
+    ],
+)
+def test_aliases(answer: str, others: tuple[str, ...]) -> None:
+    assert aliases(answer) == others
+
+
+@pytest.mark.parametrize("kind", sorted(VALUES))
+def test_values_vary(kind: str) -> None:
+    dice = Dice(kind)
+    values = {make(kind, dice) for _ in range(300)}
+    assert len(values) >= (2 if kind == "flag" else 15)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1731", 1731), ("12,400 sentences", 12400), ("81.3 points", 813)])
+def test_number(text: str, value: int) -> None:
+    assert number(text) == value
+
+
+# --- the prover -------------------------------------------------------------------------------------------------------
+
+
+def base(*facts: tuple[str, str, str]) -> FactBase:
+    made = FactBase()
+    for fact in facts:
+        made.add(Fact(*fact))
+    return made
+
+
+BOOKS = base(
+    ("B1", "author", "P1"), ("B2", "author", "P2"), ("P1", "born", "T1"), ("P2", "born", "T1"),
+    ("P1", "year", "1500"), ("P2", "year", "1600"), ("P3", "year", "1500"), ("T2", "mayor", "P1"),
+)  # fmt: skip
+PROOFS = [
+    (Path("B1", ("author",)), {"P1"}, 1),
+    (Path("B1", ("author", "born")), {"T1"}, 2),
+    (Path("P1", ("^author",)), {"B1"}, 1),
+    (Path("B1", ("author", "^mayor")), {"T2"}, 2),
+    (Path("T1", ("^born",)), {"P1", "P2"}, 2),
+    (Path("P3", ("born",)), set(), 0),
+    (Path("nobody", ("born",)), set(), 0),
+    (Compare(Path("P1", ("year",)), Path("P2", ("year",)), smaller=True), {"P1"}, 2),
+    (Compare(Path("P1", ("year",)), Path("P2", ("year",)), smaller=False), {"P2"}, 2),
+    (Compare(Path("B1", ("author", "year")), Path("B2", ("author", "year")), smaller=True), {"B1"}, 4),
+    (Compare(Path("P1", ("year",)), Path("P3", ("year",)), smaller=True), set(), 2),
+    (Compare(Path("P1", ("year",)), Path("T1", ("year",)), smaller=True), set(), 1),
+    (Same(Path("P1", ("born",)), Path("P2", ("born",))), {"yes"}, 2),
+    (Same(Path("P1", ("year",)), Path("P2", ("year",))), {"no"}, 2),
+    (Same(Path("P1", ("born",)), Path("P3", ("born",))), set(), 1),
+]
+
+
+@pytest.mark.parametrize(("query", "answers", "used"), PROOFS)
+def test_prove(query: Path | Compare | Same, answers: set[str], used: int) -> None:
+    assert prove(query, BOOKS) == answers
+    assert len(supports(query, BOOKS)) == used
+    if len(answers) == 1:
+        assert all(not prove(query, BOOKS, without=fact) for fact in supports(query, BOOKS))
+
+
+links = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("rs"), st.sampled_from("abcd")), max_size=8)
+steps = st.lists(st.sampled_from(["r", "s", "^r", "^s"]), min_size=1, max_size=4).map(tuple)
+
+
+@given(facts=links, path=st.builds(Path, st.sampled_from("abcd"), steps))
+@settings(max_examples=200, deadline=None)
+def test_the_prover_agrees_with_a_search_of_all_chains(facts: list[tuple[str, str, str]], path: Path) -> None:
+    made, kept = FactBase(), []
+    for fact in (Fact(*f) for f in facts):
+        if made.allows(fact):
+            made.add(fact)
+            kept.append(fact)
+    ends = {path.start}
+    for step in path.steps:
+        forward = {(f.subject, f.object) for f in kept if f.relation == step}
+        back = {(f.object, f.subject) for f in kept if "^" + f.relation == step}
+        ends = {there for here, there in forward | back if here in ends}
+    assert prove(path, made) == ends
+
+
+def test_a_fact_base_keeps_its_promises() -> None:
+    made = base(("B1", "author", "P1"))
+    made.close("author", "P1")
+    made.keep_silent("B9", "author")
+    for fact in (Fact("B1", "author", "P2"), Fact("B2", "author", "P1"), Fact("B9", "author", "P3")):
+        assert not made.allows(fact)
+        with pytest.raises(ValueError, match="contradicts"):
+            made.add(fact)
+    assert made.allows(Fact("B2", "author", "P2"))
+
+
+# --- wording ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["encyclopedia", "story", "paper"])
+def test_tables_are_complete(name: str) -> None:
+    for relation in schema(name).relations.values():
+        marks = relation.lines
+        said = ("yes", "no") if relation.object == "flag" else ("",)
+        for thing in said:
+            assert len(relation.statements(thing)) >= 2
+        assert len(marks["?"]) >= 2
+        for mark, texts in marks.items():
+            need = {"?": {"{s}"}, "=": {"{s}"}, "!": {"{o}"}, "-": {"{o}"}, ".": {"{s}", "{o}"}, "&": {"{a}", "{b}"}}
+            for text in texts:
+                found = {p for p in ("{s}", "{o}", "{a}", "{b}") if p in text}
+                wanted = {"{s}"} if mark in (".+", ".-") else need.get(mark, set())
+                assert found == wanted, text
+        if relation.object not in VALUES and relation.object in schema(name).of:
+            assert "=" in marks
+        assert ("<" in marks or ">" in marks) <= (relation.object in VALUES)
+
+
+@pytest.mark.parametrize("name", ["encyclopedia", "story", "paper"])
+def test_statements_come_in_both_directions(name: str) -> None:
+    """For most relations some statement has the object first, some the subject."""
+    both = 0
+    for relation in schema(name).relations.values():
+        first = {t.find("{s}") < t.find("{o}") for t in relation.lines.get(".", ())}
+        both += first == {True, False}
+    assert both > len(schema(name).relations) / 2
+
+
+@pytest.mark.parametrize(("name", "hops", "least"), [("encyclopedia", 4, 1000), ("story", 2, 50), ("paper", 2, 10)])
+def test_routes_fit_together(name: str, hops: int, least: int) -> None:
+    one = schema(name)
+    routes = one.routes(hops)
+    assert len(set(routes)) == len(routes) >= least
+    for route in routes:
+        for here, there in pairwise(route):
+            assert one.ends(here)[1] == one.ends(there)[0]

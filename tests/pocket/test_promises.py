@@ -1,0 +1,238 @@
+"""What the world promises, over more than a thousand documents of all kinds and lengths."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from harness.pocket.facts import Fact, FactBase, Path, prove
+from harness.pocket.names import core
+from harness.pocket.world import KINDS, Sample, sample
+from tests.pocket.reading import SCHEMA_OF, read
+
+LENGTHS = (200, 230, 400, 900, 2500)
+EACH = 160
+EVERY = [*KINDS]
+
+
+@cache
+def documents(kind: str) -> tuple[tuple[int, Sample], ...]:
+    """EACH samples of a kind: lengths in turn, seeds in order."""
+    lengths = [LENGTHS[seed % len(LENGTHS)] for seed in range(EACH)]
+    return tuple((n, sample(kind, seed, tokens=n, purpose="evaluation")) for seed, n in enumerate(lengths))
+
+
+def sentences(made: Sample) -> list[tuple[Fact, str]]:
+    """Every stated fact with its sentence, as cut out of the texts."""
+    return [(s.fact, d.text[s.start : s.end]) for d in made.documents for s in made.stated[d.id]]
+
+
+def holds(text: str, thing: str) -> bool:
+    """Whether a name or value occurs as a whole in a text."""
+    return re.search(rf"(?<!\w){re.escape(thing)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def test_there_are_a_thousand() -> None:
+    assert EACH * len(EVERY) > 1000
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_one_answer_and_no_support_too_many(kind: str) -> None:
+    for _, made in documents(kind):
+        assert made.examples
+        for asked in made.asked:
+            if asked.kind == "unanswerable":
+                assert prove(asked.query, made.base) == frozenset()
+                assert asked.supports == ()
+                continue
+            assert prove(asked.query, made.base) == {asked.answer}
+            assert asked.supports
+            for fact in asked.supports:
+                assert prove(asked.query, made.base, without=fact) == frozenset()
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_supports_alone_prove_the_answer(kind: str) -> None:
+    for _, made in documents(kind):
+        for asked in made.asked:
+            if asked.supports:
+                alone = FactBase()
+                for fact in asked.supports:
+                    alone.add(fact)
+                assert prove(asked.query, alone) == {asked.answer}
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_the_text_states_the_fact_base_and_nothing_else(kind: str) -> None:
+    """Read back by the templates: each sentence is its fact and no other, and all facts are there once."""
+    for _, made in documents(kind):
+        told = sentences(made)
+        assert Counter(fact for fact, _ in told) == Counter(made.base.facts)
+        for fact, sentence in told:
+            assert read(SCHEMA_OF[kind], sentence) == {fact}
+        for document in made.documents:
+            rest, at = "", 0
+            for stated in made.stated[document.id]:
+                rest += document.text[at : stated.start]
+                at = stated.end
+            rest += document.text[at:]
+            titles = {p.title for p in document.passages}
+            between = {w for line in rest.split("\n") if line not in titles for w in re.findall(r"\w+", line)}
+            named = {n for fact in made.base.facts for n in (fact.subject, fact.object)}
+            assert not between & (named - {"yes", "no"})
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_answers_also_stand_where_they_answer_nothing(kind: str) -> None:
+    there = asked_at_all = 0
+    for _, made in documents(kind):
+        told = sentences(made)
+        for asked in made.asked:
+            asked_at_all += 1
+            there += any(holds(sentence, asked.answer) for fact, sentence in told if fact not in asked.supports)
+    print(f"{kind}: {there} of {asked_at_all} answers also occur in a fact that does not answer")
+    assert there >= asked_at_all / 2
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_gold_marks_what_proves(kind: str) -> None:
+    for _, made in documents(kind):
+        by_id = {d.id: d for d in made.documents}
+        for example, asked in zip(made.examples, made.asked, strict=True):
+            places = [
+                (d.id, s.start, s.end) for d in made.documents for s in made.stated[d.id] if s.fact in asked.supports
+            ]
+            assert len(places) == len(asked.supports)
+            marks = example.gold.supporting
+            for name, start, end in places:
+                assert any(m.document_id == name and m.start <= start and end <= m.end for m in marks)
+            for mark in marks:
+                assert any(mark.document_id == n and mark.start <= a and b <= mark.end for n, a, b in places)
+                assert 0 <= mark.start < mark.end <= len(by_id[mark.document_id].text)
+            assert set(example.question.document_ids) == set(by_id)
+            assert example.gold.extra["hops"] == asked.hops
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_length(kind: str) -> None:
+    for tokens, made in documents(kind):
+        size = sum(len(d.text) for d in made.documents) / 4
+        assert 0.85 * tokens <= size <= tokens
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_passages_and_titles(kind: str) -> None:
+    for _, made in documents(kind):
+        assert len({d.id for d in made.documents}) == len(made.documents)
+        for document in made.documents:
+            ends = [0, *(p.end + 2 for p in document.passages)]
+            assert [p.start for p in document.passages] == ends[:-1]
+            assert document.passages[-1].end == len(document.text)
+            if SCHEMA_OF[kind] == "encyclopedia":
+                titles = [p.title for p in document.passages]
+                assert len(set(titles)) == len(titles)
+                for p in document.passages:
+                    assert document.text[p.start : p.end].startswith(p.title + "\n")
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_path_question_names_its_start_and_not_its_answer(kind: str) -> None:
+    for _, made in documents(kind):
+        for asked in made.asked:
+            if isinstance(asked.query, Path):
+                assert holds(asked.text, asked.query.start)
+                assert not holds(asked.text, asked.answer)
+            assert asked.text.endswith("?")
+            assert not re.search(r"[{}]|\bthe the\b|  ", asked.text)
+
+
+def test_hops_are_those_asked_for() -> None:
+    for hops in (1, 2, 3, 4):
+        for seed in range(30):
+            made = sample("musique", seed, tokens=300, hops=(hops,), purpose="evaluation")
+            assert made.asked[0].hops == hops == len(made.asked[0].supports)
+            assert made.rows[0]["id"].startswith(f"{hops}hop__")
+
+
+def test_kinds_of_questions() -> None:
+    """Every kind of question turns up, no kind of answer dominates."""
+    kinds = {kind: Counter(a.kind for _, made in documents(kind) for a in made.asked) for kind in EVERY}
+    assert set(kinds["musique"]) == set(kinds["retrieved"]) == {"path"}
+    assert set(kinds["hotpotqa"]) == set(kinds["2wikimultihopqa"]) == {"path", "comparison", "same"}
+    assert set(kinds["qasper"]) == {"path", "comparison", "same", "unanswerable"}
+    answers = Counter(a.answer for _, made in documents("qasper") for a in made.asked)
+    assert 0.3 < answers["yes"] / (answers["yes"] + answers["no"]) < 0.7
+    lines = Counter(e.gold.extra["answer_type"] for _, m in documents("qasper") for e in m.examples)
+    assert set(lines) == {"extractive", "boolean", "none"}
+    assert lines["extractive"] > sum(lines.values()) / 2
+
+
+def test_two_answers_in_a_story() -> None:
+    for _, made in documents("narrativeqa"):
+        for example in made.examples:
+            first, second = example.gold.answers
+            assert second.endswith(first)
+            assert second != first
+
+
+def test_options() -> None:
+    difficult: Counter[int] = Counter()
+    places: Counter[int] = Counter()
+    for _, made in documents("quality"):
+        text = made.documents[0].text
+        for example in made.examples:
+            options, extra = example.question.options, example.gold.extra
+            assert options is not None
+            assert len(set(options)) == 4
+            assert options[extra["gold_label"] - 1] == example.gold.answers[0]
+            assert extra["all_classes"] == list(options)
+            difficult[extra["difficult"]] += 1
+            places[extra["gold_label"]] += 1
+            others = [o for o in options if o != example.gold.answers[0]]
+            if extra["difficult"]:
+                assert all(holds(text, o) for o in others)
+    assert min(difficult[0], difficult[1]) > 20
+    assert min(places[n] for n in (1, 2, 3, 4)) > 20
+
+
+def test_eight_documents() -> None:
+    spread = 0
+    for _, made in documents("retrieved"):
+        assert len(made.documents) == 8
+        assert len(made.examples[0].question.document_ids) == 8
+        assert all(d.title == d.passages[0].title for d in made.documents)
+        spread += len({s.document_id for s in made.examples[0].gold.supporting}) > 1
+    assert spread > EACH / 2
+
+
+def test_things_in_a_story_go_their_way_in_order() -> None:
+    from harness.pocket.wording import schema
+
+    relations = schema("story").relations
+    for _, made in documents("narrativeqa"):
+        ranks: dict[str, list[int]] = {}
+        for fact, _ in sentences(made):
+            if relations[fact.relation].subject == "keepsake":
+                ranks.setdefault(fact.subject, []).append(relations[fact.relation].rank)
+        assert all(order == sorted(order) for order in ranks.values())
+
+
+def test_look_alikes() -> None:
+    """With room for it, the relation that gives the answer is also told of other subjects, with other objects."""
+    for tokens, made in documents("musique"):
+        last = made.asked[0].supports[-1]
+        alike = [f for f in made.base.facts if f.relation == last.relation and f not in made.asked[0].supports]
+        if tokens >= 900:
+            assert any(f.object != last.object and f.subject != last.subject for f in alike)
+
+
+def test_names_are_no_words_of_the_templates() -> None:
+    from harness.pocket import words_encyclopedia, words_paper, words_places, words_story
+    from harness.pocket.names import ENDINGS
+
+    tables = "".join(m.TABLE for m in (words_encyclopedia, words_places, words_paper, words_story))
+    words = {w.lower() for w in re.findall(r"\w+", tables)}
+    assert not words & {name.lower() for kind in ENDINGS for name in core(kind)}

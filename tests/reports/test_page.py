@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.store import StoredRun, read_run
+from reports import chart, details, markup
+from reports.front import points
+from reports.markup import el, script_json
+from reports.page import Limits, page
+from reports.rows import read_rows
+from reports.tables import frame
+from tests.reports.build import SCORE, record, stored, usage, write_run
+
+EVIL = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&${title}$data"
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements, their attributes, the text of scripts and of everything else."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.text += data
+
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.scripts[0])
+        return found
+
+
+def two(root: Path, **changes: Any) -> list[StoredRun]:
+    return [stored(root, [0.1, 0.5, 0.9], method="full-context"), stored(root, [0.4, 0.5, None], **changes)]
+
+
+class TestEscapes:
+    def test_hostile_text_everywhere_stays_text(self, tmp_path: Path) -> None:
+        rows = [
+            record(
+                i, 0.5, question_id=f"q{i}{EVIL}", document_ids=[EVIL], prediction=EVIL, stop_reason=EVIL,
+                shown=[{"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": EVIL, "sources": []}],
+                steps=[step(note=EVIL)], scores={SCORE: 0.5, EVIL: 0.1}, notes={"flags": {EVIL: "null"}},
+                truncated={"side": EVIL},
+            )
+            for i in range(3)
+        ]  # fmt: skip
+        settings_ = {
+            "dataset": {"name": EVIL, "format": "f", "scorers": [SCORE]},
+            "method": {"name": EVIL, "implementation": EVIL, "view": "document", "params": {EVIL: EVIL}},
+            "model": {"name": EVIL, "backend": "hf", "embedded": True},
+        }
+        runs = [
+            read_run(write_run(tmp_path, rows, hash8=h, settings=settings_, manifest={"warnings": [EVIL]}))
+            for h in ("aaaa0000", "bbbb0000")
+        ]
+        found = Page(page(runs, title=EVIL))
+        assert [tag for tag, _ in found.tags].count("script") == 2
+        assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")]
+        assert not [
+            a for _, attributes in found.tags for a in attributes if a.startswith("on") or a in ("src", "style")
+        ]
+        assert "alert(1)" not in found.scripts[1]
+        assert found.text.count("alert(1)") >= 8
+        assert found.data[0]["questions"][0]["answers"][0]["prediction"] == EVIL
+
+    def test_only_the_pages_own_script_and_style_may_run(self, tmp_path: Path) -> None:
+        source = page(two(tmp_path))
+        found = Page(source)
+        policy = next(a["content"] for tag, a in found.tags if tag == "meta" and "http-equiv" in a)
+        assert policy is not None
+        style = re.search("<style>(.*?)</style>", source, re.DOTALL)
+        assert style is not None
+        hashes = [
+            "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+            for code in (found.scripts[1], style[1])
+        ]
+        assert policy == f"default-src 'none'; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
+
+    def test_nothing_is_loaded_from_anywhere(self, tmp_path: Path) -> None:
+        source = page(two(tmp_path))
+        # The name of the SVG namespace is no address that is fetched.
+        assert set(re.findall(r"https?://[^\s\"']+", source)) == {"http://www.w3.org/2000/svg"}
+        assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write", source)
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.text(), st.text())
+    def test_any_text_is_one_element_and_one_json_value(self, name: str, value: str) -> None:
+        source = el("p", value, data_name=name)
+        found = Page(source)
+        assert [tag for tag, _ in found.tags] == ["p"]
+        assert not re.search("[<>&]", script_json([name, value]))
+        assert json.loads(script_json([name, value])) == [name, value]
+        assert source.encode()
+
+
+def step(**changes: Any) -> dict[str, Any]:
+    plain = {"action": "visit", "node": 4, "level": 1, "scores": {"total": 0.25}, "tokens": 7, "p_yes": 0.5}
+    return {**plain, "flops": 2e12, "shown": None, "note": "", **changes}
+
+
+class TestContents:
+    def test_every_part_is_there(self, tmp_path: Path) -> None:
+        found = Page(page(two(tmp_path), title="My runs"))
+        for told in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
+            assert told in found.text
+        assert "1 of 3 questions failed (scored 0)" in found.text
+        heads = [attributes for tag, attributes in found.tags if tag == "svg"]
+        assert len(heads) == 1
+        values = [a.get("data-value") for tag, a in found.tags if tag == "td" and "data-value" in a]
+        assert "0.5" in values
+
+    def test_scores_and_answers_of_each_question(self, tmp_path: Path) -> None:
+        (data,) = Page(page(two(tmp_path))).data
+        assert [m["label"] for m in data["methods"]] == ["full-context", "pecan"]
+        assert data["reference"] == 0
+        assert data["values"] == [[0.1, 0.5, 0.9], [0.4, 0.5, 0.0]]
+        failed = data["questions"][2]["answers"][1]
+        assert failed["error"] == "WindowExceeded: too long"
+        assert data["questions"][0]["gold"] is None
+        assert any("No gold answers" in note for note in data["notes"])
+
+    def test_gold_and_shown_text_come_from_the_data_set(self, tmp_path: Path) -> None:
+        config = {
+            "name": "musique-sample", "format": "musique", "data": "package:harness.datasets/samples/musique.jsonl",
+            "instruction": "Answer.", "max_answer_tokens": 8, "scorers": [SCORE],
+        }  # fmt: skip
+        rows = load(DatasetConfig.model_validate(config))
+        example = rows.examples[0]
+        support = example.gold.supporting[0]
+        shown = [
+            {"kind": "span", "document_id": support.document_id, "start": a, "end": b, "text": "", "sources": []}
+            for a, b in ((support.start, support.end), (support.end, support.end + 20))
+        ]
+        one = record(0, 0.5, question_id=example.question.id, shown=shown, steps=[step(shown=shown[0])])
+        manifest = {"dataset": {"fingerprint": rows.fingerprint}}
+        run = read_run(write_run(tmp_path, [one], settings={"dataset": config}, manifest=manifest))
+        (data,) = Page(page([run])).data
+        question = data["questions"][0]
+        assert question["text"] == example.question.text
+        assert question["gold"] == list(example.gold.answers)
+        pieces = question["answers"][0]["shown"]
+        text = rows.documents[support.document_id].text[support.start : support.end]
+        assert pieces[0]["text"].startswith(text[:500])
+        assert [p.get("evidence") for p in pieces] == [True, None]
+        assert question["answers"][0]["steps"][0]["text"].startswith(text[:150])
+        assert not data["notes"]
+        changed = read_run(write_run(tmp_path / "b", [one], settings={"dataset": config}))
+        assert "not those the run was made with" in (read_rows(changed).problem or "")
+
+    def test_rows_of_the_hub_are_not_fetched(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        config = {
+            "name": "musique", "format": "musique", "hub": "nobody/none", "instruction": "Answer.",
+            "max_answer_tokens": 8, "scorers": [SCORE],
+        }  # fmt: skip
+        rows = read_rows(stored(tmp_path, [0.5], settings={"dataset": config}))
+        assert "HF_HUB_OFFLINE is set" in (rows.problem or "")
+
+    def test_runs_that_must_not_be_compared_are_shown_with_the_reason(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, [0.1, 0.2], method="full-context"), stored(tmp_path, [0.3])]
+        found = Page(page(runs))
+        assert "answered different questions" in found.text
+        assert found.data[0]["values"] == [[0.3, None], [0.1, 0.2]]
+
+    def test_data_sets_are_sections_of_their_own(self, tmp_path: Path) -> None:
+        found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
+        assert [d["name"] for d in found.data] == ["musique", "qasper"]
+        assert [a["href"] for tag, a in found.tags if tag == "a"] == ["#data-0", "#data-1"]
+
+
+class TestSize:
+    def test_a_big_run_stays_small_and_says_what_is_left_out(self, tmp_path: Path) -> None:
+        text = "word " * 400
+        shown = [{"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": text, "sources": []}] * 14
+        rows = [record(i, 0.5, prediction=text, shown=shown, steps=[step(note=text)] * 90) for i in range(80)]
+        source = page([read_run(write_run(tmp_path, rows))], limits=Limits(80, 400_000))
+        assert len(source) < 500_000
+        (data,) = Page(source).data
+        kept = len(data["questions"])
+        assert 5 < kept < 80
+        assert data["notes"][-1].startswith(f"Details of {kept} of 80 questions")
+        assert len(data["values"][0]) == 80
+        answer = data["questions"][0]["answers"][0]
+        assert answer["prediction"].endswith(f"({len(text)} characters)")
+        assert (answer["shown_total"], answer["steps_total"]) == (14, 90)
+
+    def test_differences_are_spread_over_more_questions_than_are_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(details, "SCORED", 10)
+        (data,) = Page(page([stored(tmp_path, [i / 40 for i in range(40)])], limits=Limits(3))).data
+        assert data["ids"] == [f"q{i}" for i in range(0, 40, 4)]
+        assert len(data["questions"]) == 3
+        assert data["notes"][0].startswith("Differences of 10 of 40 questions")
+
+
+def priced(root: Path, method: str, score: float, tflops: float, **changes: Any) -> StoredRun:
+    rows = [record(i, score + (i % 3 - 1) / 50, usage={"answer": usage(tflops * (1 + i / 20))}) for i in range(6)]
+    return read_run(write_run(root, rows, method=method, **changes))
+
+
+class TestFront:
+    def runs(self, root: Path) -> list[StoredRun]:
+        view = {"name": "oracle", "implementation": "methods.window:FullContext", "view": "evidence", "params": {}}
+        return [
+            priced(root, "cheap", 0.2, 0.01),
+            priced(root, "dear", 0.6, 10.0),
+            priced(root, "bad", 0.3, 20.0),
+            priced(root, "same", 0.6, 10.0),
+            priced(root, "oracle", 0.9, 0.005, settings={"method": view}),
+        ]
+
+    def test_who_is_dominated_by_whom(self, tmp_path: Path) -> None:
+        runs = self.runs(tmp_path)
+        found = {p["method"]: p["dominated_by"] for p in points(frame(runs), runs)}
+        assert found == {"cheap": (), "dear": (), "bad": ("dear", "same"), "same": (), "oracle": ()}
+
+    def test_a_run_without_a_cost_is_not_drawn(self, tmp_path: Path) -> None:
+        rows = [record(0, 0.5, usage={"answer": usage(0.0, uncounted=1)})]
+        runs = [read_run(write_run(tmp_path, rows))]
+        assert points(frame(runs), runs) == []
+        assert "No run of this data set" in page(runs)
+
+    def test_marks_bars_and_labels(self, tmp_path: Path) -> None:
+        runs = self.runs(tmp_path)
+        found = Page(chart.chart(points(frame(runs), runs), SCORE))
+        kinds = [a["class"] for tag, a in found.tags if tag == "g" and "class" in a]
+        assert kinds == ["undominated", "undominated", "dominated", "undominated", "ceiling"]
+        assert sum(a.get("class") == "bar" for _, a in found.tags) == 10
+        assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
+
+    def test_x_is_logarithmic(self, tmp_path: Path) -> None:
+        runs = [priced(tmp_path, f"m{k}", 0.5, 10.0**k) for k in range(3)]
+        dots = [a for tag, a in Page(chart.chart(points(frame(runs), runs), SCORE)).tags if tag == "circle"]
+        x = [float(str(a["cx"])) for a in dots]
+        assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.2)
+
+    @pytest.mark.parametrize("low", [1e-7, 0.3, 23.6])
+    @pytest.mark.parametrize("wide", [10.0, 40.0, 1e6])
+    def test_ticks_lie_inside_and_are_few(self, low: float, wide: float) -> None:
+        ticks = chart.log_ticks(low, low * wide)
+        assert 2 <= len(ticks) <= 12
+        assert all(low <= t <= low * wide * 1.001 for t in ticks)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(st.floats(70, 900), st.floats(20, 370)), min_size=1, max_size=9))
+    def test_labels_do_not_overlap(self, anchors: list[tuple[float, float]]) -> None:
+        boxes = chart.place_labels(anchors, ["full-context"] * len(anchors))
+        for i, box in enumerate(boxes):
+            assert all(math.isclose(box.overlap(other), 0) for other in boxes[:i])
+            assert box.left >= 0
+            assert box.right <= 940
+
+
+def test_docstrings_show_what_is_made() -> None:
+    import doctest
+
+    assert doctest.testmod(markup).failed == 0

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import csv
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import presets, scorers
+from harness.errors import DataError
+from harness.flops import CONVENTIONS
+from harness.store import StoredRun, read_run
+from reports.paper import frame
+from reports.paper.beside import NOT_COMPARABLE, OFF, REPRODUCED, _Ours, verdict
+from reports.paper.printed import Value, load, parse
+from reports.render import render
+from tests.reports.build import record, usage, write_run
+
+F1 = "longbench.qa_f1_score"
+LLAMA = {"name": "Llama-3.1-8B-Instruct", "backend": "hf", "embedded": False}
+QUESTIONS = 400
+RESULTS = """source,table,method,dataset,metric,value
+P,Table 1,BM25 top-5,MuSiQue,F1,28.7
+P,Table 1,BM25 top-5,MuSiQue,TFLOPs,26.3
+P,Table 1,BM25 top-5,MuSiQue,BLEU-4,5.1
+P,Table 2,Build,MuSiQue,TFLOPs,66.7
+P,Table 2,Build + search 2,MuSiQue,TFLOPs,64.3
+"""
+RULES: dict[str, Any] = {
+    "papers": {"P": {"name": "Paper", "model": "Llama-3.1-8B-Instruct"}},
+    "datasets": {
+        "MuSiQue": {"dataset": "musique", "split": "validation", "questions": QUESTIONS, "stand_ins": ["musique-sample"]}
+    },
+    "metrics": {
+        "F1": {"score": F1},
+        "BLEU-4": {"problem": "a value of all answers at once"},
+        "TFLOPs": {"phases": ["search", "answer"], "convention": "all-params", "tolerance": 0.02},
+    },
+    "entries": [
+        {
+            "source": "P", "table": "Table 1", "method": "BM25 top-5", "preset": "bm25", "params": {"k": 5},
+            "encoder": "mpnet", "metrics": ["F1", "TFLOPs", "BLEU-4"],
+        },
+        {
+            "source": "P", "table": "Table 2", "method": "Build", "preset": "bm25", "per_document": True,
+            "metrics": ["TFLOPs"],
+        },
+        {
+            "source": "P", "table": "Table 2", "method": "Build + search 2", "preset": "bm25",
+            "questions_per_document": 2, "metrics": ["TFLOPs"],
+        },
+    ],
+}  # fmt: skip
+
+
+def values(**changes: Any) -> tuple[Value, ...]:
+    return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
+
+
+def run(
+    root: Path, *, mean: float = 0.287, tflops: float = 13.15, n: int = QUESTIONS, settings: Any = None, **changes: Any
+) -> StoredRun:
+    """BM25 on `n` questions with F1 around `mean`; its all-params TFLOPs are twice `tflops`, as build.usage has it."""
+    rows = [
+        record(
+            i,
+            None,
+            scores={F1: mean + (0.2 if i // 2 % 2 else -0.2)},
+            usage={"answer": usage(tflops)},
+            error=None,
+            **changes,
+        )
+        for i in range(n)
+    ]
+    plain = {
+        "model": LLAMA,
+        "method": {"name": "bm25", "implementation": "m:BM25", "view": "document", "params": {"k": 5}},
+        "dataset": {"name": "musique", "format": "musique", "split": "validation", "scorers": [F1]},
+        "encoder": {"name": "mpnet", "source": "sentence-transformers/multi-qa"},
+    }
+    documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(33.35)}}]
+    return read_run(write_run(root, rows, method="bm25", settings={**plain, **(settings or {})}, documents=documents))
+
+
+def row(root: Path, metric: str = "F1", **changes: Any) -> dict[str, Any]:
+    table = frame([run(root, **changes)], values())
+    return {str(k): v for k, v in table[table["metric"] == metric].iloc[0].items()}
+
+
+class TestVerdicts:
+    def test_reproduced_inside_the_interval(self, tmp_path: Path) -> None:
+        found = row(tmp_path, mean=0.295)
+        assert (found["verdict"], found["notes"]) == (REPRODUCED, ())
+        assert (found["printed"], found["n"]) == (28.7, QUESTIONS)
+        assert found["ours"] == pytest.approx(29.5)
+        assert found["apart"] == pytest.approx(0.8)
+        assert found["ours.low"] < 28.7 < found["ours.high"]
+        assert found["paper"] == "Paper, Table 1"
+
+    def test_off_outside_the_interval(self, tmp_path: Path) -> None:
+        found = row(tmp_path, mean=0.35)
+        assert (found["verdict"], found["notes"]) == (OFF, ())
+        assert found["ours.low"] > 28.8
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            (
+                {"settings": {"model": {**LLAMA, "embedded": True}}},
+                "model: .* is the embedded default, its answers are",
+            ),
+            ({"settings": {"model": {**LLAMA, "name": "Qwen"}}}, "model: the reader is Qwen, the paper's is Llama-3.1"),
+            ({"settings": {"roles": {"builder": {"name": "B"}}}}, "model: the builder is B"),
+            ({"settings": {"encoder": {"name": "minilm"}}}, "encoder: minilm, the paper's is most likely mpnet"),
+            (
+                {"settings": {"method": {"name": "bm25", "implementation": "m:B", "params": {"k": 7}}}},
+                "method: k is 7, the paper's is 5",
+            ),
+            ({"n": 20}, f"sample: 20 questions, the paper has {QUESTIONS}"),
+            ({"truncated": {"side": "middle"}}, f"truncation: {QUESTIONS} of {QUESTIONS} contexts were cut"),
+            (
+                {"settings": {"dataset": {"name": "musique", "split": "train", "scorers": [F1]}}},
+                "split: train, the paper's is validation",
+            ),
+            (
+                {"settings": {"dataset": {"name": "musique-sample", "split": "validation", "scorers": [F1]}}},
+                "split: musique-sample is made up",
+            ),
+        ],
+    )
+    def test_not_comparable_says_why(self, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+        found = row(tmp_path, **changes)
+        assert found["verdict"] == NOT_COMPARABLE
+        assert len(found["notes"]) == 1
+        assert re.match(reason, found["notes"][0])
+
+    def test_another_definition_of_the_metric(self, tmp_path: Path) -> None:
+        found = row(tmp_path, "BLEU-4")
+        assert found["verdict"] == NOT_COMPARABLE
+        assert found["notes"] == ("metric: a value of all answers at once",)
+        lacking = values(metrics={**RULES["metrics"], "F1": {"score": "rouge_score.rougeL"}})
+        table = frame([run(tmp_path / "b")], lacking)
+        assert table["notes"][0] == (
+            "metric: the run has no rouge_score.rougeL; add it with: harness score RUN --scorers rouge_score.rougeL",
+        )
+
+    def test_failed_questions_that_are_left_out(self, tmp_path: Path) -> None:
+        first = run(tmp_path, settings={"failed": "skip"})
+        first.records[0]["error"] = {"type": "T", "message": "m"}
+        assert frame([first], values())["notes"][0] == ("metric: failed questions are left out of the mean",)
+
+    def test_a_model_folder_or_hub_id_is_the_same_model(self, tmp_path: Path) -> None:
+        model = {"name": "mine", "source": "meta-llama/llama-3.1-8b-instruct", "embedded": False}
+        assert row(tmp_path, settings={"model": model})["verdict"] == REPRODUCED
+
+    @pytest.mark.parametrize(
+        ("ours", "digits", "tolerance", "told"),
+        [
+            (_Ours(28.74), 1, 0.0, REPRODUCED),
+            (_Ours(28.76), 1, 0.0, OFF),
+            (_Ours(29.2), 1, 0.02, REPRODUCED),
+            (_Ours(29.4), 1, 0.02, OFF),
+            (_Ours(30.0, 28.74, 31.0), 1, 0.0, REPRODUCED),
+            (_Ours(30.0, 28.76, 31.0), 1, 0.0, OFF),
+            (_Ours(30.0, 28.76, 31.0), 0, 0.0, REPRODUCED),
+        ],
+    )
+    def test_printed_digits_are_allowed_for(self, ours: _Ours, digits: int, tolerance: float, told: str) -> None:
+        assert verdict(28.7, digits, ours, tolerance) == told
+
+
+class TestCosts:
+    def test_tflops_in_the_papers_convention_within_its_tolerance(self, tmp_path: Path) -> None:
+        same = row(tmp_path, "TFLOPs")
+        assert (same["ours"], same["verdict"]) == (pytest.approx(26.3), REPRODUCED)
+        assert row(tmp_path / "c", "TFLOPs", tflops=13.35)["verdict"] == REPRODUCED
+        assert row(tmp_path / "d", "TFLOPs", tflops=13.5)["verdict"] == OFF
+
+    def test_building_alone_and_shared_among_questions(self, tmp_path: Path) -> None:
+        table = frame([run(tmp_path)], values()).set_index("row")
+        assert table.loc["Build", "ours"] == pytest.approx(66.7)
+        assert table.loc["Build + search 2", "ours"] == pytest.approx(66.7 / 2 + 26.3)
+
+    def test_unknown_flops_are_not_comparable(self, tmp_path: Path) -> None:
+        rows = run(tmp_path)
+        for r in rows.records:
+            r["usage"] = {"answer": usage(0.0, uncounted=1)}
+        table = frame([rows], values()).set_index(["row", "metric"])
+        assert table.loc[("BM25 top-5", "TFLOPs"), "notes"] == (
+            "metric: the run has no FLOPs, its model tells no shape",
+        )
+
+
+class TestFrame:
+    def test_runs_that_nobody_printed_have_no_row(self, tmp_path: Path) -> None:
+        other = read_run(write_run(tmp_path, [record(0, 0.5)], method="mine"))
+        table = frame([other], values())
+        assert table.empty
+        assert "verdict" in table.columns
+
+    def test_every_format(self, tmp_path: Path) -> None:
+        table = frame([run(tmp_path, mean=0.295)], values())
+        told = render(table, "text")
+        assert " 28.7 " in told
+        assert "+0.800" in told
+        for name in ("markdown", "csv", "latex", "json"):
+            assert "reproduced" in render(table, name)
+
+
+class TestShippedData:
+    def test_every_name_is_one_of_ours(self) -> None:
+        rules = parse(resources.files("reports.paper").joinpath("mapping.yaml").read_text())
+        known = set(scorers.names())
+        for metric in rules.metrics.values():
+            assert metric.score is None or metric.score in known
+            assert metric.convention in CONVENTIONS
+        for entry in rules.entries:
+            assert entry.preset in presets.names("methods")
+        for rule in rules.datasets.values():
+            assert rule.dataset in presets.names("datasets")
+
+    def test_values_are_those_of_the_csv(self) -> None:
+        found = {(v.paper.name, v.entry.method, v.dataset.dataset, v.label): v.printed for v in load()}
+        assert found["GARLIC", "Llama3.1-8B", "musique", "F1"] == 35.8
+        assert found["GARLIC", "BM25 top-5", "hotpotqa", "ROUGE-L"] == 40.9
+        assert found["PECAN", "PECAN Graph Search", "musique", "TFLOPs"] == 30.9
+        assert len(found) == 2 * (4 * 4 + 7)
+
+    def test_the_csv_is_whole(self) -> None:
+        with resources.files("reports.paper").joinpath("paper_results.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 1056
+        assert {r["source"] for r in rows} == {"000_PECAN", "001_GARLIC", "002_LongRefiner", "003_QRMeM"}
+        assert all(all(r.values()) for r in rows)
+
+    @pytest.mark.parametrize(
+        ("change", "field", "problem"),
+        [
+            ({"extra": 1}, "extra", "not permitted"),
+            ({"metrics": {"F1": {"score": F1, "scal": 2}}}, "metrics.F1.scal", "not permitted"),
+            ({"metrics": {**RULES["metrics"], "F1": {}}}, "metrics.F1", "exactly one of score, phases and problem"),
+            ({"metrics": {"F1": {"score": F1}}}, "entries", "metrics has no 'TFLOPs'"),
+            ({"papers": {}}, "entries", "papers has no 'P'"),
+            ({"entries": [{**RULES["entries"][0], "method": "BM25 top-6"}]}, "entries", "no printed value of"),
+        ],
+    )
+    def test_a_wrong_mapping_is_named(self, change: dict[str, Any], field: str, problem: str) -> None:
+        with pytest.raises(DataError, match=problem) as caught:
+            values(**change)
+        assert caught.value.field == field
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            ("metric,value", "metric,number", "the columns should be source, table"),
+            ("28.7", "28.7%", "'28.7%' is not a number"),
+            ("MuSiQue,TFLOPs,26.3", "MuSiQue,F1,26.3", "another value for P / Table 1 / BM25 top-5 / MuSiQue / F1"),
+        ],
+    )
+    def test_a_wrong_csv_is_named(self, old: str, new: str, problem: str) -> None:
+        with pytest.raises(DataError, match=problem):
+            load(RESULTS.replace(old, new, 1), yaml.safe_dump(RULES))

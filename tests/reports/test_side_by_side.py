@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import UnknownName, UserError
+from harness.store import StoredRun, read_run
+from reports.compare import compare
+from reports.side_by_side import side_by_side
+from reports.tables import frame
+from reports.views import ordered, sections, select
+from tests.reports.build import SCORE, record, stored, write_run
+
+OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
+BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+
+
+def three(root: Path) -> list[StoredRun]:
+    return [
+        stored(root, BASE, method="full-context"),
+        stored(root, OURS),
+        stored(root, [0.0, *BASE[1:]], method="bm25", hash8="99990000"),
+    ]
+
+
+class TestText:
+    def test_means_best_first_then_differences(self, tmp_path: Path) -> None:
+        lines = side_by_side(three(tmp_path)).render("text").splitlines()
+        assert lines[0] == "musique · tiny"
+        assert lines[1].split()[:4] == ["method", SCORE, "tokens", "tflops.search"]
+        assert [line.split()[0] for line in lines[2:5]] == ["pecan", "full-context", "bm25"]
+        at = lines.index(f"musique: {SCORE} minus that of full-context, on the same questions")
+        assert lines[at + 1].split() == [
+            "method", "n", "clusters", "mean", "reference", "mean", "difference", "p", "p_holm", "detectable", "notes",
+        ]  # fmt: skip
+        assert [line.split()[0] for line in lines[at + 2 : at + 4]] == ["pecan", "bm25"]
+
+    def test_no_line_is_wider_than_a_terminal(self, tmp_path: Path) -> None:
+        rows = [record(i, s, scores={SCORE: s, **{f"other.score{k}": s for k in range(9)}}) for i, s in enumerate(OURS)]
+        runs = [read_run(write_run(tmp_path, rows, method=m)) for m in ("full-context", "pecan-without-attention")]
+        assert max(len(line) for line in side_by_side(runs).render("text").splitlines()) <= 160
+        assert "other.score8" in side_by_side(runs).render("text", columns=[])
+
+    def test_a_note_of_a_run_stands_below_the_means_only(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, [None, *OURS[1:]])]
+        assert side_by_side(runs).render("text").count("1 of 8 questions failed") == 1
+
+    def test_another_method_is_one_difference_an_ablation_names_its_keys(self, tmp_path: Path) -> None:
+        ablation = {"name": "pecan-k9", "implementation": "methods.pecan:M", "view": "document", "params": {"k": 9}}
+        runs = [
+            stored(tmp_path, BASE, settings={"method": {**ablation, "name": "pecan", "params": {"k": 5}}}),
+            stored(tmp_path, OURS, method="pecan-k9", settings={"method": ablation}),
+            stored(tmp_path, OURS, method="bm25"),
+        ]
+        told = side_by_side(runs).render("text")
+        assert "pecan-k9 differs from pecan in method.params.k: 9, reference 5\n" in told
+        assert "bm25 differs from pecan in method: methods.bm25:M, reference methods.pecan:M\n" in told
+
+    @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+    def test_two_data_sets_are_two_pairs_of_tables(self, tmp_path: Path, form: str) -> None:
+        runs = three(tmp_path) + [stored(tmp_path, OURS, dataset="qasper", method=m) for m in ("bm25", "full-context")]
+        told = side_by_side(runs).render(form).replace("\\", "")
+        for title in ("musique · tiny", "qasper · tiny", "qasper: longbench.qa_f1 minus that of full-context"):
+            assert title in told
+        assert "p_holm over 3 comparisons" in told
+
+    def test_a_title_cannot_leave_its_line(self, tmp_path: Path) -> None:
+        settings = {"dataset": {"name": "mu\n\\input{x}<b>", "format": "f", "scorers": [SCORE]}}
+        runs = [stored(tmp_path, OURS, settings=settings)]
+        assert side_by_side(runs).render("latex").splitlines()[0] == "% mu \\input{x}<b> · tiny"
+        assert side_by_side(runs).render("markdown").startswith("### mu \\\\input{x}&lt;b&gt; · tiny\n")
+
+
+class TestMachineFormats:
+    def test_csv_has_one_row_a_run_with_its_difference(self, tmp_path: Path) -> None:
+        found = side_by_side(three(tmp_path))
+        rows = {row["method"]: row for row in csv.DictReader(io.StringIO(found.render("csv")))}
+        expected = compare(three(tmp_path / "b")).set_index("method")
+        assert list(rows) == ["pecan", "full-context", "bm25"]
+        assert rows["full-context"]["difference"] == ""
+        for name in ("pecan", "bm25"):
+            for column in ("difference", "difference.low", "p", "p_holm", "detectable"):
+                assert float(rows[name][column]) == expected.loc[name, column]
+        assert "method.implementation" in rows["bm25"]["changed"]
+
+    def test_json_is_the_same_table(self, tmp_path: Path) -> None:
+        rows = json.loads(side_by_side(three(tmp_path)).render("json"))
+        assert [(r["method"], r["paired.n"]) for r in rows] == [("pecan", 8), ("full-context", None), ("bm25", 8)]
+
+    def test_columns_can_be_chosen(self, tmp_path: Path) -> None:
+        rows = json.loads(side_by_side(three(tmp_path)).render("json", columns=["difference", "ratio"]))
+        assert list(rows[0])[:3] == ["dataset", "method", "model"]
+        assert {"difference", "difference.low", "ratio"} <= set(rows[0])
+        assert not {SCORE, "p"} & set(rows[0])
+
+
+class TestWhatIsCompared:
+    def test_reference_is_that_of_the_ratio_too(self, tmp_path: Path) -> None:
+        found = side_by_side(three(tmp_path), reference="99990000")
+        assert found.differences is not None
+        assert set(found.differences["reference"]) == {"bm25"}
+        assert list(found.means["ratio"]) == [1.0, 1.0, 1.0]
+
+    def test_a_single_run_has_means_only(self, tmp_path: Path) -> None:
+        run = stored(tmp_path, OURS)
+        assert side_by_side([run]).differences is None
+        assert "minus" not in side_by_side([run]).render("text")
+        with pytest.raises(UserError, match="at least two runs"):
+            side_by_side([run], reference="pecan")
+
+    def test_incomparable_runs_are_refused_unless_forced(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, OURS[:6])]
+        with pytest.raises(UserError, match="different questions"):
+            side_by_side(runs)
+        assert "compared all the same" in side_by_side(runs, force=True).render("text")
+
+    def test_a_search_that_answers_itself_has_the_readers_identity(self, tmp_path: Path) -> None:
+        rows = [record(i, s) for i, s in enumerate(OURS)]
+        for row in rows:
+            row["usage"]["answer"] = {**row["usage"]["answer"], "roles": {"searcher": 1.0}}
+        same = {"searcher": {"weights": "tiny"}, "builder": {"weights": "other"}}
+        base = stored(tmp_path, BASE, method="full-context")
+        found = side_by_side([base, read_run(write_run(tmp_path, rows, manifest={"models": same}))])
+        assert found.differences is not None
+        other = {"searcher": {"weights": "other"}, "reader": {"weights": "tiny"}}
+        with pytest.raises(UserError, match="different readers"):
+            side_by_side([base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))])
+
+    def test_a_copy_of_a_run_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="given more than once"):
+            side_by_side([stored(tmp_path / "a", OURS), stored(tmp_path / "b", OURS)])
+
+    def test_unknown_score(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownName, match=f"Did you mean '{SCORE}'"):
+            side_by_side([stored(tmp_path, OURS)], score="longbench.qaf1")
+
+    def test_a_hundred_thousand_records_in_seconds(self, tmp_path: Path) -> None:
+        def run(method: str, seed: int) -> StoredRun:
+            scores = np.random.default_rng(seed).uniform(size=25_000)
+            folder = write_run(tmp_path, [record(0, 0.0)], method=method)
+            return replace(read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)])
+
+        runs = [run(m, i) for i, m in enumerate(("full-context", "a", "b", "c"))]
+        begun = time.process_time()
+        assert len(side_by_side(runs).render("text").splitlines()) > 8
+        assert time.process_time() - begun < 10
+
+
+class TestViews:
+    def test_order_is_by_each_data_sets_own_headline(self, tmp_path: Path) -> None:
+        other = {"dataset": {"name": "qasper", "scorers": ["em"]}}
+        low, high = (
+            read_run(write_run(tmp_path, [record(0, 1 - v, scores={"em": v})], method=m, settings=other))
+            for m, v in (("a", 0.2), ("b", 0.7))
+        )
+        table = ordered(frame([low, high, *three(tmp_path)]))
+        assert list(table["method"]) == ["pecan", "full-context", "bm25", "b", "a"]
+        assert list(ordered(frame([high, low]), "em")["method"]) == ["b", "a"]
+
+    def test_unknown_column_gets_a_close_match(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownName, match=r"Did you mean 'ratio'.*--all"):
+            select(frame(three(tmp_path)), ["ratios"])
+
+    def test_a_model_that_varies_is_a_column(self, tmp_path: Path) -> None:
+        runs = [stored(tmp_path, OURS), stored(tmp_path, BASE, model="big")]
+        (section,) = sections(frame(runs))
+        assert section.title == "musique"
+        assert list(section.frame["model"]) == ["tiny", "big"]

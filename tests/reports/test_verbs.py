@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from tests.reports.build import SCORE, stored
+
+OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
+BASE = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command in a folder with two runs in results/: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    stored(tmp_path / "results", BASE, method="full-context")
+    stored(tmp_path / "results", OURS)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return run
+
+
+class TestCompare:
+    def test_means_and_differences_in_the_width_of_a_terminal(self, call: Call) -> None:
+        code, out, _ = call("compare", "results")
+        assert code == 0
+        assert f"musique: {SCORE} minus that of full-context, on the same questions" in out
+        assert max(map(len, out.splitlines())) <= 160
+        assert "tflops.low" not in out
+
+    def test_reference_score_columns_and_format(self, call: Call) -> None:
+        _, out, _ = call("compare", "results", "--reference", "pecan", "--score", SCORE, "--columns", "seconds,n")
+        assert "minus that of pecan" in out
+        assert out.splitlines()[1].split() == ["method", "seconds", "n"]
+        rows = json.loads(call("compare", "results", "--format", "json")[1])
+        assert {r["method"]: r["reference"] for r in rows} == {"pecan": "full-context", "full-context": None}
+        assert "tokens.index" not in call("compare", "results")[1]
+        assert "seconds" in call("compare", "results", "--all")[1]
+
+    def test_incomparable_runs_are_refused_unless_forced(self, call: Call, tmp_path: Path) -> None:
+        stored(tmp_path / "results", OURS[:6], method="bm25")
+        code, out, err = call("compare", "results")
+        assert (code, out) == (2, "")
+        assert "answered different questions (6 and 8, 6 in common)" in err
+        assert "--force" in err
+        code, out, _ = call("compare", "results", "--force")
+        assert code == 0
+        assert "compared all the same" in out
+
+    def test_to_a_file_by_its_ending(self, call: Call, tmp_path: Path) -> None:
+        for name, start in (
+            ("a.md", "### musique"),
+            ("b.tex", "% musique"),
+            ("c.csv", "dataset,method"),
+            ("d.txt", "mus"),
+        ):
+            assert call("compare", "results", "--out", f"tables/{name}") == (0, "", "")
+            assert (tmp_path / "tables" / name).read_text().startswith(start)
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--reference", "peacn"], "unknown reference 'peacn'. Did you mean 'pecan'"),
+            (["--score", "f1"], "unknown score 'f1'"),
+            (["--columns", "ratios"], "unknown column 'ratios'. Did you mean 'ratio'"),
+            (["--columns", ","], "--columns names no column"),
+            (["--columns", "n", "--all"], "give either --columns or --all"),
+            (["--format", "latx"], "unknown format 'latx'. Did you mean 'latex'"),
+            (["--out", "x.xls"], "no format ends in '.xls'"),
+            (["--out", "x.html"], "harness report RUNS_DIR --html x.html"),
+        ],
+    )
+    def test_mistakes_are_one_sentence_and_exit_2(self, call: Call, arguments: list[str], sentence: str) -> None:
+        code, out, err = call("compare", "results", *arguments)
+        assert (code, out) == (2, "")
+        assert sentence in err
+        assert "Traceback" not in err
+
+
+class TestReport:
+    def test_grouped_by_data_set_best_first(self, call: Call, tmp_path: Path) -> None:
+        stored(tmp_path / "results", OURS, dataset="qasper")
+        lines = call("report")[1].splitlines()
+        assert lines[0] == "musique · tiny"
+        assert [line.split()[0] for line in lines[2:4]] == ["pecan", "full-context"]
+        assert "qasper · tiny" in lines
+
+    def test_csv_is_one_table_of_every_column(self, call: Call) -> None:
+        rows = list(csv.DictReader(io.StringIO(call("report", "results", "--format", "csv")[1])))
+        assert [r["method"] for r in rows] == ["pecan", "full-context"]
+        assert {"tokens.index", "tflops.low", f"{SCORE}.high", "scorers"} <= set(rows[0])
+
+    def test_ratio_is_to_the_reference(self, call: Call) -> None:
+        rows = json.loads(call("report", "--format", "json", "--reference", "pecan", "--columns", "ratio")[1])
+        assert [r["ratio"] for r in rows] == [1.0, 1.0]
+
+    def test_a_page_and_a_table_at_once(self, call: Call, tmp_path: Path) -> None:
+        assert call("report", "--html", "page.html", "--questions", "3", "--out", "t.md", "--paper")[:2] == (0, "")
+        source = (tmp_path / "page.html").read_text()
+        assert source.startswith("<!doctype html>")
+        assert "Details of 3 of 8 questions" in source
+        assert "None of these runs measures" in (tmp_path / "t.md").read_text() or "GARLIC" in source
+
+    def test_paper_names_the_reasons(self, call: Call) -> None:
+        code, out, _ = call("report", "--paper")
+        assert code == 0
+        assert "GARLIC, Table 1" in out
+        assert "not comparable" in out
+        assert "model: the reader is tiny, the paper's is Llama-3.1-8B-Instruct" in out
+        assert "sample: 8 questions, the paper has 2417" in out
+        assert max(map(len, out.splitlines())) <= 160
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--questions", "3"], "--questions says how many a page holds; add --html FILE"),
+            (["--html", "p.html", "--questions", "-1"], "should be 0 or more"),
+            (["--html", "p.html", "--all"], "--all is of the table"),
+            (["--html", "p.html", "--format", "csv"], "--format is of the table"),
+            (["--paper", "--all"], "leave them out with --paper"),
+            (["--out", "x.docx"], "no format ends in '.docx'"),
+        ],
+    )
+    def test_no_flag_is_silently_ignored(self, call: Call, arguments: list[str], sentence: str) -> None:
+        code, out, err = call("report", "results", *arguments)
+        assert (code, out) == (2, "")
+        assert sentence in err
+
+    def test_a_file_that_cannot_be_written_is_exit_3(self, call: Call, tmp_path: Path) -> None:
+        (tmp_path / "blocked").write_text("")
+        code, _, err = call("report", "--html", "blocked/p.html")
+        assert code == 3
+        assert "cannot write" in err
+
+
+def test_a_page_loads_no_model_library(tmp_path: Path) -> None:
+    stored(tmp_path / "results", OURS)
+    code = (
+        "import sys; from harness.commands import report; "
+        "report.main('results', report.Options(html='p.html', paper=True)); "
+        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

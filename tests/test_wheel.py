@@ -1,0 +1,79 @@
+"""A built wheel, installed outside the checkout: configurations, samples and templates come with it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from harness.llm.random_model import save
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("harness", "methods", "configs", "reports")
+
+
+def call(*words: str, cwd: Path, **env: str) -> str:
+    whole = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "HARNESS_CONFIGS")} | env
+    done = subprocess.run(words, cwd=cwd, env=whole, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that has the wheel, and this environment's packages except the project itself."""
+    version = importlib.metadata.version("setuptools")
+    if int(version.partition(".")[0]) < 77:
+        pytest.skip(f"building the wheel without a network needs setuptools >= 77, here is {version}")
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / "source" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / "source" / name)
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    call(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(folder / "source"), cwd=folder)
+    call(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"), cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    python = folder / "venv" / "bin" / "python"
+    call(*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    site = call(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+    # A path named in a .pth file is searched, but its own .pth files (an editable install) are not read.
+    Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def data_files(root: Path) -> set[str]:
+    """Everything in the packages that is no Python file."""
+    found = (p for name in PACKAGES for p in (root / name).rglob("*") if p.is_file())
+    return {p.relative_to(root).as_posix() for p in found if p.suffix not in (".py", ".pyc")}
+
+
+def test_the_wheel_has_every_file_of_the_packages(installed: Path) -> None:
+    (site,) = (installed / "venv").glob("lib/python*/site-packages")
+    assert data_files(site) == data_files(ROOT)
+    assert "configs/methods/pecan.yaml" in data_files(site)
+
+
+def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -> None:
+    harness, python = (str(installed / "venv" / "bin" / name) for name in ("harness", "python"))
+    env = {"HARNESS_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    where = Path(call(python, "-c", "import harness; print(harness.__file__)", cwd=tmp_path).strip())
+    assert where.is_relative_to(installed / "venv")
+    listed = json.loads(call(harness, "list", "--json", cwd=tmp_path, **env))
+    assert "pecan" in listed["methods"]
+    assert "musique-sample" in listed["datasets"]
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    save(tmp_path / "small", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
+    words = ["run", "--method", "bm25", "--dataset", "musique-sample", "--limit", "2", "--model", "small", "--json"]
+    told = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
+    assert told["summary"]["n_scored"] == 2
+    assert "bm25" in call(harness, "report", "results", cwd=tmp_path, **env)
+    manifest = json.loads((tmp_path / told["run"] / "manifest.json").read_text())
+    assert manifest["git"] is None

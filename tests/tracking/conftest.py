@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import http.server
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sqlite file with MLflow's tables and nothing in them: making one takes seconds, copying it does not."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    code = f"from mlflow import MlflowClient; MlflowClient('sqlite:///{path}').search_experiments()"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def uri(empty_store: Path, tmp_path: Path) -> str:
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+@pytest.fixture
+def bad_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that answers everything with the status given; 0 never answers."""
+    asked = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if request.param == 0:
+                asked.wait(30)
+                return
+            self.send_response(request.param)
+            self.end_headers()
+            self.wfile.write(b"<html>broken</html>")
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    asked.set()
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,53 @@
+"""Run folders with known scores, and what MLflow holds of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.reports.build import record, write_run
+
+SCORE = "longbench.qa_f1_score"
+SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
+RUNNING = "running/F1"
+
+
+def client(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def only_run(uri: str, dataset: str = "musique") -> Any:
+    """The one MLflow run of the data set's experiment."""
+    it = client(uri)
+    runs = it.search_runs([it.get_experiment_by_name(dataset).experiment_id])
+    assert len(runs) == 1
+    return runs[0]
+
+
+def history(uri: str, name: str) -> list[tuple[int, float]]:
+    found = client(uri).get_metric_history(only_run(uri).info.run_id, name)
+    return sorted((m.step, m.value) for m in found)
+
+
+def row(number: int, score: float | None) -> dict[str, Any]:
+    """A record with a score that the papers' tables have a column for."""
+    return record(number, score, scores={SCORE: score or 0.0})
+
+
+def run_folder(root: Path, count: int = 8, **changes: Any) -> Path:
+    """A run folder below root/results with the first `count` of SCORES."""
+    dataset = changes.get("dataset", "musique")
+    changes["settings"] = {"dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]}} | changes.get(
+        "settings", {}
+    )
+    changes["manifest"] = {"scorers": {SCORE: "1"}} | changes.get("manifest", {})
+    return write_run(root / "results", [row(i, s) for i, s in enumerate(SCORES[:count])], **changes)
+
+
+def append(folder: Path, start: int, stop: int) -> None:
+    with open(folder / "records.jsonl", "a") as file:
+        for i in range(start, stop):
+            file.write(json.dumps(row(i, SCORES[i])) + "\n")

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SaveError, UserError
+from harness.store import find_runs, read_run
+from harness.tracking import track, track_suites
+from reports.tables import frame
+from tests.tracking.store import RUNNING, SCORE, SCORES, append, client, history, only_run, row, run_folder
+
+pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+
+
+class TestTrack:
+    def test_what_a_run_looks_like(self, uri: str, tmp_path: Path) -> None:
+        ends = [{"state": "finished", "finished": "2026-01-02T04:04:05+00:00"}]
+        folder = run_folder(tmp_path, manifest={"starts": ends})
+        track(folder, uri)
+        run = only_run(uri)
+        assert (run.info.run_name, run.info.status) == ("pecan · tiny", "FINISHED")
+        assert run.info.end_time - run.info.start_time == 3_600_000
+        line = frame([read_run(folder)]).iloc[0]
+        same = {f"scores/{SCORE}": SCORE, "n": "n", "failed": "failed", "truncated": "truncated"}
+        same |= {"usage/tokens.answer": "tokens.answer", "usage/tflops.search": "tflops.search", "TFLOPs": "tflops"}
+        for metric, column in same.items():
+            assert run.data.metrics[metric] == line[column]
+        assert run.data.metrics["F1"] == 25.0
+        assert run.data.metrics["uncertainty/F1.low"] == pytest.approx(100 * line[f"{SCORE}.low"], abs=0.005)
+        assert run.data.metrics["uncertainty/F1.high"] == pytest.approx(100 * line[f"{SCORE}.high"], abs=0.005)
+        assert "usage/tflops.index" not in run.data.metrics, "no index was built: no cost, rather than a cost of 0"
+        assert run.data.params == {
+            "method": "pecan",
+            "method.view": "document",
+            "method.k": "5",
+            "dataset": "musique",
+            "model": "tiny",
+            "model.backend": "hf",
+            "model.embedded": "false",
+            "seed": "0",
+        }
+        expected = {"method": "pecan", "model": "tiny", "dataset": "musique", "hash8": "0123abcd", "embedded": "false"}
+        expected |= {"git_commit": "c0ffee", "mlflow.source.git.commit": "c0ffee", "harness.run": folder.name}
+        expected |= {"git_dirty": "false", "state": "finished", "columns": f"F1 = {SCORE}"}
+        assert expected.items() <= run.data.tags.items()
+        assert SCORE in run.data.tags["mlflow.note.content"]
+        names = {f.path for f in client(uri).list_artifacts(run.info.run_id)}
+        files = {"config.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json"}
+        assert names == files | {"table.md", "report.html"}
+        assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
+
+    def test_running_means_one_step_a_question(self, uri: str, tmp_path: Path) -> None:
+        track(run_folder(tmp_path), uri)
+        scores = [s or 0.0 for s in SCORES]
+        expected = [(n, pytest.approx(100 * sum(scores[:n]) / n)) for n in range(1, 9)]
+        assert history(uri, RUNNING) == expected
+        assert history(uri, "running/failed") == [(n, float(n >= 3)) for n in range(1, 9)]
+        assert {value for _, value in history(uri, "running/TFLOPs")} == {1.5}
+
+    def test_twice_is_one_run_and_adds_no_point(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path)
+        track(folder, uri)
+        before = {name: history(uri, name) for name in (RUNNING, "TFLOPs", "F1", "n")}
+        track(folder, uri)
+        assert {name: history(uri, name) for name in before} == before
+        assert before["F1"] == [(0, 25.0)]
+
+    def test_a_continued_run_goes_on_in_its_mlflow_run(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path, 3, summary={"state": "interrupted"})
+        track(folder, uri)
+        first = only_run(uri).info
+        assert first.status == "KILLED"
+        append(folder, 3, 8)
+        (folder / "summary.json").write_text('{"state": "finished"}')
+        track(folder, uri)
+        assert only_run(uri).info.run_id == first.run_id
+        assert only_run(uri).info.status == "FINISHED"
+        assert [step for step, _ in history(uri, RUNNING)] == list(range(1, 9))
+        assert only_run(uri).data.metrics["n"] == 8
+
+    def test_new_scores_replace_old_ones(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path, 2)
+        track(folder, uri)
+        rows = [row(0, 0.2), row(1, 1.0)]
+        (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+        track(folder, uri)
+        assert only_run(uri).data.metrics["F1"] == 60
+        assert only_run(uri).data.metrics[RUNNING] == pytest.approx(60)
+
+    def test_a_store_that_was_lost_is_refilled(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path)
+        track(folder, uri)
+        before = only_run(uri).data
+        path = tmp_path / "new" / "mlflow.db"  # neither the file nor its folder is there
+        code = f"from pathlib import Path; from harness import tracking; tracking.track(Path({str(folder)!r}), {f'sqlite:///{path}'!r})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        after = only_run(f"sqlite:///{path}").data
+        assert (after.metrics, after.params) == (before.metrics, before.params)
+
+    def test_long_values_are_named_and_changed_ones_told(self, uri: str, tmp_path: Path) -> None:
+        settings = {"encoder": {"name": "minilm", "prefix": "x" * 101}, "limit": 5}
+        folder = run_folder(tmp_path, settings=settings)
+        track(folder, uri)
+        run = only_run(uri).data
+        assert "encoder.prefix" not in run.params
+        assert "limit" not in run.params
+        assert run.tags["harness.long_params"] == "see config.yaml: encoder.prefix"
+        assert run.tags["limit"] == "5"
+        text = (folder / "run.yaml").read_text()
+        (folder / "run.yaml").write_text(text.replace("minilm", "other"))
+        track(folder, uri)
+        assert only_run(uri).data.tags["harness.changed_params"] == "encoder: other"
+
+    def test_runs_of_a_suite_hang_below_one_parent(self, uri: str, tmp_path: Path) -> None:
+        for method in ("pecan", "bm25", "pecan"):
+            folder = tmp_path / "results" / "musique" / f"{method}--tiny--0123abcd"
+            track(folder if folder.exists() else run_folder(tmp_path, method=method), uri, suite="first")
+        it = client(uri)
+        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
+        (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
+        children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+        assert (len(runs), len(children)) == (3, 2)
+        assert {c.data.tags["suite"] for c in children} == {"first"}
+        assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
+        note = parent.data.tags["mlflow.note.content"].splitlines()
+        assert note[0] == "| run | F1 | TFLOPs | n | failed |"
+        assert [line.split(" | ")[0] for line in note[2:4]] == ["| bm25 · tiny", "| pecan · tiny"]
+        assert note[2].endswith("| 1.5 [1.5, 1.5] | 8 | 1 |")
+
+    def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri: str, tmp_path: Path) -> None:
+        starts = [
+            {"command": ["harness", "run", "--suite", "old"], "state": "interrupted"},
+            {"command": ["harness", "run", "--suite=first"], "state": "interrupted"},
+            {"command": ["harness", "run", "--method", "bm25"], "state": "finished"},
+        ]
+        folder = run_folder(tmp_path, manifest={"starts": starts})
+        track(folder, uri)
+        track_suites([folder], uri)
+        it = client(uri)
+        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
+        (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
+        assert len(runs) == 2
+        files = {f.path for f in it.list_artifacts(parent.info.run_id)}
+        assert files == {"table.md", "report.html"}
+
+    def test_the_worst_end_of_its_runs_is_the_suites(self, uri: str, tmp_path: Path) -> None:
+        for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
+            track(run_folder(tmp_path, method=method, summary={"state": state}), uri, suite="first")
+        it = client(uri)
+        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id], "tags.`harness.suite` = 'first'")
+        assert [r.info.status for r in runs] == ["KILLED"]
+
+    def test_a_folder_that_was_begun_anew_is_another_run(self, uri: str, tmp_path: Path) -> None:
+        track(run_folder(tmp_path / "a"), uri)
+        track(run_folder(tmp_path / "b", manifest={"started": "2026-02-02T03:04:05+00:00"}), uri)
+        it = client(uri)
+        runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
+        assert sorted(r.info.run_name for r in runs) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
+
+    def test_the_experiment_opens_on_its_runs_and_offers_the_comparison(self, uri: str, tmp_path: Path) -> None:
+        track(run_folder(tmp_path), uri)
+        it = client(uri)
+        found = it.get_experiment_by_name("musique")
+        assert found.tags["mlflow.experimentKind"] == "custom_model_development"
+        view = json.loads(found.tags["mlflow.sharedViewState.harness"])
+        state = json.loads(view["state"])
+        assert view["name"] == "Comparison"
+        assert state["selectedColumns"][:4] == [f"metrics.`{c}`" for c in ("F1", "TFLOPs", "n", "failed")]
+        assert state["orderByKey"] == "metrics.`F1`"
+        shown = it.search_runs([found.experiment_id], state["searchFilter"])
+        assert [r.data.tags["method"] for r in shown] == ["pecan"]
+        link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
+        assert link in found.tags["mlflow.note.content"]
+
+    def test_artifacts_are_not_taken_for_runs(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path)
+        track(folder, uri)
+        assert list(tmp_path.rglob("config.yaml"))
+        assert find_runs(tmp_path) == [folder]
+
+    def test_a_run_without_records_yet(self, uri: str, tmp_path: Path) -> None:
+        track(run_folder(tmp_path, 0, summary={}), uri)
+        assert (only_run(uri).data.metrics, only_run(uri).info.status) == ({}, "KILLED")
+
+    def test_a_deleted_experiment_is_said(self, uri: str, tmp_path: Path) -> None:
+        it = client(uri)
+        it.delete_experiment(it.create_experiment("musique"))
+        with pytest.raises(SaveError, match="'musique' was deleted; restore it"):
+            track(run_folder(tmp_path), uri)
+
+    def test_no_run_folder(self, uri: str, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="is not a run folder"):
+            track(tmp_path, uri)
+
+
+class TestFaults:
+    def test_nobody_listens(self, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path)
+        begun = time.monotonic()
+        with pytest.raises(SaveError, match=r"tracking failed at http://\*\*\*@127.0.0.1:9 .*") as caught:
+            track(folder, "http://user:secret@127.0.0.1:9")
+        assert time.monotonic() - begun < 20
+        assert f"harness track {folder} --uri http://***@127.0.0.1:9" in str(caught.value)
+        assert "secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
+
+    @pytest.mark.parametrize("bad_server", [500, 200], indirect=True)
+    def test_a_server_that_answers_nonsense(self, bad_server: str, tmp_path: Path) -> None:
+        begun = time.monotonic()
+        with pytest.raises(SaveError, match="tracking failed at http://127"):
+            track(run_folder(tmp_path), bad_server)
+        assert time.monotonic() - begun < 20
+
+    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
+        (tmp_path / "mlflow.db").write_text("not a database " * 100)
+        with pytest.raises(SaveError, match="tracking failed at sqlite:"):
+            track(run_folder(tmp_path), f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
+def test_port_nine_is_closed() -> None:
+    """The tests above need an address where nobody listens."""
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", 9)) != 0
