@@ -17,6 +17,8 @@ $(READY): pyproject.toml constraints.txt
 demo: venv
 	$(BIN)/harness run --suite demo --profile pocket --out results/demo --mlflow sqlite:///results/demo/mlflow.db
 	$(BIN)/harness report results/demo
+	$(BIN)/harness report results/demo --html results/demo/report.html
+	@echo "The same as a page, with every question and search: results/demo/report.html"
 
 test: venv
 	# Two workers with one thread each: on 2 cores half the time of one worker, whose threads would fight.

@@ -212,7 +212,8 @@ def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None
 
 
 def _check_models(sketch: _Sketch, method: Method) -> None:
-    from harness.llm.facts import ModelFacts, model_facts
+    from harness.llm.base import ModelFacts
+    from harness.llm.facts import model_facts
 
     parts = sketch.draft.parts
     known: dict[str, ModelFacts] = {}

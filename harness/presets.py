@@ -130,8 +130,8 @@ def summaries(kind: str) -> dict[str, str]:
 def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
 
-    The bundled sample of a data set, "<name>-sample", is treated as that data set.
+    The bundled sample of a data set, "<name>-sample", and its synthetic twin, "pocket/<name>", are treated as it.
     """
     table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
-    return dict(table.get(name) or table.get(name.removesuffix("-sample")) or {})
+    return dict(table.get(name) or table.get(name.removeprefix("pocket/").removesuffix("-sample")) or {})

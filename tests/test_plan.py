@@ -15,7 +15,7 @@ from harness.datasets.base import Dataset
 from harness.embed.facts import EncoderFacts
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.layers import Raw
-from harness.llm.facts import ModelFacts
+from harness.llm.base import ModelFacts
 from harness.method import Index, Method, MethodConfig, Task, Tools
 from harness.plan import Plan, make_plan, plan_choices
 from harness.settings import Choices, resolve

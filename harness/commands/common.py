@@ -16,7 +16,7 @@ from harness.errors import ConfigError, UserError
 from harness.layers import Raw
 
 if TYPE_CHECKING:
-    from harness.cli import Flags
+    from harness.flags import Flags
     from harness.settings import Choices
 
 __all__ = ["choices", "columns", "mean_text", "run_folder", "run_folders", "sets_of", "split"]

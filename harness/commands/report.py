@@ -8,6 +8,7 @@ harness report results --paper               printed value, ours, the difference
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,20 +43,20 @@ class Options:
 
 
 def main(folder: str, options: Options) -> int:
-    """Print or write the tables.
+    """Print or write the tables; 3 when a damaged run had to be left out, which stderr names.
 
     Raises UserError for a folder without runs or an unknown name, SaveError for a file that cannot be written.
     """
     form = format_of(options.form, options.out)
     columns = chosen_columns(options.columns, options.everything)
     _check(options)
-    runs = _stored(folder)
+    runs, damaged = _stored(folder)
     if options.html is not None:
         write(_page(runs, Path(folder).resolve().name, options), options.html)
     if options.html is None or options.out is not None:
         text = _paper(runs, form) if options.paper else table(runs, form, columns, options.reference)
         write(text, options.out)
-    return 0
+    return 3 if damaged else 0
 
 
 def _check(options: Options) -> None:
@@ -105,11 +106,29 @@ def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
 
 
-def _stored(folder: str) -> list[StoredRun]:
-    """Every run below `folder`."""
+def _stored(folder: str) -> tuple[list[StoredRun], int]:
+    """Every run below `folder` that can be shown, and the number of damaged ones; what is left out is said.
+
+    Raises UserError when none can be shown.
+    """
     from harness.commands.common import run_folders
 
     if not Path(folder).is_dir():
         raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs")
     frames()
-    return read_runs(run_folders([folder]))
+    runs: list[StoredRun] = []
+    damaged: list[UserError] = []
+    for path in run_folders([folder]):
+        try:
+            (run,) = read_runs([path])
+        except UserError as error:
+            damaged.append(error)
+            sys.stderr.write(f"warning: left out: {error}\n")
+            continue
+        if run.records:
+            runs.append(run)
+        else:
+            sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
+    if not runs:
+        raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
+    return runs, len(damaged)

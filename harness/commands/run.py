@@ -24,7 +24,7 @@ from harness.commands.following import Trackers
 from harness.errors import ConfigError, HarnessError, UserError
 
 if TYPE_CHECKING:
-    from harness.cli import Flags
+    from harness.flags import Flags
     from harness.plan import Plan
     from harness.runner import RunResult
     from harness.settings import Choices

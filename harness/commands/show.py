@@ -19,7 +19,7 @@ from harness.errors import UnknownName, UserError
 from harness.layers import Tree, flatten
 
 if TYPE_CHECKING:
-    from harness.cli import Flags
+    from harness.flags import Flags
     from harness.settings import Draft
 
 _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}

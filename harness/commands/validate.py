@@ -11,7 +11,7 @@ from harness.commands import run as run_
 from harness.errors import ConfigError, HarnessError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.cli import Flags
+    from harness.flags import Flags
     from harness.plan import Plan
 
 

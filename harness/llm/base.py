@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.flops import ModelShape
     from harness.meter import Meter
 
-__all__ = ["CAPABILITIES", "LanguageModel", "MeteredModel", "Probe", "Session", "Span", "Written"]
+__all__ = ["CAPABILITIES", "LanguageModel", "MeteredModel", "ModelFacts", "Probe", "Session", "Span", "Written"]
 
 CAPABILITIES = ("attention", "probe", "score", "adapters", "sampling")
 
@@ -162,6 +162,18 @@ class Session(abc.ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run."""
+
+    name: str
+    capabilities: frozenset[str] = frozenset()
+    window: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 class LanguageModel(abc.ABC):

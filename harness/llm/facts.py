@@ -6,32 +6,19 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun
+from harness.llm.base import ModelFacts
 from harness.memory import available
 
 __all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run."""
-
-    name: str
-    capabilities: frozenset[str] = frozenset()
-    window: int = 0
-    identity: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
 
 def model_facts(config: ModelConfig) -> ModelFacts:
@@ -190,11 +177,3 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
         f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
         "--set model.dtype=bfloat16 or a smaller model.window"
     )
-
-
-def package_version(name: str) -> str:
-    """Installed version of a package, "" when it is not installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

@@ -19,8 +19,8 @@ from harness.config import ModelConfig
 from harness.errors import CannotRun
 from harness.flops import ModelShape, shape_of
 from harness.llm import capture
-from harness.llm.base import LanguageModel
-from harness.llm.facts import ModelFacts, memory_problem
+from harness.llm.base import LanguageModel, ModelFacts
+from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut
 from harness.llm.text import Text

@@ -6,8 +6,8 @@ from collections import OrderedDict
 
 from harness.config import ModelConfig, canonical
 from harness.errors import CannotRun
-from harness.llm.base import LanguageModel
-from harness.llm.facts import ModelFacts, local_folder, model_facts
+from harness.llm.base import LanguageModel, ModelFacts
+from harness.llm.facts import local_folder, model_facts
 
 __all__ = ["load_model"]
 

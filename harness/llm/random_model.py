@@ -5,6 +5,7 @@ Its answers are noise. It is built on first use, in a second or two, and kept un
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.resources
 import os
 import shutil
@@ -36,10 +37,16 @@ SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 def recipe() -> dict[str, Any]:
     """What identifies the weights: the recipe and the versions of the libraries that draw the numbers."""
-    from harness.llm.facts import package_version
-
-    versions = {name: package_version(name) for name in ("torch", "tokenizers", "transformers")}
+    versions = {name: _version(name) for name in ("torch", "tokenizers", "transformers")}
     return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
+
+
+def _version(name: str) -> str:
+    """Installed version of a package, "" when it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def ensure() -> Path:

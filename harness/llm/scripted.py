@@ -27,8 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.llm.base import LanguageModel, Probe, Session, Span, Written
-from harness.llm.facts import ModelFacts
+from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
 from harness.meter import Event, Kind, Meter
 
 __all__ = ["Rule", "Script", "ScriptedModel", "ScriptedSession", "scripted_facts"]

@@ -48,6 +48,8 @@ def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
 
 def test_an_adapter_is_part_of_the_identity(tiny_folder, adapter_folder):
     bare = model_facts(ModelConfig(name="tiny", source=str(tiny_folder))).identity
-    more = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)})).identity
+    more = model_facts(
+        ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)})
+    ).identity
     assert bare["adapters"] == {}
     assert len(more["adapters"]["one"]) == 64

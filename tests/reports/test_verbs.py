@@ -93,6 +93,18 @@ class TestCompare:
 
 
 class TestReport:
+    def test_a_damaged_and_an_empty_run_are_named_and_the_others_shown(self, call: Call, tmp_path: Path) -> None:
+        for method, text in (("bm25", "{broken\n{}\n"), ("sbert", "")):
+            folder = stored(tmp_path / "results", OURS, method=method).path
+            (folder / "records.jsonl").write_text(text, encoding="utf-8")
+        code, out, err = call("report", "results")
+        assert (code, "pecan" in out, "bm25" in out) == (3, True, False)
+        assert "warning: left out: " in err
+        assert "has no answered question yet" in err
+        (folder.parent / "x").mkdir()
+        code, _, err = call("report", str(folder))
+        assert (code, "no run below" in err) == (2, True)
+
     def test_grouped_by_data_set_best_first(self, call: Call, tmp_path: Path) -> None:
         stored(tmp_path / "results", OURS, dataset="qasper")
         lines = call("report")[1].splitlines()

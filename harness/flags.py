@@ -1,0 +1,42 @@
+"""The flags that say what a run is made of, as Typer reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+__all__ = ["Flags"]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What a run is made of; shared by run, validate and show."""
+
+    method: Annotated[
+        list[str], typer.Option("--method", "-m", help="Method preset, or several: a,b,c.  (harness list methods)")
+    ] = field(default_factory=list)
+    dataset: Annotated[
+        list[str], typer.Option("--dataset", "-d", help="Data set, or several: a,b.  (harness list datasets)")
+    ] = field(default_factory=list)
+    data: Annotated[str | None, typer.Option(help="A file or folder with the rows, instead of the hub.")] = None
+    model: Annotated[
+        str | None, typer.Option(help="Model preset, folder, or hub id owner/name. Default: the embedded random model.")
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Only the first N questions; a larger N continues the run.")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random. Default: 0.")] = None
+    suite: Annotated[str | None, typer.Option(help="A list of methods and data sets.  (harness list suites)")] = None
+    profile: Annotated[str | None, typer.Option(help="A set of settings.  (harness list profiles)")] = None
+    config: Annotated[list[str], typer.Option("--config", help="A YAML file with settings, or a run.yaml.")] = field(
+        default_factory=list
+    )
+    sets: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE ...", help="Any setting: method.x=1 dataset.y=2 model.z=3 roles.builder=NAME."
+        ),
+    ] = field(default_factory=list)
+    require_full: Annotated[
+        bool, typer.Option("--require-full", help="Refuse the bundled sample where the data set cannot be had.")
+    ] = False
