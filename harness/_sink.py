@@ -20,8 +20,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from harness._columns import Point, first_columns, numbers, params, saved_view, suite_of, tags
+from harness._uri import sqlite_path
 from harness.errors import SaveError
-from harness.tracking import sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from harness._uri import sqlite_path
 from harness.errors import CannotRun, SaveError
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["BOUNDS", "StoreError", "attempt", "default_uri", "problems", "sqlite_path", "track", "track_suites"]
+__all__ = ["BOUNDS", "StoreError", "attempt", "default_uri", "problems", "track", "track_suites"]
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 _SERVERS = ("http", "https", "databricks")
@@ -79,13 +80,6 @@ def problems(uri: str) -> list[str]:
     elif kind == "sqlite" and sqlite_path(uri) is None:
         found.append(f"'{_shown(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
     return found
-
-
-def sqlite_path(uri: str) -> Path | None:
-    """The file of a sqlite URI; None for another database, a server, or one that is kept in memory."""
-    scheme, _, rest = uri.partition("://")
-    name = rest.partition("?")[0].removeprefix("/")
-    return Path(name) if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:") else None
 
 
 def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> None:
