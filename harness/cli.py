@@ -14,14 +14,14 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from harness.errors import SaveError, UserError
-from harness.flags import Flags
+from harness.flags import Flags, TableFlags
 
 __all__ = ["app", "main"]
 
@@ -38,11 +38,14 @@ app = typer.Typer(
 
 
 def takes_flags(verb: Callable[..., int]) -> Callable[..., None]:
-    """Spread the fields of Flags over the signature Typer reads, and turn a verb's result into the exit code."""
+    """Spread a parameter that is a dataclass over the signature Typer reads; a verb's result is the exit code."""
+    own = inspect.signature(verb).parameters
+    hints = get_type_hints(verb, include_extras=True)
+    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
 
     def wrapper(**given: Any) -> None:
-        if "flags" in own:
-            given["flags"] = Flags(**{f.name: given.pop(f.name) for f in fields(Flags)})
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
         try:
             code = verb(**given)
             sys.stdout.flush()
@@ -51,22 +54,22 @@ def takes_flags(verb: Callable[..., int]) -> Callable[..., None]:
             code = PIPE_CLOSED
         raise typer.Exit(code)
 
-    own = inspect.signature(verb).parameters
-    own_hints = get_type_hints(verb, include_extras=True)
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.items():
-        if name != "flags":
-            parameters.append(parameter.replace(annotation=own_hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        hints = get_type_hints(Flags, include_extras=True)
-        for f in fields(Flags):
-            default = [] if f.default is MISSING else f.default
-            parameters.append(
-                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
-            )
+        if name in groups:
+            parameters += _spread(groups[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__name__, wrapper.__doc__ = verb.__name__, verb.__doc__
     return wrapper
+
+
+def _spread(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    defaults = {f.name: [] if f.default is MISSING else f.default for f in fields(group)}
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(n, kind, default=default, annotation=hints[n]) for n, default in defaults.items()]
 
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")]
@@ -147,48 +150,26 @@ def score(
     return body.main(runs, scorers=scorers, data=data, json=json)
 
 
-Format = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex or json; default: text.")]
-File = Annotated[
-    str | None,
-    typer.Option("--out", metavar="FILE", help="Write to a file: .txt, .md, .csv, .tex or .json says the format."),
-]
-Columns = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B", help="These columns instead of those that fit a terminal.")
-]
-All = Annotated[bool, typer.Option("--all", help="Every column.")]
-Reference = Annotated[
-    str | None,
-    typer.Option(metavar="NAME_OR_RUN", help="A method, or a run's folder or hash. Default: full-context."),
-]
-
-
 @app.command()
 @takes_flags
 def compare(
     runs: Runs,
-    reference: Reference = None,
+    table: TableFlags,
     score: Annotated[str | None, typer.Option(help="The score to compare. Default: the data set's first.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Compare runs that differ in more than the method.")] = False,
-    form: Format = None,
-    out: File = None,
-    columns: Columns = None,
-    everything: All = False,
 ) -> int:
     """Compare runs: means with intervals, and paired differences against a reference."""
     from harness.commands import compare as body
 
-    return body.main(runs, body.Options(reference, score, force, form, out, columns, everything))
+    shown = (table.form, table.out, table.columns, table.everything)
+    return body.main(runs, body.Options(table.reference, score, force, *shown))
 
 
 @app.command()
 @takes_flags
 def report(
+    table: TableFlags,
     folder: Annotated[str, typer.Argument(metavar="[RUNS_DIR]", help="The folder that holds the runs.")] = "results",
-    form: Format = None,
-    out: File = None,
-    columns: Columns = None,
-    everything: All = False,
-    reference: Reference = None,
     html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write one self-contained page.")] = None,
     questions: Annotated[
         int | None, typer.Option("--questions", help="The page tells these many in detail. Default: 200.")
@@ -200,7 +181,8 @@ def report(
     """Print the tables of all runs below a folder, or make a page of them."""
     from harness.commands import report as body
 
-    return body.main(folder, body.Options(form, out, columns, everything, reference, html, questions, paper))
+    shown = (table.form, table.out, table.columns, table.everything, table.reference)
+    return body.main(folder, body.Options(*shown, html, questions, paper))
 
 
 @app.command()

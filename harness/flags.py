@@ -1,4 +1,4 @@
-"""The flags that say what a run is made of, as Typer reads them."""
+"""Groups of flags as Typer reads them: what a run is made of, and how a table is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Flags"]
+__all__ = ["Flags", "TableFlags"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,24 @@ class Flags:
     require_full: Annotated[
         bool, typer.Option("--require-full", help="Refuse the bundled sample where the data set cannot be had.")
     ] = False
+
+
+@dataclass(frozen=True)
+class TableFlags:
+    """How a table is shown; shared by compare and report."""
+
+    form: Annotated[str | None, typer.Option("--format", help="text, md, csv, latex or json; default: text.")] = None
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write to a file: .txt, .md, .csv, .tex or .json says the format."),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="These columns instead of those that fit a terminal.")
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="Every column.")] = False
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference", metavar="NAME_OR_RUN", help="A method, or a run's folder or hash. Default: full-context."
+        ),
+    ] = None

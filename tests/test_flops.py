@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -70,6 +74,31 @@ def test_llama_8b_equals_the_table_of_the_facts():
 )
 def test_full_document_tflops_of_the_seeds(tokens, convention, tflops):
     assert flops(prefill(tokens), LLAMA_8B, convention) / 1e12 == pytest.approx(tflops, abs=0.06)
+
+
+@pytest.mark.parametrize(("document", "beside", "tflops"), [(1318, 87, 23.6), (4866, 91, 92.5)])
+def test_all_params_gives_the_printed_tflops_with_one_overhead(document, beside, tflops):
+    """Facts 9.3, conclusion 2: with some 90 tokens of prompt, question and answer, HotpotQA's and Qasper's rows."""
+    assert flops(prefill(document + beside), LLAMA_8B, "all-params") / 1e12 == pytest.approx(tflops, abs=0.06)
+
+
+def test_narrativeqa_cut_at_100k_brackets_the_printed_tflops():
+    """Facts 1.3 and 9.3: the test split, 1.25 tokens a word for books, scripts scaled so that the mean is 79,457."""
+    folder = os.environ.get("HARNESS_TEST_DATA")
+    if not folder:
+        pytest.skip("HARNESS_TEST_DATA is not set: it names the folder with the list of NarrativeQA's documents")
+    with (Path(folder) / "data/narrativeqa/documents_all.csv").open(encoding="utf-8") as f:
+        words = [(r["kind"] == "movie", int(r["story_word_count"])) for r in csv.DictReader(f) if r["set"] == "test"]
+    books, scripts = (sum(n for is_script, n in words if is_script == kind) for kind in (False, True))
+    ratio = (79_457 * len(words) - 1.25 * books) / scripts
+    tokens = [min(n * (ratio if is_script else 1.25), 100_000) + 100 for is_script, n in words]
+    assert sum(t >= 100_100 for t in tokens) / len(tokens) == pytest.approx(0.223, abs=0.001)
+    full, more, causal = (
+        sum(flops(prefill(int(t)), LLAMA_8B, c) for t in tokens) / len(tokens) / 1e12
+        for c in ("full", "all-params", "causal")
+    )
+    assert (full, more, causal) == (pytest.approx(3334, abs=1), pytest.approx(3400, abs=1), pytest.approx(2133, abs=1))
+    assert full < 3361.9 < more  # what S001 prints
 
 
 def test_conventions_order_and_decode_is_the_sum_of_its_steps():

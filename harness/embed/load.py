@@ -9,14 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config import EncoderConfig
-from harness.embed.facts import encoder_facts, encoder_folder
-from harness.errors import CannotRun, ModelOutputError
+from harness.embed.once import loaded
+from harness.errors import ModelOutputError
 from harness.flops import ModelShape, shape_of
 from harness.meter import Event, Meter
 
 __all__ = ["SentenceEncoder", "load_encoder"]
-
-_loaded: dict[str, Any] = {}
 
 
 class SentenceEncoder:
@@ -74,26 +72,13 @@ class SentenceEncoder:
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEncoder:
     """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
-    facts = encoder_facts(config)
-    if facts.problems:
-        raise CannotRun(facts.problems[0])
-    key = config.model_dump_json()
-    if key not in _loaded:
-        _loaded[key] = _load(config)
-    return SentenceEncoder(config, _loaded[key], facts.identity, meter, role)
-
-
-def _load(config: EncoderConfig) -> Any:
-    import transformers
     from sentence_transformers import SentenceTransformer
 
-    transformers.logging.disable_progress_bar()
+    def load(folder: str, device: str | None) -> Any:
+        net = SentenceTransformer(folder, device=device, local_files_only=True)
+        if config.max_length:
+            net.max_seq_length = config.max_length
+        return net
 
-    device = None if config.device == "auto" else config.device
-    try:
-        net = SentenceTransformer(str(encoder_folder(config)), device=device, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as e:
-        raise CannotRun(f"cannot load encoder '{config.name}': {str(e).splitlines()[0]}") from e
-    if config.max_length:
-        net.max_seq_length = config.max_length
-    return net
+    net, identity = loaded(config, "encoder", load)
+    return SentenceEncoder(config, net, identity, meter, role)

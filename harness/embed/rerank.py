@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from harness.config import EncoderConfig
-from harness.embed.facts import encoder_facts, encoder_folder
+from harness.embed.once import loaded
 from harness.errors import CannotRun, ModelOutputError
 from harness.flops import ModelShape, shape_of
 from harness.meter import Event, Meter
 
 __all__ = ["CrossEncoderReranker", "load_reranker"]
-
-_loaded: dict[str, Any] = {}
 
 
 class CrossEncoderReranker:
@@ -72,27 +70,12 @@ def _identity(logits: Any) -> Any:
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncoderReranker:
     """Bind the cross-encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
-    facts = encoder_facts(config)
-    if facts.problems:
-        raise CannotRun(facts.problems[0])
-    key = config.model_dump_json()
-    if key not in _loaded:
-        _loaded[key] = _load(config)
-    return CrossEncoderReranker(config, _loaded[key], facts.identity, meter, role)
-
-
-def _load(config: EncoderConfig) -> Any:
-    import transformers
     from sentence_transformers import CrossEncoder
 
-    transformers.logging.disable_progress_bar()
-    device = None if config.device == "auto" else config.device
-    try:
-        net = CrossEncoder(
-            str(encoder_folder(config)), device=device, max_length=config.max_length, local_files_only=True
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as e:
-        raise CannotRun(f"cannot load reranker '{config.name}': {str(e).splitlines()[0]}") from e
+    def load(folder: str, device: str | None) -> Any:
+        return CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
+
+    net, identity = loaded(config, "reranker", load)
     if net.num_labels != 1:
         raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
-    return net
+    return CrossEncoderReranker(config, net, identity, meter, role)

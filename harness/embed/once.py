@@ -1,0 +1,35 @@
+"""Networks of encoders and rerankers, each loaded once a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.config import EncoderConfig
+from harness.embed.facts import encoder_facts, encoder_folder
+from harness.errors import CannotRun
+
+__all__ = ["loaded"]
+
+_kept: dict[tuple[str, str], Any] = {}
+
+
+def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
+    """The network of `config` as load(folder, device) makes it, and its identity; `what` is how messages call it.
+
+    Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
+    """
+    import transformers
+
+    facts = encoder_facts(config)
+    if facts.problems:
+        raise CannotRun(facts.problems[0])
+    key = (what, config.model_dump_json())
+    if key not in _kept:
+        transformers.logging.disable_progress_bar()
+        device = None if config.device == "auto" else config.device
+        try:
+            _kept[key] = load(str(encoder_folder(config)), device)
+        except (OSError, ValueError, KeyError, RuntimeError) as e:
+            raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
+    return _kept[key], facts.identity
