@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,8 @@ def own_time(folder: Path, questions: int = 200) -> float:
         method="closed-book", dataset="musique", data=str(data), model="scripted", sets={"model.script": str(script)}
     )
     plan = plan_choices(choices)
+    # The first run of a process imports the scorers' packages, 1 to 2 s that do not grow with the questions.
+    run(plan_choices(replace(choices, limit=1)), folder / "warm", command=["bench"], progress=Silent())
     return timed(lambda: run(plan, folder / "out", command=["bench"], progress=Silent())) / questions * 1e3
 
 
@@ -214,15 +217,51 @@ def model_table(folder: Path, repeats: int) -> None:
     print(f"linear FLOPs of the context over those of every token once: {once:.4f}", flush=True)
 
 
+def peak(variant: str, folder: Path) -> None:
+    """Print the megabytes by which one append raises this fresh process's peak memory."""
+    model = load_model(ModelConfig(name="bench", source=str(folder)))
+    columns = {"plain": 0, "few": 20, "many": 64, "eager": 0}[variant]
+    watched, plain = appending(model, 3584, 512, columns or 1)
+    run = {"plain": plain, "few": watched, "many": watched, "eager": plain}[variant]
+    if variant == "eager":
+        run = eager(model, 3584, 512)
+    # "5" resets the high-water mark (Linux); without that, loading the model would hide everything after it.
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = status("VmRSS")
+    run()
+    print((status("VmHWM") - before) / 1024)
+
+
+def status(field: str) -> int:
+    """A field of this process's status in KiB (Linux)."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in text.splitlines() if line.startswith(field + ":")).split()[1])
+
+
+def memory_table(folder: Path) -> None:
+    print("\npeak memory that appending 512 tokens to 3,584 adds, MB, each in a process of its own:")
+    for variant in ("plain", "few", "many", "eager"):
+        command = [sys.executable, "-m", "bench", "--peak", variant, "--folder", str(folder / "model")]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
+        print(f"  {variant:<6} {float(found):8.1f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--peak", choices=("plain", "few", "many", "eager"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    repeats = flags.repeats
+    if flags.peak:
+        peak(flags.peak, flags.folder)
+        return
     print(f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["HARNESS_HOME"] = str(folder / "home")
         model_table(folder, repeats)
+        memory_table(folder)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
         print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
         for verb in ("--help", "list"):
