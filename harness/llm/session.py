@@ -33,12 +33,12 @@ __all__ = ["HFSession"]
 
 @dataclass
 class _Cost:
-    """What the forward passes since the last event did."""
+    """What forward passes did: tokens through the model, rows of logits, (query, key) pairs, tokens written."""
 
     new: int = 0
     logits: int = 0
     pairs: int = 0
-    began: float = 0.0
+    out: int = 0
 
 
 class HFSession(Session):
@@ -125,22 +125,27 @@ class HFSession(Session):
             )
         return found
 
-    def _event(self, kind: Kind, cost: _Cost, cached: int, *, requests: int = 0, out: int = 0) -> None:
-        seconds = time.perf_counter() - cost.began
-        event = Event(
-            role=self._role,
-            model=self._model.name,
-            phase=self._meter.current_phase,
-            kind=kind,
-            new=cost.new,
-            cached=cached,
-            logits=cost.logits,
-            pairs=cost.pairs,
-            requests=requests,
-            out=out,
-            seconds=seconds,
-        )
-        self._meter.record(event, self._model.shape)
+    @contextlib.contextmanager
+    def _booked(self, kind: Kind, requests: int = 0) -> Iterator[_Cost]:
+        """Book what is done inside as one event behind what is cached now, also when it ends with an error."""
+        cost, cached, began = _Cost(), self._cached, time.perf_counter()
+        try:
+            yield cost
+        finally:
+            event = Event(
+                role=self._role,
+                model=self._model.name,
+                phase=self._meter.current_phase,
+                kind=kind,
+                new=cost.new,
+                cached=cached,
+                logits=cost.logits,
+                pairs=cost.pairs,
+                requests=requests,
+                out=cost.out,
+                seconds=time.perf_counter() - began,
+            )
+            self._meter.record(event, self._model.shape)
 
     def flush(self) -> None:
         """Run what is queued, in pieces of the model's prefill_chunk tokens."""
@@ -152,15 +157,14 @@ class HFSession(Session):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
-        cost, found = _Cost(began=time.perf_counter()), None
+        found = None
         step = self._model.prefill_chunk
-        for i in range(0, len(queued), step):
-            capture.first = start + i
-            last = i + step >= len(queued)
-            with active(capture if self._watched else None):
+        with self._booked("prefill", requests) as cost, active(capture if self._watched else None):
+            for i in range(0, len(queued), step):
+                capture.first = start + i
+                last = i + step >= len(queued)
                 found = self._forward(queued[i : i + step], cost, logits if last else 0)
         self._cached = len(self.ids)
-        self._event("prefill", cost, start, requests=requests)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
                 span._attention = values
@@ -188,11 +192,10 @@ class HFSession(Session):
         firsts = first_tokens(self._model, labels)
         with self.branch():
             self._queue([*self._model.mid, *self._model.text.plain(after)])
-            cost, cached = _Cost(began=time.perf_counter()), self._cached
-            logits = self._forward(self.ids[cached:], cost, 1)
+            with self._booked("probe", requests=1) as cost:
+                logits = self._forward(self.ids[self._cached :], cost, 1)
             assert logits is not None
             mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
-            self._event("probe", cost, cached, requests=1)
         total = sum(mass)
         shares = [m / total for m in mass] if total > 0 else [1 / len(mass)] * len(mass)
         return Probe(p=dict(zip(labels, shares, strict=True)), mass=dict(zip(labels, mass, strict=True)))
@@ -203,8 +206,8 @@ class HFSession(Session):
         ids = self._model.text.plain(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
-        with self.branch(), kept_tail(self._cache):
-            cost, cached = _Cost(began=time.perf_counter()), self._cached
+        with self.branch(), kept_tail(self._cache), self._booked("score", requests=1) as cost:
+            cached = self._cached
             # The last cached token is run again for its logits: that one position is booked, and put back afterwards.
             rewind(self._cache, cached - 1)
             self._queue(ids)
@@ -216,7 +219,6 @@ class HFSession(Session):
                 assert logits is not None
                 target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
                 found += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
-            self._event("score", cost, cached, requests=1)
         return found
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -257,38 +259,39 @@ class HFSession(Session):
         sampler: Sampler,
         spans: tuple[tuple[int, int], ...],
     ) -> Written:
-        start, cost = len(self.ids), _Cost(began=time.perf_counter())
+        start = len(self.ids)
         capture = WriteCapture(start, spans) if spans else None
-        written: list[int] = []
         finish = "length"
-        while logits is not None and len(written) < max_tokens:
-            token = sampler.pick(logits[-1])
-            if token in self._model.stop_ids:
-                finish = "stop"
-                break
-            written.append(token)
-            self.ids.append(token)
-            if stop and self._stops(written, stop):
-                finish = "stop"
-                break
-            if len(written) < max_tokens or capture is not None:
-                with active(capture):
-                    logits = self._forward([token], cost, 1)
-                self._cached += 1
-                if capture is not None and capture.waiting() >= BLOCK:
-                    capture.reduce(self._keys())
-        if capture is not None:
-            capture.reduce(self._keys())
-        self._event("decode", cost, start, out=len(written))
+        with self._booked("decode") as cost:
+            while logits is not None and cost.out < max_tokens:
+                token = sampler.pick(logits[-1])
+                if token in self._model.stop_ids:
+                    finish = "stop"
+                    break
+                self.ids.append(token)
+                cost.out += 1
+                if stop and self._stops(start, stop):
+                    finish = "stop"
+                    break
+                if cost.out < max_tokens or capture is not None:
+                    with active(capture):
+                        logits = self._forward([token], cost, 1)
+                    self._cached += 1
+                    if capture is not None and capture.waiting() >= BLOCK:
+                        capture.reduce(self._keys())
+            if capture is not None:
+                capture.reduce(self._keys())
+        written = self.ids[start:]
         return self._written(start, written, stop, finish, capture.result().numpy() if capture else None)
 
     def _keys(self) -> list[torch.Tensor]:
         return [layer.keys for layer in self._cache.layers]
 
-    def _stops(self, written: list[int], stop: Sequence[str]) -> bool:
+    def _stops(self, start: int, stop: Sequence[str]) -> bool:
+        """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""
         longest = max(len(s) for s in stop)
-        # A stop string ends in the newest token, and a token carries at least a part of a character.
-        recent, _ = self._model.text.decode(written[-(4 * longest + 4) :])
+        # A stop string ends in the newest token, and a token carries at least a part of a character (4 bytes at most).
+        recent, _ = self._model.text.decode(self.ids[max(start, len(self.ids) - 4 * longest - 4) :])
         return any(s in recent for s in stop)
 
     def _written(

@@ -269,9 +269,12 @@ def test_nan_logits_are_an_error_of_the_question(tiny_folder):
     model = load_model(ModelConfig(name="broken", source=str(tiny_folder), prefill_chunk=999))
     with torch.no_grad():
         model.net.lm_head.weight[3] = float("nan")
-    s, _ = opened(model)
+    meter = Meter()
+    s, _ = opened(model, meter)
     with pytest.raises(ModelOutputError, match="'broken' gave NaN logits"):
         s.write(5)
+    # What the failing pass cost is booked all the same.
+    assert [(e.kind, e.new) for e in meter.events] == [("prefill", s.length())]
 
 
 def test_capture_fails_when_the_kernel_is_not_in_use(tiny_folder):
