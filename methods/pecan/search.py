@@ -61,11 +61,11 @@ class Search:
 
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
+        self._readable = np.array([bool(t) for t in self.graph.text], dtype=bool)
         self._down: dict[int, list[tuple[int, float]]] = {}
         for higher, lower, weight in self.graph.edges:
             self._down.setdefault(higher, []).append((lower, weight))
         self._mark = self.model.count("\n" + BULLET)
-        self._length = [self.model.count(t) for t in self.graph.text]
 
     def run(self, question: Question) -> Answer:
         """Search, then answer."""
@@ -93,7 +93,7 @@ class Search:
         fits: list[int] = []
         room = limit - s.length()
         for i in sorted(top, key=lambda i: -self.cosine[i]) if self._over(top, room, most) else top:
-            cost = self._length[i] + self._mark
+            cost = self._cost(i)
             if len(fits) < most and cost <= room:
                 fits.append(i)
                 room -= cost
@@ -105,7 +105,11 @@ class Search:
             self._visit(i, span, "start", {}, note if i == spans[-1][0] else "")
 
     def _over(self, top: list[int], room: int, most: int) -> bool:
-        return len(top) > most or sum(self._length[i] + self._mark for i in top) > room
+        return len(top) > most or sum(map(self._cost, top)) > room
+
+    def _cost(self, node: int) -> int:
+        """Tokens that appending `node` takes; counted for the nodes in question only, not for the whole graph."""
+        return self._mark + self.model.count(self.graph.text[node])
 
     def _append(self, s: Session, node: int, asked: Span) -> Span:
         s.feed("\n" + BULLET)
@@ -160,9 +164,8 @@ class Search:
         return p
 
     def _next(self, room: int) -> tuple[int | None, dict[str, float], str]:
-        unvisited = np.ones(len(self.graph.text), dtype=bool)
+        unvisited = self._readable.copy()
         unvisited[self.visited] = False
-        unvisited &= np.array([bool(t) for t in self.graph.text], dtype=bool)
         if not unvisited.any():
             return None, {}, "exhausted"
         total, attention, similarity = choose(self._z, self.cosine, unvisited, self.config)
@@ -170,7 +173,7 @@ class Search:
         for node in np.argsort(-total, kind="stable").tolist():
             if total[node] == -np.inf:
                 break
-            if self._length[node] + self._mark <= room:
+            if self._cost(node) <= room:
                 parts = {"attention": attention[node], "similarity": similarity[node], "total": total[node]}
                 return node, {k: float(v) for k, v in parts.items()}, ""
             if self.config.window_full == "stop":
