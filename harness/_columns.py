@@ -67,7 +67,7 @@ _PHASES = ("index", "search", "answer")
 _LONGEST_PARAM = 100
 _LONGEST_TAG = 5000
 # May differ between two starts of one run folder: they are tags, because a param can never change.
-_NOT_PARAMS = ("limit", "failed", "index_cache")
+_NOT_PARAMS = ("limit", "failed")
 # Prose, and what other values and the tags say already; config.yaml has all of it.
 _LEFT_OUT = re.compile(r"^(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation)$")
 # "stopped" ended by an error; a run that says nothing of its end was killed.

@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, index_cache
+└── seed, limit, failed, profile
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ModelConfig(_Frozen):
     """A language model and how it is run.
 
     source: hub id or folder (None: `name`); window: tokens, None = the model's own; template: "model" (its own chat
-    template), "none", or a path to a jinja file; template_date: shown to templates that print a date; kv_fraction:
+    template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
     share of free memory that weights and cache may take before loading is refused.
     """
 
@@ -121,7 +121,7 @@ class EncoderConfig(_Frozen):
 class RunConfig(_Frozen):
     """One method over one data set with its models: everything that can be said about a run.
 
-    limit, failed and index_cache do not change a prediction and are left out of the hash.
+    limit and failed do not change a prediction and are left out of the hash.
     """
 
     method: MethodChoice

@@ -28,6 +28,8 @@ class Text:
         backend: Tokenizer = tokenizer.backend_tokenizer
         spec = json.loads(backend.to_str())
         self.control = {t["id"] for t in spec["added_tokens"] if t["special"]} | set(tokenizer.all_special_ids)
+        # Text with a character that the vocabulary lacks becomes the unknown token; it opens and closes nothing.
+        self.control.discard(tokenizer.unk_token_id)
         spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = [], None, None, None
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
