@@ -8,7 +8,6 @@ Each row times A and B in turn, A B A B ..., and prints the median of each and t
 from __future__ import annotations
 
 import argparse
-import importlib.resources
 import json
 import os
 import platform
@@ -33,6 +32,7 @@ from harness.llm.kv import new_cache, rewind
 from harness.llm.load import load_model
 from harness.llm.random_model import save
 from harness.meter import Meter
+from harness.pocket.world import sample
 
 Run = Callable[[], float]
 
@@ -159,8 +159,7 @@ def own_time(folder: Path, questions: int = 200) -> float:
     from harness.runner import run
     from harness.settings import Choices
 
-    source = importlib.resources.files("harness.datasets").joinpath("samples/musique.jsonl").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in source.splitlines()]
+    rows = [sample("musique", 0, tokens=2000, purpose="evaluation", number=n).rows[0] for n in range(12)]
     data = folder / "rows.jsonl"
     many = ({**rows[i % len(rows)], "id": f"q{i}"} for i in range(questions))
     data.write_text("".join(json.dumps(row) + "\n" for row in many), encoding="utf-8")

@@ -73,7 +73,8 @@ class DatasetConfig(_Frozen):
 class ModelConfig(_Frozen):
     """A language model and how it is run.
 
-    source: hub id or folder (None: `name`); window: tokens, None = the model's own; template: "model" (its own chat
+    source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
+    as the embedded default does; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
     share of free memory that weights and cache may take before loading is refused.
     """
@@ -81,6 +82,8 @@ class ModelConfig(_Frozen):
     name: str
     backend: Literal["hf", "scripted", "random"] = "hf"
     source: str | None = None
+    package: str | None = None
+    package_path: str | None = None
     revision: str | None = None
     tokenizer: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from harness.llm.base import MeteredModel
     from harness.meter import Meter
 
-__all__ = ["Index", "Method", "MethodConfig", "Skill", "Task", "Tools"]
+__all__ = ["Index", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
 
 Index = dict[str, Any]
 T = TypeVar("T")
@@ -49,13 +50,32 @@ class Task(BaseModel):
     max_answer_tokens: int
 
 
-class Skill(BaseModel):
-    """One thing a method asks a model to do: its name and a prompt builder the synthetic world can train on."""
+@dataclass(frozen=True)
+class Scene:
+    """What the synthetic world shows a method, and what it knows to be right; the pocket model is trained on it.
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
+    texts: the pieces in the order they are shown; verdicts: for every probe the method makes in turn, whether its
+    first label is right; replies: what every call of `write` should have returned in turn.
+    """
+
+    question: Question
+    texts: tuple[str, ...]
+    task: Task
+    replies: tuple[str, ...] = ()
+    verdicts: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One thing a method asks a model to do.
+
+    name: as on the pocket model's card; scene: which kind of scene it is trained on, one of SCENES in
+    harness.pocket.scenes; play: does with the tools exactly what the method does, and the model says what is right.
+    """
+
     name: str
-    prompt: Callable[..., str]
-    reply: str
+    scene: str
+    play: Callable[[Scene, Tools], None]
 
 
 class Tools(Protocol):

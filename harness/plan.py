@@ -9,10 +9,10 @@ Nothing heavy is imported: a method's module, the data set's rows and the models
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness import registry, settings
+from harness import registry
 from harness.checks import build
 from harness.config import (
     DatasetConfig,
@@ -23,10 +23,11 @@ from harness.config import (
     canonical,
     digest,
 )
-from harness.errors import CannotRun, HarnessError, UserError
+from harness.errors import HarnessError, UserError
 from harness.layers import Tree, flatten
 from harness.method import Method, Task
 from harness.settings import Choices, Draft, Resolved, config_of, draft, raise_all
+from harness.standin import find
 
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset
@@ -87,7 +88,11 @@ def plan_choices(choices: Choices) -> Plan:
 
 
 def _plan(d: Draft) -> Plan:
-    sketch = _Sketch(d, problems=list(d.problems), warnings=list(d.warnings))
+    found = find(d)
+    d = found.draft  # another one where the data set's twin stands in for it
+    sketch = _Sketch(d, dataset=found.dataset)
+    sketch.problems += [*d.problems, *found.problems]
+    sketch.warnings += [*d.warnings, *found.warnings]
     if "method" in d.parts:
         _check_method(sketch, d.parts["method"])
     if "dataset" in d.parts:
@@ -137,62 +142,14 @@ def _check_method(sketch: _Sketch, choice: MethodChoice) -> None:
 
 # --- the data set -----------------------------------------------------------------------------------------------------
 
-_loaded: dict[str, Dataset | HarnessError] = {}
-
-
-def _load(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load once in a process: several methods over one data set share it, and an unreachable hub is asked once."""
-    from harness.datasets import load
-
-    key = canonical([config.model_dump(mode="json"), limit])
-    if key not in _loaded:
-        try:
-            _loaded[key] = load(config, limit)
-        except HarnessError as e:
-            _loaded[key] = e
-    found = _loaded[key]
-    if isinstance(found, HarnessError):
-        raise found
-    return found
-
 
 def _check_dataset(sketch: _Sketch, config: DatasetConfig) -> None:
     from harness import scorers
 
-    limit = sketch.draft.parts.get("limit")
-    try:
-        sketch.dataset = _load(config, limit)
-    except CannotRun as e:
-        sketch.dataset = _sample(sketch, config, limit, e)
-    except UserError as e:
-        sketch.problems.append(e)
     for sentence in scorers.problems(list(config.scorers)):
         sketch.wrong(sentence)
     if sketch.dataset is not None and not len(sketch.dataset):
         sketch.wrong(f"the data set '{config.name}' has no questions ({sketch.dataset.source})")
-
-
-def _sample(sketch: _Sketch, config: DatasetConfig, limit: int | None, why: CannotRun) -> Dataset | None:
-    """The bundled sample in place of a data set that cannot be had, for a run whose answers are noise anyway."""
-    d = sketch.draft
-    name = f"{config.name}-sample"
-    embedded = "model" in d.parts and d.parts["model"].embedded and d.origins.get("model.name") == "default"
-    known = name in settings.names("datasets")
-    if config.data is not None or not embedded or d.choices.require_full or not known:
-        sketch.problems.append(why)
-        return None
-    other = draft(replace(d.choices, dataset=name))
-    if other.problems:
-        sketch.problems += other.problems
-        return None
-    d.parts["dataset"] = other.parts["dataset"]
-    d.origins.update({k: v for k, v in other.origins.items() if k.startswith("dataset.")})
-    sketch.warnings.append(f"'{config.name}' cannot be had ({why}); using the bundled sample '{name}' instead")
-    try:
-        return _load(other.parts["dataset"], limit)
-    except UserError as e:
-        sketch.problems.append(e)
-        return None
 
 
 def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None:

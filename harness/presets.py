@@ -18,9 +18,10 @@ from harness.errors import ConfigError, UnknownName, UserError
 from harness.layers import read_yaml
 from harness.registry import ENV, GROUPS, additions, load
 
-__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries"]
+__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries", "twin"]
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
+_TWIN = "pocket/"
 _SINGULAR = {"methods": "method", "datasets": "data set"}
 
 
@@ -130,8 +131,14 @@ def summaries(kind: str) -> dict[str, str]:
 def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
 
-    The bundled sample of a data set, "<name>-sample", and its synthetic twin, "pocket/<name>", are treated as it.
+    The synthetic twin of a data set, "pocket/<name>", is treated as it.
     """
     table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
-    return dict(table.get(name) or table.get(name.removeprefix("pocket/").removesuffix("-sample")) or {})
+    return dict(table.get(name) or table.get(name.removeprefix(_TWIN)) or {})
+
+
+def twin(dataset: str) -> str | None:
+    """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
+    wanted = fold(_TWIN + dataset)
+    return next((name for name in names("datasets") if fold(name) == wanted), None)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
-from harness.method import Task, Tools
+from harness.method import Scene, Skill, Task, Tools
 from harness.types import Question
 
-__all__ = ["PROMPTS", "ask", "room_for_text"]
+__all__ = ["PROMPTS", "SKILLS", "ask", "room_for_text"]
 
 HEAD = "Read the text below, then answer a question about it. {instruction}\n\nText:\n"
 TAIL = "\n\nThe text ends here. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
@@ -60,3 +60,10 @@ def ask(question: Question, texts: Sequence[str], tools: Tools, model: MeteredMo
         else:
             s.user(CLOSED.format(instruction=task.instruction, question=question.text, options=_options(question)))
         return s.write(task.max_answer_tokens).text.strip()
+
+
+def _answer(scene: Scene, tools: Tools) -> None:
+    ask(scene.question, scene.texts, tools, tools.model())
+
+
+SKILLS = [Skill("answer", "question", _answer), Skill("choose", "choice", _answer)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.method import Index, Method, MethodConfig, Tools
+from harness.method import Index, Method, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question
 from methods.chunks import keep_middle_out, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, ask, room_for_text
+from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, room_for_text
 
 __all__ = ["ClosedBook", "FullContext"]
 
@@ -26,6 +26,10 @@ class FullContext(Method):
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""
         return PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return SKILLS
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

@@ -43,7 +43,7 @@ class Runs:
         self.env["HARNESS_HOME"] = str(folder / f"home-{name}")
 
     def start(self) -> subprocess.Popen[str]:
-        words = [sys.executable, "-m", "harness", "run", "--method", "pecan", "--dataset", "musique-sample"]
+        words = [sys.executable, "-m", "harness", "run", "--method", "pecan", "--dataset", "pocket/musique"]
         words += ["--model", "small-random", "--limit", str(QUESTIONS), "--profile", "pocket", "--mlflow", "off"]
         words += ["--out", str(self.out), "--set", "model.window=2048", "method.reserve=48", "method.max_levels=2"]
         return subprocess.Popen(

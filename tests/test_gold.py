@@ -16,7 +16,7 @@ from harness.store import read_run
 from harness.types import Gold, Support
 
 METHODS = presets.names("methods")
-SAMPLES = [name for name in presets.names("datasets") if name.endswith("-sample")]
+MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,12 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-@pytest.mark.parametrize("dataset", SAMPLES)
+@pytest.mark.parametrize("dataset", MADE_UP)
 @pytest.mark.parametrize("method", METHODS)
 def test_poisoned_gold_changes_no_prediction(method, dataset, model, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    plan = plan_choices(Choices(method=method, dataset=dataset, model=model, profile="pocket", limit=2))
+    said = {"model": model, "profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}
+    plan = plan_choices(Choices(method=method, dataset=dataset, **said))
     marks_too = plan.config.method.view != "evidence"
     examples = tuple(
         replace(e, gold=poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples

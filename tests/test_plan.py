@@ -50,7 +50,7 @@ FILES = {
     "datasets/books.yaml": (
         "format: musique\nhub: org/books\ninstruction: Answer.\nmax_answer_tokens: 8\nscorers: [flashrag.em]\n"
     ),
-    "datasets/books-sample.yaml": "extends: books\nhub: null\ndata: sample.jsonl\n",
+    "datasets/pocket/books.yaml": "extends: books\nhub: null\n",
     "datasets/plays.yaml": "extends: books\n",
     "models/able.yaml": "source: org/able\n",
     "models/plain.yaml": "source: org/plain\n",
@@ -66,7 +66,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
-    monkeypatch.setattr("harness.plan._loaded", {})
+    monkeypatch.setattr("harness.standin._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
     monkeypatch.setattr(harness.llm.facts, "model_facts", model_facts)
     monkeypatch.setattr(harness.embed.facts, "encoder_facts", encoder_facts)
@@ -221,15 +221,15 @@ def test_a_number_is_text_where_a_method_wants_text() -> None:
     assert "should be a valid string" in problems(sets={"method.word": 3})[0]
 
 
-def test_the_sample_replaces_a_data_set_only_for_the_embedded_model() -> None:
+def test_the_twin_replaces_a_data_set_only_for_the_embedded_model() -> None:
     p = plan(data=None, model=None)
-    assert p.config.dataset.name == "books-sample"
-    assert p.dataset.name == "books-sample"
-    assert p.folder.startswith("books-sample/")
-    assert p.origins["dataset.data"] == "$HARNESS_CONFIGS/datasets/books-sample.yaml"
-    assert any("'books' cannot be had (no hub here" in w and "'books-sample'" in w for w in p.warnings)
+    assert p.config.dataset.name == "pocket/books"
+    assert p.dataset.name == "pocket/books"
+    assert p.folder.startswith("pocket~books/")
+    assert p.origins["dataset.hub"] == "$HARNESS_CONFIGS/datasets/pocket/books.yaml"
+    assert any("'books' cannot be had (no hub here" in w and "'pocket/books'" in w for w in p.warnings)
+    assert plan(data=None, model="default").config == p.config
     assert problems(data=None, model=None, require_full=True) == ["no hub here; give the rows with --data"]
-    assert problems(data=None, model="default") == ["no hub here; give the rows with --data"]
     assert problems(data=None, model="able") == ["no hub here; give the rows with --data"]
     assert problems(data=None, model=None, dataset="plays") == ["no hub here; give the rows with --data"]
 

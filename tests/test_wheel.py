@@ -1,4 +1,4 @@
-"""A built wheel, installed outside the checkout: configurations, samples and templates come with it."""
+"""A built wheel, installed outside the checkout: configurations and templates come with it."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -
     assert where.is_relative_to(installed / "venv")
     listed = json.loads(call(harness, "list", "--json", cwd=tmp_path, **env))
     assert "pecan" in listed["methods"]
-    assert "musique-sample" in listed["datasets"]
+    assert "pocket/musique" in listed["datasets"]
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     save(tmp_path / "small", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    words = ["run", "--method", "bm25", "--dataset", "musique-sample", "--limit", "2", "--model", "small", "--json"]
+    words = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--model", "small", "--json"]
     told = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
     assert told["summary"]["n_scored"] == 2
     assert "bm25" in call(harness, "report", "results", cwd=tmp_path, **env)

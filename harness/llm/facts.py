@@ -6,6 +6,7 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,8 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
         from harness.llm.random_model import ensure, recipe
 
         return ensure(), recipe()
+    if config.package:
+        return _packaged(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
     if folder.is_dir():
@@ -92,6 +95,18 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
 
     path, commit = snapshot(source, config.revision)
     return path, {"hub": source, "commit": commit}
+
+
+def _packaged(config: ModelConfig) -> tuple[Path, Any]:
+    found = importlib.util.find_spec(config.package or "")
+    if found is None or found.origin is None:
+        raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
+    folder = Path(found.origin).parent / (config.package_path or "")
+    if (folder / "card.json").exists():
+        from harness.pocket.card import check_weights
+
+        check_weights(folder)
+    return folder, {"files": hash_files(folder)}
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The stand-in until a trained default exists: a seeded random Llama with a tokenizer trained on the bundled samples.
+"""The stand-in until a trained default exists: a seeded random Llama with a tokenizer trained on made-up texts.
 
 Its answers are noise. It is built on first use, in a second or two, and kept under `.harness/models`.
 """
@@ -6,7 +6,6 @@ Its answers are noise. It is built on first use, in a second or two, and kept un
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.resources
 import os
 import shutil
 import tempfile
@@ -18,7 +17,7 @@ from harness.home import home
 
 __all__ = ["ensure", "recipe", "save"]
 
-VERSION = 1
+VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
 SIZES = {
     "hidden_size": 128,
     "intermediate_size": 256,
@@ -28,6 +27,8 @@ SIZES = {
     "max_position_embeddings": 4096,
 }
 SEED, VOCABULARY = 0, 2048
+# What the tokenizer is trained on: kinds of harness.pocket.world, and the tokens (characters / 4) of each text.
+KINDS, TEXT_TOKENS = ("musique", "hotpotqa", "narrativeqa", "qasper"), 2000
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
@@ -76,14 +77,14 @@ def ensure() -> Path:
 
 
 def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes: int) -> None:
-    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: the samples)."""
+    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: `_texts()`)."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
 
     logging.disable_progress_bar()
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_train(texts or _samples()),
+        tokenizer_object=_train(texts or _texts()),
         bos_token=SPECIAL[0],
         eos_token=SPECIAL[1],
         additional_special_tokens=SPECIAL[2:],
@@ -103,9 +104,16 @@ def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes
     tokenizer.save_pretrained(folder)
 
 
-def _samples() -> list[str]:
-    found = importlib.resources.files("harness.datasets").joinpath("samples")
-    return [f.read_text(encoding="utf-8") for f in sorted(found.iterdir(), key=lambda f: f.name) if "json" in f.name]
+def _texts() -> list[str]:
+    """A text of each of KINDS with its questions, of a training seed: the same on any machine."""
+    from harness.pocket.world import FIRST_TRAINING_SEED, sample
+
+    texts = []
+    for kind in KINDS:
+        made = sample(kind, FIRST_TRAINING_SEED, tokens=TEXT_TOKENS, purpose="training")
+        texts += [document.text for document in made.documents]
+        texts += [example.question.text for example in made.examples]
+    return texts
 
 
 def _train(texts: list[str]) -> Any:

@@ -1,7 +1,7 @@
 """One-word names, put together from syllables; the ending tells the kind. The supply has no end.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
-    core("person")                 the 1,300 short names of a kind, the same in every document
+    core("person")                 the 570 short names of a kind, the same in every document
 
 A document takes its names from the short ones (two syllables, so that a tokenizer trained on this world can have each
 as one token) and, when these are used up, from longer ones. A likeness to a real name would be chance.
@@ -17,9 +17,8 @@ from harness.pocket.values import listed
 __all__ = ["ENDINGS", "MIDDLES", "STARTS", "Namer", "core"]
 
 STARTS = listed(
-    "Bal Bel Ber Bor Bru Cal Cer Cor Dal Del Dov Dur Fal Fen Fir Gal Ger Gor Gul Hal Har Hev Hol Jor Jul Kal "
-    "Kel Kir Kor Lar Lem Lor Lun Mal Mer Mir Mor Nal Ner Nor Nym Pel Per Pir Quo Ral Ren Ror Rud Sar Sel Sev "
-    "Sil Tal Tam Ter Til Tor Ulm Val Var Vel Ver Vol Wen Wil Yor Zan Zel Zor",
+    "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver Wil "
+    "Zan",
     " ",
 )
 MIDDLES = tuple(

@@ -22,7 +22,7 @@ from harness.pocket.dice import Dice
 from harness.pocket.facts import INVERSE, Compare, Fact, Path, Query, Same
 from harness.pocket.values import KINDS as VALUES
 
-__all__ = ["Relation", "Schema", "schema"]
+__all__ = ["Relation", "Schema", "openers", "schema"]
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
 _TABLES = {
@@ -148,6 +148,11 @@ class Schema:
             clause = f"has the {role} who {clause}"
         text = dice.pick(("Which of {a} and {b} {clause}?", "Of {a} and {b}, which one {clause}?"))
         return _capital(text.format(a=query.first.start, b=query.second.start, clause=clause))
+
+
+def openers(name: str) -> tuple[str, ...]:
+    """The phrases that a sentence of "encyclopedia", "story" or "paper" may open with."""
+    return _OPENERS[name]
 
 
 @cache

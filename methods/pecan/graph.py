@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
+from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Index, Tools
 from harness.types import Document
 from methods.chunks import fixed_chunks
@@ -26,7 +26,7 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import BULLET, SUMMARY_HEAD, SUMMARY_TAIL
 
-__all__ = ["Graph", "build_graph", "pack"]
+__all__ = ["Graph", "build_graph", "feed_nodes", "pack"]
 
 
 @dataclass
@@ -164,17 +164,23 @@ def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
     return added
 
 
+def feed_nodes(s: Session, texts: Sequence[str], level: int) -> list[Span]:
+    """Put the request for points of `level` into an empty context; returns the span of each text."""
+    s.user(SUMMARY_HEAD)
+    spans = []
+    for i, text in enumerate(texts):
+        s.feed("\n" if i else "")
+        # The mark is fed apart, so that a point's span holds its text only (point 7).
+        s.feed("" if level == 2 else BULLET)
+        spans.append(s.feed(text))
+    s.feed(SUMMARY_TAIL)
+    return spans
+
+
 def _summarise(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
     """One call: the points of `texts` and their normalised edge weights [points, texts]."""
     with model.session() as s:
-        s.user(SUMMARY_HEAD)
-        spans = []
-        for i, text in enumerate(texts):
-            s.feed("\n" if i else "")
-            # The mark is fed apart, so that a point's span holds its text only (point 7).
-            s.feed("" if level == 2 else BULLET)
-            spans.append(s.feed(text))
-        s.feed(SUMMARY_TAIL)
+        spans = feed_nodes(s, texts, level)
         out = s.write(min(config.reserve, s.room() - model.turn_tokens()), watch=spans)
     parsed = parse_points(out.text, out.finish == "length")
     if not parsed.points:

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.method import Index, Method, Tools
+from harness.method import Index, Method, Skill, Tools
 from harness.types import Answer, Document, Question
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
 from methods.pecan.graph import Graph, build_graph
 from methods.pecan.prompts import PROMPTS
 from methods.pecan.search import Search
+from methods.pecan.skills import skills
 
 __all__ = ["Pecan"]
 
@@ -35,6 +36,10 @@ class Pecan(Method):
     def prompts(self) -> dict[str, str]:
         """The printed prompts, with their tables."""
         return PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Points of chunks and of points, the probe, and the answer after it."""
+        return skills(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The graph and an embedding of every node [nodes, width]."""

@@ -22,7 +22,7 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
 from methods.pecan.prompts import BULLET, SEARCH_HEAD, SEARCH_MIDDLE, second_turn
 
-__all__ = ["Search", "choose"]
+__all__ = ["Search", "choose", "feed_node", "finish", "open_search"]
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05
@@ -44,6 +44,27 @@ def choose(
     attention = attention * config.attention
     similarity = similarity * config.similarity
     return np.where(unvisited, attention + similarity, -np.inf), attention, similarity
+
+
+def open_search(s: Session, question: Question) -> Span:
+    """Begin the first turn; returns the span of the question."""
+    s.user(SEARCH_HEAD)
+    asked = s.feed(question.text)
+    s.feed(SEARCH_MIDDLE)
+    return asked
+
+
+def feed_node(s: Session, text: str, asked: Span) -> Span:
+    """Show one more node; its span has the attention to the question."""
+    s.feed("\n" + BULLET)
+    return s.feed(text, watch=[asked])
+
+
+def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
+    """Close the first turn with `yes` and answer in the second."""
+    s.reply(yes)
+    s.user(turn)
+    return s.write(max_tokens).text.strip()
 
 
 @dataclass
@@ -72,18 +93,14 @@ class Search:
         turn = second_turn(self.tools.task.instruction)
         with self.model.session() as s:
             with self.tools.phase("search"):
-                s.user(SEARCH_HEAD)
-                asked = s.feed(question.text)
-                s.feed(SEARCH_MIDDLE)
+                asked = open_search(s, question)
                 # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
                 tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)
                 limit = min(self.config.window, self.model.window) - tail - self.tools.task.max_answer_tokens
                 self._start(s, asked, limit)
                 reason = self._walk(s, asked, limit)
             # A forced stop says "Yes" too, so that the second turn always follows the same words (point 23).
-            s.reply(self.config.yes)
-            s.user(turn)
-            text = s.write(self.tools.task.max_answer_tokens).text.strip()
+            text = finish(s, self.config.yes, turn, self.tools.task.max_answer_tokens)
         return Answer(text, tuple(self._shown(i) for i in self.visited), reason, tuple(self.steps))
 
     def _start(self, s: Session, asked: Span, limit: int) -> None:
@@ -112,8 +129,7 @@ class Search:
         return self._mark + self.model.count(self.graph.text[node])
 
     def _append(self, s: Session, node: int, asked: Span) -> Span:
-        s.feed("\n" + BULLET)
-        return s.feed(self.graph.text[node], watch=[asked])
+        return feed_node(s, self.graph.text[node], asked)
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
         """Relevance r = rank in the prompt x mean attention to the question; the question's rank is 1 (S000 app. C)."""

@@ -20,7 +20,7 @@ PRESETS = {
     "methods/refuses": "implementation: tests.cli.fakes:Refuses\n",
     "methods/buggy": "implementation: tests.cli.fakes:Buggy\n",
     "methods/ranks": "implementation: tests.cli.fakes:Ranks\n",
-    "suites/pair": "summary: two rows\nmethods: [echo, fails-once]\ndatasets: [musique-sample]\n",
+    "suites/pair": "summary: two rows\nmethods: [echo, fails-once]\ndatasets: [pocket/musique]\n",
     "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {k: 3}, echo: {word: tiny}}\n",
 }
 

@@ -5,11 +5,9 @@ exit 2: nothing was run, and no results folder is left · exit 3: the run went o
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,11 @@ import pytest
 
 from harness.llm.random_model import save
 from tests.cli.conftest import Cli
+from tests.made_up import musique_rows
 
 Rows = list[dict[str, Any]]
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "3"]
-SAMPLE = [*BM25, "--dataset", "musique-sample"]
+SAMPLE = [*BM25, "--dataset", "pocket/musique"]
 MINE = [*BM25, "--dataset", "musique", "--model", "small", "--data", "rows.jsonl"]
 
 
@@ -49,13 +48,8 @@ def run(cli: Cli, models: Path, tmp_path: Path) -> Cli:
     return cli
 
 
-def sample() -> Rows:
-    text = (resources.files("harness.datasets") / "samples" / "musique.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def write(path: Path, spoil: Callable[[Rows], Any], line: int = 0, text: str = "") -> None:
-    rows = copy.deepcopy(sample())
+    rows = musique_rows()
     spoil(rows)
     lines = [json.dumps(row) for row in rows]
     if line:
@@ -64,8 +58,8 @@ def write(path: Path, spoil: Callable[[Rows], Any], line: int = 0, text: str = "
 
 
 NAMES: list[tuple[list[str], str]] = [
-    (["run", "--method", "bm52", "--dataset", "musique-sample"], "unknown method 'bm52'. Did you mean 'bm25'?"),
-    ([*BM25, "--dataset", "musique-sampel"], "unknown data set 'musique-sampel'. Did you mean 'musique-sample'"),
+    (["run", "--method", "bm52", "--dataset", "pocket/musique"], "unknown method 'bm52'. Did you mean 'bm25'?"),
+    ([*BM25, "--dataset", "pocket/musiqe"], "unknown data set 'pocket/musiqe'. Did you mean 'pocket/musique'"),
     ([*SAMPLE, "--model", "lama-3.1-8b"], "unknown model 'lama-3.1-8b'. Did you mean 'llama-3.1-8b-instruct'"),
     ([*SAMPLE, "--model", "./smal"], "no model folder './smal'"),
     (
@@ -127,7 +121,7 @@ def test_a_results_folder_that_cannot_be_written(out: str, run: Cli, tmp_path: P
     (tmp_path / "file").write_text("")
     done = run(*SAMPLE, "--model", "small", "--out", out)
     assert done.returncode == 3
-    assert done.stderr.startswith(f"error: cannot write {out}/musique-sample/bm25--small--")
+    assert done.stderr.startswith(f"error: cannot write {out}/pocket~musique/bm25--small--")
     assert done.stderr.endswith("; choose a folder you may write to with --out.\n")
     assert done.stderr.count("\n") == 1
 
@@ -163,4 +157,4 @@ def test_an_mlflow_that_is_down_does_not_stop_the_run(run: Cli) -> None:
     assert "1 questions, 0 failed" in done.stdout
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "http://127.0.0.1:9" in error
-    assert "harness track results/musique-sample/bm25--small--" in error
+    assert "harness track 'results/pocket~musique/bm25--small--" in error

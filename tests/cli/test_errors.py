@@ -8,7 +8,8 @@ import pytest
 
 from tests.cli.conftest import Cli
 
-ECHO = ["--method", "echo", "--dataset", "musique-sample", "--mlflow", "off"]
+ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
+MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
 FILES = {
     "typo.yaml": "limt: 3\n",
     "twice.yaml": "seed: 1\nseed: 2\n",
@@ -26,7 +27,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
-    (["run", "--method", "ecko", "--dataset", "musique-sample"], ["unknown method 'ecko'. Did you mean 'echo'"]),
+    (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
     (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
     (["run", *ECHO, "--profile", "papr"], ["unknown profile 'papr'. Did you mean 'paper'?"]),
@@ -50,8 +51,8 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
     (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
-    (["run", *ECHO, "--data", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
-    (["run", *ECHO, "--data", "broken.jsonl"], ["broken.jsonl, line 1"]),
+    (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
+    (["run", *MINE, "--data", "broken.jsonl"], ["broken.jsonl, line 1"]),
     (["run", *ECHO, "--config", "nowhere.yaml"], ["nowhere.yaml: cannot be read (No such file or directory)"]),
     (["run", *ECHO, "--config", "typo.yaml"], ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"]),
     (["run", *ECHO, "--config", "twice.yaml"], ["twice.yaml, line 2: the key 'seed' is given twice"]),
@@ -59,10 +60,18 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--config", "list.yaml"], ["list.yaml: must hold a mapping"]),
     (["run", *ECHO, "--config", "shape.yaml"], ["shape.yaml: 'method' must be a mapping, not 3"]),
     (["run", *ECHO, "--config", "their.yaml"], ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"]),
-    (["run", "--method", "ranks", "--dataset", "musique-sample"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
+    (["run", "--method", "ranks", "--dataset", "pocket/musique"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
     (["run", *ECHO, "--dataset", "musique", "--data", "x"], ["--data holds the rows of one data set, but 2 are named"]),
     (["run", "--method", "echo", "--dataset", "musique", "--require-full"], ["could not be fetched", "--data FILE"]),
-    (["run", "--method", "echo", "--dataset", "musique", "--model", "default"], ["could not be fetched"]),
+    (["run", *MINE, "--model", "llama-3.1-8b-instruct"], ["could not be fetched", "--data FILE"]),
+    (["run", *MINE, "--set", "roles.builder=scripted"], ["could not be fetched", "--data FILE"]),
+    (["run", *MINE, "--set", "dataset.split=train"], ["'pocket/musique' cannot stand in", "the seeds from 1,000,000"]),
+    (
+        ["run", *MINE, "--set", "dataset.tokens=3"],
+        ["'musique' cannot be had", "dataset.tokens: should be at least 200"],
+    ),
+    (["run", *MINE, "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
+    (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
     (["show"], ["name what to show"]),
     (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),

@@ -30,7 +30,7 @@ sys.stderr.write(f"LOADED {{loaded}} {{code}}")
         ["show", "pecan", "--dataset", "musique"],
         ["show", "evidence_recall"],
         ["validate"],
-        ["validate", "--method", "echo", "--dataset", "musique-sample"],
+        ["validate", "--method", "echo", "--dataset", "pocket/musique"],
         ["run", "--method", "pecn", "--dataset", "musique"],
     ],
     ids=" ".join,

@@ -10,9 +10,12 @@ import yaml
 
 from harness.cli import spread_sets
 from harness.commands.common import columns, split
+from harness.config import DatasetConfig
+from harness.datasets import load
 from tests.cli.conftest import Cli
+from tests.made_up import musique_rows, write_rows
 
-ROW = ["--dataset", "musique-sample", "--mlflow", "off"]
+ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +121,9 @@ def test_diff_prints_exactly_the_keys_that_differ(here: Cli) -> None:
 
 def test_validate(here: Cli, configs: Path) -> None:
     assert here("validate").stdout.startswith("ok  ")
-    told = json.loads(here("validate", "-m", "echo", "-d", "musique-sample", "--limit", "5", "--json").stdout)
-    assert (told["method"], told["dataset"], told["questions"]) == ("echo", "musique-sample", 5)
-    assert "12 questions" in here("validate", "-m", "echo", "-d", "musique-sample").stdout
+    told = json.loads(here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout)
+    assert (told["method"], told["dataset"], told["questions"]) == ("echo", "pocket/musique", 5)
+    assert "20 questions" in here("validate", "-m", "echo", "-d", "pocket/musique").stdout
     (configs / "profiles" / "bad.yaml").write_text("methods: {'*': {chunk_token: 3}}\n")
     done = here("validate")
     assert done.returncode == 2
@@ -154,19 +157,21 @@ def test_score_again_without_a_model(stored: Path, here: Cli) -> None:
 
 
 def test_score_sees_a_changed_prediction(stored: Path, here: Cli, tmp_path: Path) -> None:
-    sample = Path(__file__).resolve().parents[2] / "harness" / "datasets" / "samples" / "musique.jsonl"
-    gold = [json.loads(line) for line in sample.read_text().splitlines()]
+    config = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]
+    gold = {e.question.id: e.gold.answers[0] for e in load(DatasetConfig.model_validate(config)).examples}
     records = stored / "records.jsonl"
     rows = [json.loads(line) for line in records.read_text().splitlines()]
-    rows[0]["prediction"] = next(g["answer"] for g in gold if g["id"] == rows[0]["question_id"])
+    rows[0]["prediction"] = gold[rows[0]["question_id"]]
     records.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = json.loads(here("score", str(stored), "--scorers", "musique.answer_em", "--json").stdout)["summary"]
     assert told["scores"]["musique.answer_em"]["mean"] == 0.5
 
 
-def test_score_refuses_other_rows_and_unknown_scorers(stored: Path, here: Cli, tmp_path: Path) -> None:
-    sample = Path(__file__).resolve().parents[2] / "harness" / "datasets" / "samples" / "musique.jsonl"
-    (tmp_path / "other.jsonl").write_text("".join(sample.read_text().splitlines(keepends=True)[2:]))
+def test_score_refuses_other_rows_and_unknown_scorers(here: Cli, tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.jsonl", musique_rows(4))
+    write_rows(tmp_path / "other.jsonl", musique_rows(4)[2:])
+    data = ["--dataset", "musique", "--data", "rows.jsonl", "--mlflow", "off"]
+    stored = tmp_path / str(json.loads(here("run", "--method", "echo", *data, "--limit", "2", "--json").stdout)["run"])
     before = (stored / "records.jsonl").read_text()
     done = here("score", str(stored), "--data", "other.jsonl")
     assert done.returncode == 2
@@ -199,8 +204,8 @@ def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
 
 
 def test_a_wrong_path_names_the_nearest_run(stored: Path, here: Cli, tmp_path: Path) -> None:
-    done = here("trace", "results/musique-sample/ecko", "q")
+    done = here("trace", "results/pocket~musique/ecko", "q")
     assert done.returncode == 2
     assert f"the nearest: {stored.relative_to(tmp_path)}" in done.stderr
-    done = here("trace", str(stored), "2hop__sample_1")
-    assert "Did you mean '2hop__sample_01'" in done.stderr
+    done = here("trace", str(stored), "4hop__musique-0-00")
+    assert "Did you mean '4hop__musique-0-0'" in done.stderr

@@ -1,1 +1,1 @@
-"""Tests of the data sets: rows, files, folders, the hub, the bundled samples."""
+"""Tests of the data sets: rows, files, folders, the hub, the shipped presets."""

@@ -200,7 +200,7 @@ CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
     ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
     ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
-    ({"data": "package:harness.datasets/samples/x.jsonl"}, CannotRun, "has no such file"),
+    ({"data": "package:harness.datasets/x.jsonl"}, CannotRun, "has no such file"),
 ]
 
 
@@ -210,6 +210,15 @@ def test_config_that_cannot_work(fields: dict[str, Any], error: type[Exception],
     with pytest.raises(error) as caught:
         load(config(fields.pop("format"), **fields))
     assert message in str(caught.value)
+
+
+def test_rows_that_come_with_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows_of_mine").mkdir()
+    (tmp_path / "rows_of_mine" / "__init__.py").touch()
+    write_lines(tmp_path / "rows_of_mine" / "dev.jsonl", [musique(1), musique(2)])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = load(config(data="package:rows_of_mine/dev.jsonl"))
+    assert (len(data), data.source) == (2, "package:rows_of_mine/dev.jsonl")
 
 
 def test_limit_below_one_is_refused(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 # sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data sets are of another
 # data set, and the pocket model was trained on another world.
 PINNED = {
-    "musique": "47774fd7628107bd548b1e533f2f2075a213f1963a97d6c65849660d8de909d1",
-    "hotpotqa": "0525b596e2bb82b1dcdfe02ba98f397efd65793f80e6065502a5bbbcbd28b33b",
-    "2wikimultihopqa": "8961c872071c980642da179a7ff4623febba0616a77aba2cd3856113e804f7d8",
-    "narrativeqa": "6970b9061cd0a349a04f85d34855985fa33c13150c5783497604d2ab761c7d15",
-    "qasper": "3b4d821bfb0159e2b379558eb319cb6eeb4b1375133017e720027b98b9e92249",
-    "quality": "c4893fed5e62bf2fc460235181dff6d0a72096a64783d391596972d61b010d2c",
-    "retrieved": "35d86fc20020e4a623551f0ebe76f04b18c40d721fb96c637d3a3000476eedab",
+    "musique": "73d7a1dcc554b39e98a93ab47f71eaebf2406518fad9fb95500cfe71460c3df5",
+    "hotpotqa": "81462ce212ec2f4a8566c2fa56c976fd2348ef5064d9f1a313ee7ff6d1af9ef1",
+    "2wikimultihopqa": "27dcdc0342ba8553450e03b1440a283fc6d68fbb363af6a98c80433193777037",
+    "narrativeqa": "a20ee0c09412c4d9aeca5ceeaa738349dab81826f87f4e5fd93eb62799320ed5",
+    "qasper": "21f2b10eefd56267fc4fff307dc050e5a2eb1582294717d6f5b00565ddaaa94b",
+    "quality": "10716668a4baf37c82335ca5c82ec07b629ac6497d90d8cb914e91574d498c44",
+    "retrieved": "8d183612bcb6018fdaea2e4e2c78648b3d9a3d26caa355f84da77d5682d4973d",
 }
 
 

@@ -152,7 +152,7 @@ class TestContents:
 
     def test_gold_and_shown_text_come_from_the_data_set(self, tmp_path: Path) -> None:
         config = {
-            "name": "musique-sample", "format": "musique", "data": "package:harness.datasets/samples/musique.jsonl",
+            "name": "pocket/musique", "format": "pocket", "options": {"kind": "musique", "tokens": 1000, "hops": [2]},
             "instruction": "Answer.", "max_answer_tokens": 8, "scorers": [SCORE],
         }  # fmt: skip
         rows = load(DatasetConfig.model_validate(config))

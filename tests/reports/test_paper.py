@@ -32,7 +32,7 @@ P,Table 2,Build + search 2,MuSiQue,TFLOPs,64.3
 RULES: dict[str, Any] = {
     "papers": {"P": {"name": "Paper", "model": "Llama-3.1-8B-Instruct"}},
     "datasets": {
-        "MuSiQue": {"dataset": "musique", "split": "validation", "questions": QUESTIONS, "stand_ins": ["musique-sample"]}
+        "MuSiQue": {"dataset": "musique", "split": "validation", "questions": QUESTIONS, "stand_ins": ["pocket/musique"]}
     },
     "metrics": {
         "F1": {"score": F1},
@@ -126,8 +126,8 @@ class TestVerdicts:
                 "split: train, the paper's is validation",
             ),
             (
-                {"settings": {"dataset": {"name": "musique-sample", "split": "validation", "scorers": [F1]}}},
-                "split: musique-sample is made up",
+                {"settings": {"dataset": {"name": "pocket/musique", "split": "validation", "scorers": [F1]}}},
+                "split: pocket/musique is made up",
             ),
         ],
     )

@@ -1,0 +1,82 @@
+"""Where training stands, on disk: weights and moments as safetensors, the rest as JSON; a reader sees all or nothing.
+
+out/checkpoint/state.json            step, stage, what was right lately, and the name of the tensors' file
+out/checkpoint/<step>.safetensors    "weight.*", "mean.*", "square.*"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from harness.errors import CannotRun, UserError
+from harness.home import write_json
+
+__all__ = ["Progress", "load", "save", "tokenizer_hash"]
+
+
+@dataclass
+class Progress:
+    """Where a training stands.
+
+    step: done in all; stage, since: the stage and the step it began with; recent: recipe number -> shares of replies
+    wholly right in its last batches; seconds, tokens: spent so far; passed: a line for each finished stage.
+    """
+
+    step: int = 0
+    stage: int = 0
+    since: int = 0
+    recent: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    tokens: int = 0
+    passed: list[dict[str, Any]] = field(default_factory=list)
+
+
+def tokenizer_hash(folder: Path) -> str:
+    """sha256 of the folder's tokenizer.json."""
+    return hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
+
+
+def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write a checkpoint; the one before stays until the new one is whole. `about`: what must agree on resuming."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{progress.step:07d}.safetensors"
+    draft = folder / f".{name}"
+    save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, str(draft))
+    draft.replace(folder / name)
+    write_json(folder / "state.json", {**dataclasses.asdict(progress), "tensors": name, "about": about})
+    for old in folder.glob("*.safetensors"):
+        if old.name != name:
+            old.unlink()
+
+
+def load(folder: Path, about: dict[str, Any]) -> tuple[Progress, dict[str, Tensor]] | None:
+    """The checkpoint in `folder`, None where there is none.
+
+    Raises UserError where it belongs to another seed, tokenizer or shape, CannotRun where it is damaged.
+    """
+    if not (folder / "state.json").exists():
+        return None
+    try:
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        name, theirs = state.pop("tensors"), state.pop("about")
+        progress = Progress(**state)
+        tensors = load_file(str(folder / name))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CannotRun(
+            f"the checkpoint in {folder} is damaged ({str(error).splitlines()[0]}); delete the folder to begin again"
+        ) from error
+    wrong = [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]
+    if wrong:
+        raise UserError(
+            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
+        )
+    return progress, tensors

@@ -1,0 +1,121 @@
+"""A skill played on a real model while someone listens: what `write` returned and what `probe` gave, in turn.
+
+heard = listen(model, skill, scene)
+heard.written        one text for every reply that the scene knows
+heard.p_first        for every verdict the probability of the first of two labels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from harness.errors import QuestionError
+from harness.llm.base import LanguageModel, Probe, Session, Span, Written
+from harness.meter import Meter
+from harness.method import Scene, Skill
+from harness.pocket.teacher import _Tools
+
+__all__ = ["Heard", "listen"]
+
+_MORE = 16  # tokens that a reply may have beyond twice those of the right one
+
+
+@dataclass
+class Heard:
+    """What a model said in one scene; failed: it could not be asked to the end, what is missing is put as wrong."""
+
+    written: list[str] = field(default_factory=list)
+    p_first: list[float] = field(default_factory=list)
+    failed: bool = False
+
+
+def listen(model: LanguageModel, skill: Skill, scene: Scene) -> Heard:
+    """Play `skill` in `scene` on `model`.
+
+    A question that fails (a window too short, NaN) is heard as empty replies and probabilities of 0.5. A reply is cut
+    at about twice the length of the right one: what is longer is wrong anyway, and a bad model writes till its window
+    is full.
+    """
+    heard = Heard()
+    longest = max((model.count(reply) for reply in scene.replies), default=0)
+    listening = _Listening(model, heard, 2 * longest + _MORE)
+    try:
+        # The teacher's tools hand out whatever model they are given.
+        skill.play(scene, _Tools(cast(Any, listening), scene))
+    except QuestionError:
+        heard.failed = True
+    heard.written += [""] * (len(scene.replies) - len(heard.written))
+    heard.p_first += [0.5] * (len(scene.verdicts) - len(heard.p_first))
+    return heard
+
+
+class _Listening(LanguageModel):
+    """The model with an ear at every session."""
+
+    def __init__(self, model: LanguageModel, heard: Heard, most: int) -> None:
+        self.name, self.capabilities, self.window = model.name, model.capabilities, model.window
+        self.shape, self.identity, self.first_prompts = model.shape, model.identity, model.first_prompts
+        self._model, self._heard, self._most = model, heard, most
+
+    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
+        """A session that is listened to."""
+        return _Ear(self._model.session(meter, role, adapter), self._heard, self._most)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """As the model's."""
+        return self._model.offsets(text)
+
+    def count(self, text: str) -> int:
+        """As the model's."""
+        return self._model.count(text)
+
+    def turn_tokens(self) -> int:
+        """As the model's."""
+        return self._model.turn_tokens()
+
+
+class _Ear(Session):
+    """Hands everything on; writes down what comes back."""
+
+    def __init__(self, inner: Session, heard: Heard, most: int) -> None:
+        self._inner, self._heard, self._most = inner, heard, most
+
+    def user(self, text: str = "") -> Span:
+        return self._inner.user(text)
+
+    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
+        return self._inner.feed(text, watch)
+
+    def flush(self) -> None:
+        self._inner.flush()
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        found = self._inner.probe(labels, after)
+        self._heard.p_first.append(found.p[labels[0]])
+        return found
+
+    def reply(self, text: str) -> Span:
+        return self._inner.reply(text)
+
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
+        found = self._inner.write(min(max_tokens, self._most), stop, **how)
+        self._heard.written.append(found.text.strip())
+        return found
+
+    def score(self, text: str) -> list[float]:
+        return self._inner.score(text)
+
+    def branch(self) -> AbstractContextManager[None]:
+        return self._inner.branch()
+
+    def length(self) -> int:
+        return self._inner.length()
+
+    def room(self) -> int:
+        return self._inner.room()
+
+    def close(self) -> None:
+        self._inner.close()

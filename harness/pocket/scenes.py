@@ -1,0 +1,270 @@
+"""Scenes to train and test on: a text of the world, questions about it, and what would be right to say.
+
+    recipe = Recipe(skill="answer", kinds=("musique",), facts=(4, 12), ask={"one": 3, "two": 1})
+    scenes = stage(recipe, SCENES["question"], Dice("training", 7))       several questions about one text
+
+A text is `facts` sentences in random order, or a whole document of `tokens` (characters / 4). What is right is proved
+from the facts that are shown whole; a sentence that is cut proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from harness.method import Scene, Task
+from harness.pocket.dice import Dice
+from harness.pocket.facts import Fact, FactBase, prove
+from harness.pocket.growth import UNANSWERABLE, Asked
+from harness.pocket.questions import Asker
+from harness.pocket.wording import openers
+from harness.pocket.world import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
+from harness.types import Question
+
+__all__ = ["SCENES", "SCHEMAS", "Recipe", "Shown", "show", "stage", "task_of"]
+
+SCHEMAS = {
+    "musique": "encyclopedia",
+    "hotpotqa": "encyclopedia",
+    "2wikimultihopqa": "encyclopedia",
+    "retrieved": "encyclopedia",
+    "narrativeqa": "story",
+    "quality": "story",
+    "qasper": "paper",
+}
+_FACT = 15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
+_BULLET = "* "
+_MAX = 10_000_000  # seeds of either purpose that are used
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make scenes of.
+
+    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
+    length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
+    in so many parts at most (points and chunks); size: tokens of a row of training; weight: share of the steps.
+    """
+
+    skill: str
+    kinds: tuple[str, ...]
+    facts: tuple[int, int] | None = None
+    tokens: tuple[int, int] | None = None
+    ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
+    questions: int = 1
+    pieces: int = 1
+    size: int = 256
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text in parts, the facts that each part states whole, and everything needed to ask about them."""
+
+    kind: str
+    texts: tuple[str, ...]
+    stated: tuple[tuple[Fact, ...], ...]
+    sentences: Mapping[Fact, str]
+    asker: Asker
+    own: tuple[Asked, ...] = ()
+
+
+@cache
+def task_of(kind: str) -> Task:
+    """The answer instruction of the pocket data set of that kind."""
+    from harness import presets
+
+    values = presets.read("datasets", f"pocket/{kind}")[-1][1]
+    return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
+
+
+def _seed(dice: Dice, purpose: Purpose) -> int:
+    low = FIRST_TRAINING_SEED if purpose == "training" else 0
+    return low + dice.below(_MAX if purpose == "training" else FIRST_TRAINING_SEED)
+
+
+def _plain(sentence: str, schema: str) -> str:
+    """A sentence without its opening phrase."""
+    for opener in openers(schema):
+        if sentence.startswith(opener):
+            rest = sentence[len(opener) :]
+            return rest[0].upper() + rest[1:]
+    return sentence
+
+
+def _join(dice: Dice) -> str:
+    return dice.pick((" ", "\n", "\n\n", " "))
+
+
+def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
+    """A text as the recipe asks for."""
+    kind = dice.pick(recipe.kinds)
+    hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
+    if recipe.facts is not None:
+        count = dice.between(*recipe.facts)
+        tokens = max(LEAST_TOKENS, count * _FACT)
+    else:
+        assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
+        tokens, count = dice.between(*recipe.tokens), 0
+    made = sample(kind, _seed(dice, purpose), tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
+    sentences: dict[Fact, str] = {}
+    for document in made.documents:
+        for s in made.stated[document.id]:
+            sentences[s.fact] = document.text[s.start : s.end]
+    if count:
+        return _few(kind, recipe, dice, sentences, made.asked, count)
+    texts: list[str] = []
+    stated: list[tuple[Fact, ...]] = []
+    for document in made.documents:
+        spots = [(s.fact, s.start, s.end) for s in made.stated[document.id]]
+        for start, end in _cuts(document.text, recipe.pieces, dice):
+            texts.append(document.text[start:end])
+            stated.append(tuple(f for f, a, b in spots if start <= a and b <= end))
+    asker = Asker(SCHEMAS[kind], sentences, dice)
+    return Shown(kind, tuple(texts), tuple(stated), sentences, asker, made.asked)
+
+
+def _few(
+    kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], asked: Sequence[Asked], count: int
+) -> Shown:
+    """Some of a document's sentences in random order: those of a question first, so that it can be answered."""
+    needed = list(dict.fromkeys(f for a in asked[:1] for f in a.supports))[:count]
+    others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
+    facts = dice.shuffled([*needed, *others])
+    plain = {f: _plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
+    asker = Asker(SCHEMAS[kind], facts, dice)
+    if recipe.pieces > 1:
+        groups = [(f,) for f in facts]
+        return Shown(kind, tuple(plain[f] for f in facts), tuple(groups), plain, asker)
+    text = _join(dice).join(plain[f] for f in facts)
+    return Shown(kind, (text,), (tuple(facts),), plain, asker)
+
+
+def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
+    """At most `pieces` parts of about equal length, cut at spaces as a chunker cuts: anywhere in a sentence."""
+    if pieces < 2:
+        yield 0, len(text)
+        return
+    parts = dice.between(2, pieces)
+    start = 0
+    for at in range(1, parts):
+        end = text.find(" ", len(text) * at // parts)
+        if end > start:
+            yield start, end
+            start = end
+    yield start, len(text)
+
+
+# --- scenes -----------------------------------------------------------------------------------------------------------
+
+
+def _draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+    total = sum(recipe.ask.values())
+    left = dice.random() * total
+    for name, weight in recipe.ask.items():
+        left -= weight
+        if left < 0:
+            found: Asked | None = getattr(shown.asker, name)()
+            return found
+    return None
+
+
+def _question(asked: Asked, options: tuple[str, ...] | None = None) -> Question:
+    return Question("scene", asked.text, ("scene",), options)
+
+
+def _asked_once(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
+    seen: set[object] = set()
+    for _ in range(recipe.questions * 2):
+        asked = _draw(recipe, shown, dice)
+        if asked is not None and asked.query not in seen:
+            seen.add(asked.query)
+            yield asked
+            if len(seen) == recipe.questions:
+                return
+
+
+def _answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Short answers; the text is shown whole."""
+    for asked in _asked_once(recipe, shown, dice):
+        yield Scene(_question(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
+
+
+def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Four options; the wrong ones come from other answers of the text and of the same relation where there are any."""
+    for asked in _asked_once(recipe, shown, dice):
+        relation = asked.relation
+        alike = [
+            f.object if f.object != asked.answer else f.subject for f in shown.asker.facts if f.relation == relation
+        ]
+        others = [f.object for f in shown.asker.facts] + [f.subject for f in shown.asker.facts]
+        wrong = [w for w in dict.fromkeys([*dice.shuffled(alike), *dice.shuffled(others)]) if w != asked.answer][:3]
+        if asked.answer in ("yes", "no", UNANSWERABLE) or len(wrong) < 3:
+            continue
+        options = tuple(dice.shuffled([asked.answer, *wrong]))
+        yield Scene(_question(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
+
+
+def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
+    for asked in _asked_once(recipe, shown, dice):
+        order = dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]
+        if asked.supports and dice.chance(0.25):
+            missing = dice.pick(asked.supports)
+            order = [i for i in order if missing not in shown.stated[i]]
+        if not order:
+            continue
+        base, verdicts = FactBase(), []
+        for i in order:
+            for fact in shown.stated[i]:
+                base.add(fact)
+            verdicts.append(prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable")
+        # What follows is what happens after a search stops; before, the answer is not there to be given.
+        replies = (asked.answer,) if verdicts[-1] else ()
+        texts = tuple(_line(shown.texts[i]) for i in order)
+        yield Scene(_question(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
+
+
+def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+    """Every fact of the text as a point, in order; sentences that state none are left out."""
+    schema = SCHEMAS[shown.kind]
+    lines = [_BULLET + _plain(sentence, schema) for sentence in shown.sentences.values()]
+    texts = tuple(map(_line, shown.texts))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+
+
+def _line(text: str) -> str:
+    """A part on one line, as methods show their nodes."""
+    return " ".join(text.split())
+
+
+def _gathered(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+    """Points of what several points are about: four at a time, by their subjects."""
+    subjects = [facts[0].subject for facts in shown.stated]
+    groups = [list(dict.fromkeys(subjects[i : i + GROUP])) for i in range(0, len(subjects), GROUP)]
+    lines = [_BULLET + about(group) for group in groups]
+    yield Scene(Question("scene", "", ("scene",)), shown.texts, task_of(shown.kind), ("\n".join(lines),))
+
+
+GROUP = 4
+
+
+def about(names: Sequence[str]) -> str:
+    """ "About Velindra, Toren and Kelford."."""
+    *first, last = names
+    return f"About {', '.join(first)} and {last}." if first else f"About {last}."
+
+
+SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
+    "question": _answers,
+    "choice": _choices,
+    "sufficiency": _sufficiency,
+    "points": _points,
+    "gathered": _gathered,
+}
+
+
+def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+    """The scenes of one text; none where it allows no such question."""
+    yield from SCENES[scene](recipe, show(recipe, dice, purpose), dice)

@@ -1,0 +1,126 @@
+"""Checkpoints: what is read is what was written, whole or not at all, and of this training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.errors import CannotRun, UserError
+from harness.pocket import checkpoint
+from harness.pocket.checkpoint import Progress, load, save, tokenizer_hash
+
+ABOUT: dict[str, Any] = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
+
+
+def tensors(value: float = 1.0) -> dict[str, Tensor]:
+    return {"weight.embed": torch.full((3, 2), value), "mean.norm": torch.arange(4.0)}
+
+
+def progress(step: int = 120) -> Progress:
+    passed = [{"stage": "é", "steps": 7, "mastered": True, "right": {"0 answer": 0.95}, "minutes": 0.1}]
+    return Progress(step, 1, 40, {"0": [0.25, 1.0]}, 12.5, 999, passed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save(tmp_path / "checkpoint", progress(), tensors(), ABOUT)
+    return tmp_path / "checkpoint"
+
+
+def test_what_is_read_is_what_was_written(folder: Path) -> None:
+    found = load(folder, ABOUT)
+    assert found is not None
+    assert found[0] == progress()
+    assert found[1].keys() == tensors().keys()
+    assert all(torch.equal(found[1][k], v) for k, v in tensors().items())
+
+
+def test_none_is_none(tmp_path: Path) -> None:
+    assert load(tmp_path / "checkpoint", ABOUT) is None
+    (tmp_path / "checkpoint").mkdir()
+    assert load(tmp_path / "checkpoint", ABOUT) is None
+
+
+def test_the_last_one_is_kept(folder: Path) -> None:
+    (folder / ".0000150.safetensors").write_bytes(b"half")  # a process was killed while it wrote this
+    save(folder, progress(200), tensors(2.0), ABOUT)
+    assert sorted(p.name for p in folder.iterdir()) == ["0000200.safetensors", "state.json"]
+    found = load(folder, ABOUT)
+    assert found is not None
+    assert found[0].step == 200
+    assert found[1]["weight.embed"][0, 0] == 2.0
+
+
+@pytest.mark.parametrize("dies", ["save_file", "write_json"])
+def test_a_crash_while_saving_leaves_the_one_before(folder: Path, monkeypatch: pytest.MonkeyPatch, dies: str) -> None:
+    def die(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoint, dies, die)
+    with pytest.raises(OSError, match="no space"):
+        save(folder, progress(200), tensors(2.0), ABOUT)
+    found = load(folder, ABOUT)
+    assert found is not None
+    assert found[0].step == 120
+    assert found[1]["weight.embed"][0, 0] == 1.0
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def without(key: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        state = json.loads((folder / "state.json").read_text())
+        del state[key]
+        (folder / "state.json").write_text(json.dumps(state))
+
+    return spoil
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
+    ("tensors cut", lambda f: cut(f / "0000120.safetensors")),
+    ("tensors empty", lambda f: (f / "0000120.safetensors").write_bytes(b"")),
+    ("tensors gone", lambda f: (f / "0000120.safetensors").unlink()),
+    ("tensors overwritten", lambda f: (f / "0000120.safetensors").write_bytes(b"\xff" * 999)),
+    ("state cut", lambda f: cut(f / "state.json")),
+    ("state empty", lambda f: (f / "state.json").write_text("")),
+    ("state no object", lambda f: (f / "state.json").write_text("[]")),
+    ("state no text", lambda f: (f / "state.json").write_bytes(b"\xff\xfe\x00")),
+    ("no tensors named", without("tensors")),
+    ("nothing to agree on", without("about")),
+    ("an unknown key", lambda f: (f / "state.json").write_text('{"tensors": "x", "about": {}, "stpe": 1}')),
+]
+
+
+@pytest.mark.parametrize("spoil", [d[1] for d in DAMAGES], ids=[d[0] for d in DAMAGES])
+def test_damage_is_said_with_what_to_do(folder: Path, spoil: Callable[[Path], object]) -> None:
+    spoil(folder)
+    with pytest.raises(CannotRun, match=r"the checkpoint in .* is damaged \(.+\); delete the folder to begin again"):
+        load(folder, ABOUT)
+
+
+OTHERS = [
+    ({"seed": 1}, r"of another training: seed \(0 there, 1 here\); name another folder with --out"),
+    ({"tokenizer": "bbbb"}, r"tokenizer \(aaaa there, bbbb here\)"),
+    ({"shape": {"width": 16, "start": 0.06}}, r"shape \(.*'width': 8.* there, .*'width': 16.* here\)"),
+    ({"seed": 2, "tokenizer": "c"}, r"seed \(0 there, 2 here\), tokenizer \(aaaa there, c here\)"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), OTHERS)
+def test_another_training_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load(folder, {**ABOUT, **change})
+    assert load(folder, ABOUT) is not None  # and nothing was touched
+
+
+def test_the_hash_of_a_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert tokenizer_hash(tmp_path) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

@@ -1,0 +1,178 @@
+"""Questions out of facts: each has one proved answer, and what is called unanswerable has none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from harness.pocket.dice import Dice
+from harness.pocket.facts import INVERSE, Compare, Fact, FactBase, Path, Same, number, prove
+from harness.pocket.growth import UNANSWERABLE, Asked
+from harness.pocket.questions import Asker
+from harness.pocket.scenes import SCHEMAS, Recipe, show
+from harness.pocket.wording import schema
+
+ASKS = ("one", "two", "compare", "same", "nothing")
+TEXTS = 280
+
+
+@cache
+def askers() -> tuple[Asker, ...]:
+    """Of texts of every kind: some sentences, or a whole document, in turn."""
+    made = []
+    for n in range(TEXTS):
+        kind = [*SCHEMAS][n % len(SCHEMAS)]
+        some = {"facts": (2, 30)} if n % 2 else {"tokens": (200, 600)}
+        made.append(show(Recipe("x", (kind,), ask={"one": 1, "two": n % 3}, **some), Dice("questions", n)).asker)
+    return tuple(made)
+
+
+@cache
+def asked(name: str) -> tuple[tuple[Asker, Asked], ...]:
+    drawn = [(asker, getattr(asker, name)()) for asker in askers() for _ in range(3)]
+    return tuple((asker, found) for asker, found in drawn if found is not None)
+
+
+def base(facts: tuple[Fact, ...]) -> FactBase:
+    made = FactBase()
+    for fact in facts:
+        made.add(fact)
+    return made
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_there_are_hundreds(name: str) -> None:
+    assert len(asked(name)) > 300
+
+
+@pytest.mark.parametrize("name", [n for n in ASKS if n != "nothing"])
+def test_the_answer_is_proved_and_is_the_only_one(name: str) -> None:
+    for asker, found in asked(name):
+        assert prove(found.query, asker.base) == {found.answer}
+        assert set(found.supports) <= set(asker.facts)
+        assert len(set(found.supports)) == len(found.supports)
+        assert prove(found.query, base(found.supports)) == {found.answer}
+
+
+def needless(asker: Asker, found: Asked) -> list[Fact]:
+    return [f for f in found.supports if prove(found.query, asker.base, without=f)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one",
+        pytest.param(
+            "two",
+            marks=pytest.mark.xfail(
+                strict=True, reason="'the book by Silulf' is asked about where Silulf wrote three books"
+            ),
+        ),
+        "compare",
+        "same",
+    ],
+)
+def test_no_support_too_many(name: str) -> None:
+    for asker, found in asked(name):
+        assert needless(asker, found) == []
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_the_words_name_the_start_and_not_the_answer(name: str) -> None:
+    for _, found in asked(name):
+        paths = [found.query] if isinstance(found.query, Path) else [found.query.first, found.query.second]
+        assert all(path.start.lower() in found.text.lower() for path in paths)
+        assert found.text.endswith("?")
+        if isinstance(found.query, Path):
+            assert found.answer != found.query.start
+
+
+def test_shape_of_the_queries() -> None:
+    assert {len(found.query.steps) for _, found in asked("one")} == {1}  # type: ignore[union-attr]
+    assert {len(found.query.steps) for _, found in asked("two")} == {2}  # type: ignore[union-attr]
+    assert {type(found.query) for _, found in asked("compare")} == {Compare}
+    assert {type(found.query) for _, found in asked("same")} == {Same}
+    kinds = [("one", "path"), ("two", "path"), ("compare", "comparison"), ("same", "same"), ("nothing", "unanswerable")]
+    for name, kind in kinds:
+        assert {found.kind for _, found in asked(name)} == {kind}
+
+
+def test_nothing_proves_the_unanswerable() -> None:
+    for asker, found in asked("nothing"):
+        assert found.answer == UNANSWERABLE
+        assert found.supports == ()
+        assert isinstance(found.query, Path)
+        assert prove(found.query, asker.base) == frozenset()
+        assert any(f.subject == found.query.start for f in asker.facts)  # the text speaks of it
+
+
+def test_which_is_larger_is_so_by_the_numbers() -> None:
+    for _, found in asked("compare"):
+        assert isinstance(found.query, Compare)
+        values = {f.subject: number(f.object) for f in found.supports}
+        assert found.answer == (min if found.query.smaller else max)(values, key=lambda s: values[s])
+        assert len(set(values.values())) == 2
+
+
+def test_yes_is_as_frequent_as_no_where_both_can_be_had() -> None:
+    shares = Counter(found.answer for _, found in asked("same"))
+    assert set(shares) == {"yes", "no"}
+    assert 0.15 < shares["yes"] / shares.total() < 0.6  # few texts have two with the same object
+
+
+FACTS = (
+    Fact("Velindra", "book.author", "Toren"),
+    Fact("Julindra", "book.author", "Mirel"),
+    Fact("Toren", "person.born", "Kelford"),
+    Fact("Mirel", "person.born", "Kelford"),
+    Fact("Toren", "person.birth", "1500"),
+    Fact("Mirel", "person.birth", "1600"),
+)
+BY_QUERY = {
+    Path("Velindra", ("book.author",)): "Toren",
+    Path("Toren", ("^book.author",)): "Velindra",
+    Path("Velindra", ("book.author", "person.born")): "Kelford",
+    Path("Julindra", ("book.author", "person.birth")): "1600",
+    Same(Path("Toren", ("person.born",)), Path("Mirel", ("person.born",))): "yes",
+    Compare(Path("Toren", ("person.birth",)), Path("Mirel", ("person.birth",)), smaller=True): "Toren",
+}
+
+
+def test_answers_of_a_base_made_by_hand() -> None:
+    asker = Asker("encyclopedia", FACTS, Dice("hand"))
+    found = {a.query: a.answer for n in ASKS for _ in range(300) if (a := getattr(asker, n)()) is not None}
+    assert {q: found.get(q) for q in BY_QUERY} == BY_QUERY
+    # Two people were born there: no question leads back from the town.
+    assert not any(
+        isinstance(q, Path) and q.start == "Kelford" and len(q.steps) == 1 and found[q] != UNANSWERABLE for q in found
+    )
+    silent = [q for q, answer in found.items() if answer == UNANSWERABLE]
+    told = {(f.subject, f.relation) for f in FACTS}
+    assert silent
+    assert all(isinstance(q, Path) and (q.start, q.steps[0]) not in told for q in silent)
+
+
+def test_about_a_fact() -> None:
+    for asker in askers()[:80]:
+        for fact in asker.facts[:4]:
+            found = asker.one(fact)
+            lines = schema(asker.schema.name).relations[fact.relation].lines
+            if found is not None:
+                assert found.supports == (fact,)
+                assert isinstance(found.query, Path)
+                assert found.query.steps[0].removeprefix(INVERSE) == fact.relation
+            else:
+                assert "?" not in lines
+
+
+@pytest.mark.parametrize("name", ["two", "compare", "same"])
+def test_one_fact_allows_no_more(name: str) -> None:
+    assert getattr(Asker("encyclopedia", FACTS[:1], Dice("one")), name)() is None
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_the_same_dice_ask_the_same(name: str) -> None:
+    one, two = (Asker("encyclopedia", FACTS, Dice("again")) for _ in range(2))
+    assert [getattr(one, name)() for _ in range(9)] == [getattr(two, name)() for _ in range(9)]

@@ -1,0 +1,55 @@
+"""Exercises of recall: the answer stands once in the text, beside what is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.pocket.dice import Dice
+from harness.pocket.names import ENDINGS, core
+from harness.pocket.recall import Drill, drill
+from harness.pocket.teacher import Teacher
+
+
+def test_things_are_single_tokens(teacher: Teacher, drills: Drill) -> None:
+    assert len(set(drills.things)) == len(drills.things) == sum(len(core(kind)) for kind in ENDINGS) + 900
+    small = {token for ids in (*drills.between, *drills.after) for token in ids}
+    assert not small & set(drills.things)
+    assert teacher.plain("Toren")[0] in drills.things
+
+
+@pytest.mark.parametrize("between", [0, 2])
+@pytest.mark.parametrize("pairs", [(1, 1), (2, 5), (4, 4), (12, 30)])
+def test_each_pair_is_asked_for_once(drills: Drill, pairs: tuple[int, int], between: int) -> None:
+    things, counts = set(drills.things), set()
+    for n in range(60):
+        tree = drill(drills, Dice("drill", n), pairs, between)
+        told = [token for token in tree.trunk if token in things]
+        counts.add(len(told) // 2)
+        assert len(set(told)) == len(told) == 2 * len(tree.branches)  # nothing stands there twice
+        assert not tree.targets
+        for at, branch in enumerate(tree.branches):
+            assert branch.at == len(tree.trunk)
+            assert branch.targets == [len(branch.ids) - 1]
+            assert [token for token in branch.ids if token in things] == told[2 * at : 2 * at + 2]
+            assert between or list(branch.ids) == told[2 * at : 2 * at + 2]
+    assert min(counts) >= pairs[0]
+    assert max(counts) <= pairs[1]
+    assert len(counts) > 1 or pairs[0] == pairs[1]
+
+
+def test_distances_vary_with_words_between(drills: Drill) -> None:
+    """Else a name and its value would be matched by place."""
+    things, gaps, lengths = set(drills.things), set(), set()
+    for n in range(80):
+        tree = drill(drills, Dice("drill", n), (3, 3), 2)
+        at = [i for i, token in enumerate(tree.trunk) if token in things]
+        gaps |= {b - a for a, b in zip(at[::2], at[1::2], strict=True)}
+        lengths.add(len(tree.trunk))
+    assert len(gaps) > 2
+    assert len(lengths) > 5
+
+
+def test_the_same_dice_make_the_same_exercise(drills: Drill) -> None:
+    one, two, other = (drill(drills, Dice("drill", n), (2, 6), 2) for n in (1, 1, 2))
+    assert one == two
+    assert one != other

@@ -1,0 +1,209 @@
+"""What the teacher writes down is what a real session is fed, token by token."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import ModelConfig
+from harness.errors import UserError
+from harness.llm.base import Span, Written
+from harness.llm.load import load_model
+from harness.llm.session import HFSession, first_tokens
+from harness.meter import Meter
+from harness.method import Scene, Skill, Task, Tools
+from harness.pocket import network
+from harness.pocket.curriculum import skills
+from harness.pocket.dice import Dice
+from harness.pocket.network import Shape
+from harness.pocket.scenes import Recipe, stage
+from harness.pocket.teacher import Aside, Teacher, _Tools
+from harness.types import Question
+
+SCENE = Scene(
+    Question("q", "Who wrote Velindra?", ("d",)),
+    ("Velindra is by Toren.", "Toren was born in Kelford."),
+    Task(instruction="Answer.", max_answer_tokens=8),
+    replies=("Toren",),
+    verdicts=(True, False),
+)
+
+
+def play(scene: Scene, tools: Tools) -> None:
+    with tools.model().session() as s:
+        s.user("Question: ")
+        asked = s.feed(scene.question.text)
+        for text in scene.texts:
+            s.feed("\n* ")
+            s.feed(text, watch=[asked])
+            s.probe(["Yes", "No"], after="So ")
+        s.reply("Yes")
+        s.user("Now answer:")
+        s.write(tools.task.max_answer_tokens)
+
+
+SKILL = Skill("mine", "sufficiency", play)
+
+
+def test_a_skill_by_hand(teacher: Teacher) -> None:
+    begin, end, user, assistant = range(4)
+    plain = teacher.plain
+    head = [begin, user, *plain("Question: "), *plain("Who wrote Velindra?")]
+    one = [*head, *plain("\n* "), *plain("Velindra is by Toren.")]
+    two = [*one, *plain("\n* "), *plain("Toren was born in Kelford.")]
+    asked = [*two, end, assistant, *plain("Yes"), end, user, *plain("Now answer:"), end, assistant]
+    told = teacher.play(SKILL, SCENE)
+    assert told.ids == [*asked, *plain("Toren"), end]
+    assert told.targets == [len(asked), len(asked) + 1]
+    (yes,), (no,) = plain("Yes"), plain("No")
+    assert told.asides == [
+        Aside(len(one), (end, assistant, *plain("So "), yes)),
+        Aside(len(two), (end, assistant, *plain("So "), no)),
+    ]
+
+
+def test_what_is_put_into_the_models_mouth_is_no_target(teacher: Teacher) -> None:
+    def begins(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            s.user(scene.question.text)
+            assert s.write(8, begin="It is").text == "Toren"
+
+    told = teacher.play(Skill("mine", "question", begins), Scene(SCENE.question, (), SCENE.task, replies=("Toren",)))
+    assert [told.ids[i] for i in told.targets] == [*teacher.plain("Toren"), 1]
+    assert told.ids[: told.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
+
+
+def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
+    def does(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            s.user("x")
+            for verb in verbs:
+                verb(s)
+
+    return does
+
+
+def two_sessions(scene: Scene, tools: Tools) -> None:
+    for _ in range(2):
+        calls(lambda s: s.flush())(scene, tools)
+
+
+REFUSED = [
+    ("a second reply", calls(lambda s: s.write(4), lambda s: s.write(4)), "asks for more replies than a scene of kind"),
+    ("a third verdict", calls(*[lambda s: s.probe(["Yes", "No"])] * 3), "asks for more verdicts than a scene of kind"),
+    ("nothing", calls(), "did not ask for all that its scene knows"),
+    ("one verdict of two", calls(lambda s: s.write(4), lambda s: s.probe(["a", "b"])), "did not ask for all"),
+    ("verdicts, no reply", calls(*[lambda s: s.probe(["Yes", "No"])] * 2), "did not ask for all"),
+    ("a branch", calls(lambda s: s.branch().__enter__()), "cannot branch; make two skills"),
+    ("a score", calls(lambda s: s.score("x")), "cannot score"),
+    ("two sessions", two_sessions, "opens one session only"),
+    ("an encoder", lambda scene, tools: tools.encoder(), "not an encoder"),
+    ("a reranker", lambda scene, tools: tools.reranker(), "not a reranker"),
+]
+
+
+@pytest.mark.parametrize(("does", "message"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+def test_what_a_skill_may_not_do(teacher: Teacher, does: Callable[[Scene, Tools], None], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        teacher.play(Skill("mine", "question", does), SCENE)
+
+
+def test_a_scene_that_failed_leaves_nothing_behind(teacher: Teacher) -> None:
+    with pytest.raises(UserError):
+        teacher.play(Skill("mine", "question", calls()), SCENE)
+    assert teacher.play(SKILL, SCENE) == teacher.play(SKILL, SCENE)
+
+
+# --- against a real session -------------------------------------------------------------------------------------------
+
+
+class Forced(HFSession):
+    """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
+
+    def start(self, replies: Sequence[str]) -> Forced:
+        self.replies, self.probes, self.queued = iter(replies), [], []
+        return self
+
+    def _queue(self, ids: Sequence[int]) -> Span:
+        self.queued = list(ids)
+        return super()._queue(ids)
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Any:
+        at, found = len(self.ids), super().probe(labels, after)
+        self.probes.append((at, tuple(self.queued), first_tokens(self._model, labels)))
+        return found
+
+    def _decode(self, *arguments: Any) -> Written:
+        text = next(self.replies)
+        start = len(self.ids)
+        self.ids += self._model.text.plain(text)
+        return Written(text, Span(start, len(self.ids)), "stop")
+
+
+@pytest.fixture(scope="module")
+def real(own: Any, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
+    shape = Shape(vocabulary=len(own), width=16, layers=1, heads=2, inner=16)
+    network.save(network.start(shape, 0), shape, folder, (own.bos_token_id, own.eos_token_id))
+    return load_model(ModelConfig(name="real", source=str(folder), dtype="float32"))
+
+
+KINDS = {
+    "question": Recipe("x", ("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}),
+    "choice": Recipe("x", ("quality",), facts=(6, 12)),
+    "sufficiency": Recipe("x", ("musique",), facts=(3, 9), pieces=3, ask={"one": 1, "two": 1}),
+    "points": Recipe("x", ("musique", "narrativeqa"), facts=(3, 9), pieces=2),
+    "gathered": Recipe("x", ("musique",), facts=(3, 9), pieces=2),
+}
+# write(room()) leaves no room for the end of the turn, so a real session refuses what the teacher takes.
+TOO_MUCH = {"pecan points", "pecan points of points"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.xfail(strict=True, reason="writes room(), more than fits"))
+        if n in TOO_MUCH
+        else n
+        for n in ["mine", *skills()]
+    ],
+)
+def test_the_teacher_writes_down_what_a_real_session_is_fed(
+    real: Any, teacher: Teacher, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    skill = SKILL if name == "mine" else skills()[name]
+    scenes = [SCENE]
+    if name != "mine":
+        scenes = [s for n in range(6) for s in stage(KINDS[skill.scene], skill.scene, Dice(n), "evaluation")]
+        assert len(scenes) >= 4
+    for scene in scenes:
+        s = Forced(real, Meter(), "reader").start(scene.replies)
+        monkeypatch.setattr(real, "session", lambda *_, s=s: s)
+        told = teacher.play(skill, scene)
+        skill.play(scene, _Tools(real, scene))  # type: ignore[arg-type]
+        assert s.ids == told.ids[:-1] if scene.replies else s.ids == told.ids
+        assert {told.ids[-1]} <= real.stop_ids or not scene.replies
+        assert len(s.probes) == len(told.asides) == len(scene.verdicts)
+        for (at, fed, firsts), aside, verdict in zip(s.probes, told.asides, scene.verdicts, strict=True):
+            assert (aside.at, aside.ids) == (at, (*fed, firsts[0 if verdict else 1]))
+
+
+@pytest.mark.xfail(strict=True, reason="the end of the turn is put down twice when a turn follows what was written")
+def test_a_second_turn_after_a_reply_that_was_written(real: Any, teacher: Teacher) -> None:
+    def twice(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            for turn in ("Who?", "And where?"):
+                s.user(turn)
+                s.write(8)
+
+    scene = Scene(SCENE.question, (), SCENE.task, replies=("Toren", "Kelford"))
+    told = teacher.play(Skill("twice", "question", twice), scene)
+    s = Forced(real, Meter(), "reader").start(scene.replies)
+    for turn in ("Who?", "And where?"):
+        s.user(turn)
+        s.write(8)
+    assert told.ids[:-1] == s.ids

@@ -1,0 +1,108 @@
+"""The pocket model's tokenizer: reproducible, lossless, one token for a name, a template that can be cut."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.llm.template import cut
+from harness.llm.text import Text
+from harness.pocket.names import ENDINGS, core
+from harness.pocket.tokenizer import _MOST, BEGIN, END
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTROL = (BEGIN, END, "<|user|>", "<|assistant|>")
+NAMES = [name for kind in ENDINGS for name in core(kind)]
+
+
+@pytest.fixture(scope="module")
+def data(own: Any) -> Text:
+    return Text(own, "own")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+def test_the_same_seed_gives_the_same_bytes(tokenizer_folder: Path, tmp_path: Path) -> None:
+    """In another process, with other hashes and without threads."""
+    code = (
+        "import sys; from pathlib import Path; from harness.pocket.tokenizer import build; build(Path(sys.argv[1]), 0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "again")], env=environment, check=True, timeout=120)
+    assert digests(tmp_path / "again") == digests(tokenizer_folder)
+    assert set(digests(tokenizer_folder)) == {"chat_template.jinja", "tokenizer.json", "tokenizer_config.json"}
+
+
+pieces = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        [*CONTROL, "<0x41>", "<0xE2>", "\ufffd", "\x00", " ", "\n\n", "Toren ", " by", "212", "\U0001f409", "e\u0301"]
+    ),
+)
+
+
+@given(st.lists(pieces, max_size=8).map("".join))
+@settings(max_examples=300, deadline=None)
+def test_lossless(own: Any, data: Text, text: str) -> None:
+    """Control strings are text like any other, and no token of plain text is a control token."""
+    ids = data.plain(text)
+    assert own.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
+    assert not data.control.intersection(ids)
+    assert data.decode(ids)[0] == text
+
+
+def test_control_tokens(own: Any, data: Text) -> None:
+    assert {own.convert_tokens_to_ids(c) for c in CONTROL} == set(range(4))
+    assert (own.bos_token, own.eos_token) == (BEGIN, END)
+    assert own("a")["input_ids"][0] == own.bos_token_id
+    assert data.control == set(range(4))
+    assert len(own) == own.backend_tokenizer.get_vocab_size() == _MOST
+
+
+PLACES = ["{}", "by {} was", "{} is", "{}'s", '("{}")', "\n{}\n", "* {}.", "{}: ", "the lantern {}?", "About {}, and"]
+BEFORE_CAPITALS = ["{} Toren", "In {} 12 of", "The {} Prize"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *PLACES,
+        *(
+            pytest.param(
+                p, marks=pytest.mark.xfail(strict=True, reason="names in e and t lose their end to 'e ' and 't '")
+            )
+            for p in BEFORE_CAPITALS
+        ),
+    ],
+)
+def test_a_name_or_short_number_is_one_token_wherever_it_stands(own: Any, data: Text, place: str) -> None:
+    torn = set()
+    for thing in [*NAMES, *(str(n) for n in range(1000))]:
+        tokens = own.convert_ids_to_tokens(data.plain(place.format(thing)))
+        if thing not in (token.strip() for token in tokens):
+            torn.add(thing)
+    assert torn == set()
+
+
+def test_a_name_is_the_same_token_in_all_places_but_before_capitals(data: Text) -> None:
+    for name in NAMES[::50]:
+        (alone,) = data.plain(name)
+        assert all(alone in data.plain(place.format(name)) for place in PLACES)
+
+
+def test_the_template_can_be_cut(own: Any, data: Text) -> None:
+    found = cut(own.apply_chat_template, "own", "26 Jul 2024")
+    assert (found.begin, found.mid, found.next) == (f"{BEGIN}<|user|>", f"{END}<|assistant|>", f"{END}<|user|>")
+    assert not found.trims
+    ids = {piece: data.trusted(piece) for piece in (found.begin, found.mid, found.next)}
+    assert {piece: len(i) for piece, i in ids.items()} == dict.fromkeys(ids, 2)
