@@ -43,7 +43,7 @@ def run(
     from harness.progress import Silent
     from harness.settings import Choices
 
-    known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets")]
+    known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]
     for name in choices:
         if name not in known:
             raise unknown(f"argument '{name}'", name, [*known, "out", "mlflow", "set"])

@@ -2,9 +2,10 @@
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
     harness list | show | validate | score | compare | report | track | trace
+    harness pocket train | eval | skills | check
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
-some questions failed or a result could not be saved or tracked · 130 interrupted.
+some questions failed or a result could not be saved or tracked · 4 a declared check failed · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import typer
 
 from harness.errors import SaveError, UserError
 from harness.flags import Flags, TableFlags
+from harness.pocket_flags import TrainFlags
 
 __all__ = ["app", "main"]
 
@@ -206,6 +208,69 @@ def trace(
     from harness.commands import trace as body
 
     return body.main(run, question)
+
+
+pocket = typer.Typer(
+    name="pocket",
+    help="The pocket model: train it on the methods' skills, examine it, see whether it still fits them.",
+    no_args_is_help=True,
+)
+app.add_typer(pocket)
+
+Model = Annotated[str | None, typer.Argument(metavar="FOLDER", help="A model folder. Default: the embedded model.")]
+Skills = Annotated[list[str], typer.Option("--skill", metavar="NAME", help="Only this skill; again, or a,b, for more.")]
+
+
+@pocket.command("train")
+@takes_flags
+def pocket_train(
+    flags: TrainFlags,
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the training is kept; it resumes there.")],
+) -> int:
+    """Train the model; the same command again goes on where it stopped."""
+    from harness.commands import pocket_train as body
+
+    course, begin = (Path(name) if name is not None else None for name in (flags.curriculum, flags.begin))
+    chosen = (flags.seed, flags.steps, flags.device, tuple(flags.skill), flags.mlflow)
+    return body.main(body.Options(Path(out), course, begin, *chosen))
+
+
+@pocket.command("eval")
+@takes_flags
+def pocket_eval(
+    model: Model = None,
+    questions: Annotated[int, typer.Option(min=2, help="Questions a cell of the exam.")] = 100,
+    seed: Annotated[int, typer.Option(help="Another seed asks other questions.")] = 0,
+    skill: Skills = [],  # noqa: B006 - Typer copies it
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FOLDER", help="Where card.json and CARD.md go. Default: the model's."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Examine a model on fresh texts and write its card."""
+    from harness.commands import pocket as body
+
+    exam = body.Exam(questions, seed, tuple(skill), Path(out) if out is not None else None)
+    return body.evaluate(model, exam, json=json)
+
+
+@pocket.command("skills")
+@takes_flags
+def pocket_skills(model: Model = None) -> int:
+    """List the skills that methods declare, and whether the model was trained on them as they are now."""
+    from harness.commands import pocket as body
+
+    return body.skills(model)
+
+
+@pocket.command("check")
+@takes_flags
+def pocket_check(model: Model = None) -> int:
+    """Exit code 4 where a method asks for something that the model was not trained on."""
+    from harness.commands import pocket as body
+
+    return body.check(model)
 
 
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")

@@ -22,11 +22,13 @@ class Flags:
     ] = field(default_factory=list)
     data: Annotated[str | None, typer.Option(help="A file or folder with the rows, instead of the hub.")] = None
     model: Annotated[
-        str | None, typer.Option(help="Model preset, folder, or hub id owner/name. Default: the embedded random model.")
+        str | None, typer.Option(help="Model preset, folder, or hub id owner/name. Default: the embedded pocket-llama.")
     ] = None
     limit: Annotated[int | None, typer.Option(help="Only the first N questions; a larger N continues the run.")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random. Default: 0.")] = None
-    suite: Annotated[str | None, typer.Option(help="A list of methods and data sets.  (harness list suites)")] = None
+    suite: Annotated[str | None, typer.Option(help="Methods and data sets to run.  (harness list suites)")] = (
+        None
+    )
     profile: Annotated[str | None, typer.Option(help="A set of settings.  (harness list profiles)")] = None
     config: Annotated[list[str], typer.Option("--config", help="A YAML file with settings, or a run.yaml.")] = field(
         default_factory=list

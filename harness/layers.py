@@ -12,7 +12,7 @@ Mappings are merged key by key; lists and everything else replace what was there
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import yaml
 
 from harness.errors import ConfigError
 
-__all__ = ["Raw", "Tree", "flatten", "read_yaml", "scalar"]
+__all__ = ["Raw", "Tree", "assignments", "flatten", "read_yaml", "scalar"]
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 
@@ -85,6 +85,25 @@ def scalar(text: str) -> Any:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
+
+
+def assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
+    """["method.k=3"] -> {"method.k": Raw("3")}, and a sentence for each that is no assignment or says it twice.
+
+    where: what stands before the text in a sentence, "--set " for instance.
+    """
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            problems.append(f"'{where}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
+        elif key in found and found[key] != value:
+            problems.append(f"'{key}' is set twice: to {found[key]} and to {value}")
+        else:
+            found[key] = Raw(value)
+    return found, problems
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:

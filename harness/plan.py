@@ -103,6 +103,8 @@ def _plan(d: Draft) -> Plan:
         _check_encoders(sketch, sketch.method)
     if sketch.dataset is not None and "method" in d.parts:
         _check_view(sketch, d.parts["method"], sketch.dataset)
+    if sketch.method is not None:
+        _check_skills(sketch, sketch.method)
     raise_all(sketch.problems)
     assert sketch.method is not None  # no problems: both are there
     assert sketch.dataset is not None
@@ -162,7 +164,10 @@ def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None
             "leave this method out"
         )
     elif without:
-        sketch.warnings.append(f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks")
+        sketch.warnings.append(
+            f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so '{choice.name}' "
+            "answers them from an empty text"
+        )
 
 
 # --- models and encoders ----------------------------------------------------------------------------------------------
@@ -192,6 +197,14 @@ def _check_models(sketch: _Sketch, method: Method) -> None:
                 f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
                 f"{', '.join(method.needs) or 'none'}"
             )
+
+
+def _check_skills(sketch: _Sketch, method: Method) -> None:
+    """Whether an embedded model was trained on what the method asks of it; never an error."""
+    from harness import embedded
+
+    if not sketch.problems:
+        sketch.warnings += embedded.untrained(sketch.models.values(), method, sketch.draft.parts["method"].name)
 
 
 def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:

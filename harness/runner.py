@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Interrupted", "RunResult", "run"]
 
+# Where nothing is marked as supporting, the method reads an empty text, and the record's stop reason says so.
+_NO_EVIDENCE = "no evidence"
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -192,14 +195,15 @@ class _Job:
         plain(asdict(answer), lost)  # a value that JSON cannot hold must fail here, not after it was scored
         if lost:
             notes["not_finite"] = lost
-        return view.original(answer)
+        answer = view.original(answer)
+        return replace(answer, stop_reason=notes["view"]) if notes.get("view") == _NO_EVIDENCE else answer
 
     def _view(self, example: Example, notes: dict[str, Any]) -> View:
         documents: list[Document] = [self.plan.dataset.documents[d] for d in example.question.document_ids]
         view = View.of(documents)
         if self.plan.config.method.view == "evidence":
-            notes["view"] = "evidence"
             view = View.evidence(documents, example.gold.supporting)
+            notes["view"] = "evidence" if any(d.text for d in view.documents) else _NO_EVIDENCE
         if self.plan.method.one_document and len(view.documents) > 1:
             notes["joined"] = len(view.documents)
             view = view.joined()

@@ -1,6 +1,6 @@
 """From what the user said to a checked RunConfig in which every value knows its origin.
 
-    class defaults < preset (configs/<kind>/<name>.yaml) < profile < config files < --set < flags
+    class defaults < preset (configs/<kind>/<name>.yaml) < suite < profile < config files < --set < flags
 
     resolved = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
     resolved.config.method.params["chunk_tokens"]      200
@@ -13,7 +13,7 @@ A profile or config file has the shape of a RunConfig, any part of it; `method`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,8 @@ from harness import presets
 from harness.checks import build, gathered, unknown
 from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.errors import ConfigError, HarnessError, UserError
-from harness.layers import Tree, flatten, read_yaml
+from harness.layers import Tree, flatten
+from harness.said import SCALARS, Choices, Layer, attempt, layers
 
 __all__ = ["Choices", "Draft", "Resolved", "config_of", "draft", "names", "raise_all", "resolve", "resolve_one"]
 
@@ -40,30 +41,12 @@ _PARTS: dict[str, tuple[str, type[Any]]] = {
     "reranker": ("encoders", EncoderConfig),
 }
 _DEFAULT = {"model": "default", "encoder": "minilm"}
-_SCALARS = ("seed", "limit", "failed")
 _LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
 # What may be said of any model or encoder, so that it outlives the choice of another one in a later layer.
 _MANNER = {
     "model": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"},
     "encoder": {"device", "batch_size"},
 }
-_FILE_KEYS = (*_PARTS, "roles", "methods", "profile", *_SCALARS)
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the user said. sets: "method.k" -> value (a layers.Raw is parsed as YAML); files: config files in order."""
-
-    method: str | None = None
-    dataset: str | None = None
-    data: str | None = None
-    model: str | None = None
-    profile: str | None = None
-    limit: int | None = None
-    seed: int | None = None
-    sets: Mapping[str, Any] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    require_full: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +58,7 @@ class Resolved:
 
     config: RunConfig
     origins: dict[str, str]
-    choices: Choices = Choices()
+    choices: Choices = field(default_factory=Choices)
     warnings: tuple[str, ...] = ()
     raw: dict[str, str] = field(default_factory=dict)
 
@@ -159,94 +142,21 @@ def resolve_one(kind: str, choices: Choices) -> Draft:
 
 def _try(d: Draft, step: Callable[[], T]) -> T | None:
     """Run one step; a user's mistake in it is kept and the other steps go on."""
-    try:
-        return step()
-    except UserError as e:
-        d.problems.append(e)
-        return None
+    return attempt(d.problems, step)
 
 
-# --- the layers, lowest first, each in the shape of a RunConfig -------------------------------------------------------
-
-
-def _layers(d: Draft) -> list[tuple[str, dict[str, Any]]]:
-    c = d.choices
-    files = [(name, _file(_try(d, partial(read_yaml, Path(name))) or {})) for name in c.files]
-    profile = c.profile or next((v["profile"] for _, v in reversed(files) if v.get("profile")), None)
-    layers: list[tuple[str, dict[str, Any]]] = []
-    if profile is not None:
-        d.parts["profile"] = _try(d, partial(presets.find, "profiles", profile))
-        d.origins["profile"] = "--profile" if c.profile else "config file"
-        for _, values in _try(d, partial(presets.read, "profiles", profile)) or []:
-            layers.append((f"profile {d.parts['profile']}", values))
-    layers += files
-    layers = [(origin, _shape(d, values, origin)) for origin, values in layers]
-    flags = {"dataset.data": c.data, "limit": c.limit, "seed": c.seed, "model": c.model, "model.name": c.model}
-    for key, value in c.sets.items():
-        if flags.get(key) is not None:
-            d.problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        layers.append(("--set", _try(d, partial(_assignment, key, value)) or {}))
-    parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
-    layers += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
-    if c.data is not None:
-        layers.append(("--data", {"dataset": {"data": c.data}}))
-    layers += [(f"--{k}", {k: v}) for k, v in (("seed", c.seed), ("limit", c.limit)) if v is not None]
-    return layers
-
-
-def _file(values: dict[str, Any]) -> dict[str, Any]:
-    """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from."""
-    if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
-        return dict(values["config"])
-    return values
-
-
-def _shape(d: Draft, values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A file's mapping with names spelt out as {"name": ...}; mistakes in its shape are kept in the draft."""
-    out: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in _FILE_KEYS:
-            d.problems.append(unknown(f"key '{key}' ({origin})", key, _FILE_KEYS))
-        elif key in _PARTS or key in ("roles", "methods"):
-            if key == "roles" and isinstance(value, dict):
-                value = {r: {"name": v} if isinstance(v, str) else v for r, v in value.items()}
-            if isinstance(value, str) and key in _PARTS:
-                value = {"name": value}
-            if value is not None and not isinstance(value, dict):
-                d.problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
-            elif value is not None:
-                out[key] = value
-        else:
-            out[key] = value
-    return out
-
-
-def _assignment(key: str, value: Any) -> dict[str, Any]:
-    """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set."""
-    root, *rest = key.split(".")
-    if root in ("profile", "suite", "data", "out"):
-        raise UserError(f"'{root}' is chosen with --{root}, not with --set")
-    if root not in (*_PARTS, "roles", *_SCALARS):
-        raise unknown(f"key '{key}' (--set)", root, (*_PARTS, "roles", *_SCALARS))
-    if root in _SCALARS and rest:
-        raise UserError(f"unknown key '{key}' (--set): '{root}' is a single value")
-    if root == "roles" and not rest:
-        raise UserError("name the role: --set roles.builder=NAME")
-    named = len(rest) == (1 if root == "roles" else 0) and root not in _SCALARS
-    if named:
-        rest.append("name")
-        value = str(value)  # a name stays as typed: "7b" or "1e5" is no number here
-    elif root == "method":
-        rest.insert(0, "params")
-    for name in reversed([root, *rest]):
-        value = {name: value}
-    return dict(value)
+def _layers(d: Draft) -> list[Layer]:
+    """What was said, lowest first; the profile's name goes into the draft at once."""
+    said = layers(d.choices, d.problems)
+    if said.profile_origin != "default":
+        d.parts["profile"], d.origins["profile"] = said.profile, said.profile_origin
+    return said.layers
 
 
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
-def _part(d: Draft, layers: list[tuple[str, dict[str, Any]]], path: str, kind_of: str) -> None:
+def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     said = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
     chosen = _chosen(layers, path)
     name = chosen or _DEFAULT.get(path)
@@ -274,7 +184,7 @@ def _part(d: Draft, layers: list[tuple[str, dict[str, Any]]], path: str, kind_of
     d.add(path, build(model, tree, path), tree)
 
 
-def _options(said: list[tuple[str, dict[str, Any]]], tree: Tree) -> list[tuple[str, dict[str, Any]]]:
+def _options(said: list[Layer], tree: Tree) -> list[Layer]:
     """A data set's own options may be set without saying "options": dataset.tokens for dataset.options.tokens."""
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in said):
@@ -301,7 +211,7 @@ def _defines(kind_of: str, values: dict[str, Any]) -> bool:
     return {"method": "implementation", "dataset": "format"}.get(kind_of, "source") in values or "backend" in values
 
 
-def _chosen(layers: list[tuple[str, dict[str, Any]]], path: str) -> str | None:
+def _chosen(layers: list[Layer], path: str) -> str | None:
     """The name that the highest layer gives a part."""
     return next((str(n) for _, v in reversed(layers) if (n := _at(v, path).get("name"))), None)
 
@@ -328,9 +238,9 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
 
 
-def _by_name(layers: list[tuple[str, dict[str, Any]]], name: str, target: Any) -> list[tuple[str, dict[str, Any]]]:
+def _by_name(layers: list[Layer], name: str, target: Any) -> list[Layer]:
     """What profiles and files say of methods by name, "*" first; `target` is the implementation of method `name`."""
-    out: list[tuple[str, dict[str, Any]]] = []
+    out: list[Layer] = []
     for origin, values in layers:
         table: dict[str, Any] = values.get("methods", {})
         known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
@@ -365,7 +275,7 @@ def _manner(d: Draft, kind_of: str, values: dict[str, Any], origin: str, name: s
     return {k: v for k, v in values.items() if k in keep}
 
 
-def _role(d: Draft, layers: list[tuple[str, dict[str, Any]]], role: str) -> None:
+def _role(d: Draft, layers: list[Layer], role: str) -> None:
     """A role's model: its own preset, or the reader with some settings changed."""
     path = f"roles.{role}"
     if role == "reader":
@@ -388,11 +298,11 @@ def _role(d: Draft, layers: list[tuple[str, dict[str, Any]]], role: str) -> None
     return None
 
 
-def _scalars(d: Draft, layers: list[tuple[str, dict[str, Any]]]) -> None:
+def _scalars(d: Draft, layers: list[Layer]) -> None:
     """seed, limit and failed, checked by RunConfig's own fields."""
-    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in _SCALARS}
+    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in SCALARS}
     tree = Tree()
     for origin, values in layers:
-        _over(d, tree, {k: values[k] for k in _SCALARS if k in values}, origin)
-    d.origins.update({k: tree.origins.get(k, "default") for k in _SCALARS})
+        _over(d, tree, {k: values[k] for k in SCALARS if k in values}, origin)
+    d.origins.update({k: tree.origins.get(k, "default") for k in SCALARS})
     d.parts.update(build(create_model("Scalars", **fields), tree, "").model_dump())

@@ -97,7 +97,10 @@ def _unreachable(d: Draft, other: Draft) -> CannotRun | None:
     if twin is None:
         return None
     own = {f"dataset.{start}{name}" for name in option_names(twin.format) for start in ("", "options.")}
-    plain = draft(replace(d.choices, sets={k: v for k, v in d.choices.sets.items() if k not in own}))
+    suite = d.choices.suite
+    if suite is not None:
+        suite = replace(suite, sets={k: v for k, v in suite.sets.items() if k not in own})
+    plain = draft(replace(d.choices, sets={k: v for k, v in d.choices.sets.items() if k not in own}, suite=suite))
     config: DatasetConfig | None = plain.parts.get("dataset")
     if config is None or config.data is not None:
         return None

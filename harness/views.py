@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.errors import QuestionError
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 
 __all__ = ["GAP", "Piece", "View"]
@@ -46,7 +45,7 @@ class View:
     def evidence(cls, documents: Sequence[Document], supporting: Sequence[Support]) -> View:
         """Only the supporting parts, in the order of the text; documents without any are left out.
 
-        Raises QuestionError when nothing is marked as supporting.
+        Where nothing is marked, as for a question that cannot be answered, the first document without its text.
         """
         kept: list[Document] = []
         pieces: dict[str, tuple[Piece, ...]] = {}
@@ -57,7 +56,8 @@ class View:
                 kept.append(cut)
                 pieces[document.id] = parts
         if not kept:
-            raise QuestionError("no part of the documents is marked as supporting, so there is no evidence to show")
+            first = replace(documents[0], text="", passages=())
+            return cls((first,), {first.id: ()})
         return cls(tuple(kept), pieces)
 
     def joined(self) -> View:

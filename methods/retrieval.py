@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, Method, MethodConfig, Tools
+from harness.method import Index, Method, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, ask, room_for_text
+from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, room_for_text
 
 __all__ = ["BM25", "SBERT", "RetrievalConfig", "bm25_scores", "words"]
 
@@ -48,6 +48,10 @@ class _TopK(Method):
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""
         return PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return SKILLS
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The chunks, and what the ranking needs of them."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness import embedded
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
 from harness.flops import CONVENTIONS
@@ -224,8 +225,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         found.append(f"{failed} of {total} questions failed ({fate})")
     if cut:
         found.append(f"{cut} of {total} questions were answered from a truncated context")
-    if run.config["model"].get("embedded"):
-        found.append(f"model {run.config['model']['name']} is the embedded default: its answers are noise")
+    found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
@@ -235,6 +235,12 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     found += [str(warning) for warning in run.manifest.get("warnings") or ()]
     found += run.notes
     return tuple(dict.fromkeys(found))
+
+
+def _models(run: StoredRun) -> list[dict[str, Any]]:
+    """The configurations of the models that the run used: the reader, and the roles that have one of their own."""
+    used = run.manifest.get("models") or {}
+    return [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
 
 
 def _flagged(run: StoredRun) -> Counter[str]:

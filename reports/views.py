@@ -5,7 +5,7 @@ select(frame)   ─► the same rows, few columns                               
 
 harness report results
 
-musique-sample · random-llama
+pocket/musique · pocket-llama
 method        longbench.qa_f1_score  evidence_recall      tokens  tflops.index  tflops.search ...   n  failed
 full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –              0 ...  12       0
 """

@@ -117,7 +117,7 @@ def test_a_plan_holds_all_that_the_runner_needs() -> None:
     assert (p.method.config.k, p.method.config.word) == (5, "w")
     assert p.config.method.params == {"word": "w", "k": 5}
     assert (p.origins["method.params.k"], p.origins["method.params.word"]) == ("--set", "default")
-    assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "random-llama"}
+    assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "pocket-llama"}
     assert {role: e.name for role, e in p.encoders.items()} == {"encoder": "minilm"}
     assert p.facts["reader"] == {"weights": "able", "dtype": "float32"}
     assert p.facts["encoder"] == {"encoder": "minilm", "prefix": ""}
@@ -125,7 +125,7 @@ def test_a_plan_holds_all_that_the_runner_needs() -> None:
     assert len(p.dataset) == 3
     assert p.folder == f"books/searcher--able--{p.hash8}"
     assert len(p.hash8) == 8
-    assert p.warnings == ("able is old", "random-llama is old")
+    assert p.warnings == ("able is old", "pocket-llama is old")
 
 
 def test_a_slash_in_a_name_does_not_make_a_folder() -> None:

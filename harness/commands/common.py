@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, UserError
-from harness.layers import Raw
+from harness.layers import assignments
 
 if TYPE_CHECKING:
     from harness.flags import Flags
@@ -47,24 +47,15 @@ def split(names: Iterable[str]) -> list[str]:
 
 def sets_of(texts: Iterable[str]) -> dict[str, Any]:
     """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is no assignment, or given twice."""
-    found: dict[str, Any] = {}
-    problems: list[str] = []
-    for text in texts:
-        key, equals, value = text.partition("=")
-        key = key.strip()
-        if not equals or not key:
-            problems.append(f"'--set {text}' is no assignment; write KEY=VALUE, for instance method.k=3")
-        elif key in found and found[key] != value:
-            problems.append(f"'{key}' is set twice: to {found[key]} and to {value}")
-        else:
-            found[key] = Raw(value)
+    found, problems = assignments(texts, "--set ")
     if problems:
         raise ConfigError(problems)
     return found
 
 
 def choices(flags: Flags, method: str | None = None, dataset: str | None = None) -> Choices:
-    """The flags as Choices, for one method and one data set."""
+    """The flags as Choices, for one method and one data set. Raises UserError for a suite that cannot be read."""
+    from harness import suites
     from harness.settings import Choices
 
     return Choices(
@@ -78,6 +69,7 @@ def choices(flags: Flags, method: str | None = None, dataset: str | None = None)
         sets=sets_of(flags.sets),
         files=tuple(flags.config),
         require_full=flags.require_full,
+        suite=None if flags.suite is None else suites.read(flags.suite),
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import embedded
 from harness.commands.common import choices, mean_text, split
 from harness.commands.following import Trackers
 from harness.errors import ConfigError, HarnessError, UserError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from harness.settings import Choices
 
 _WORSE = (0, 3, 2, 1)
-_TICKET = "the embedded random model answers, so its answers are noise; name a real one with --model"
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def main(flags: Flags, options: Options) -> int:
 def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     trackers = Trackers(options.out, options.mlflow, options.suite)
     planned, code = plan_all(rows(flags))
-    if any(plan.config.model.embedded for plan in planned):
-        _say(_TICKET)
+    for line in dict.fromkeys(embedded.ticket(p.config.model) for p in planned if p.config.model.embedded):
+        _say(line)
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
         _say(f"warning: {warning}")
@@ -82,33 +82,16 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
 
 def rows(flags: Flags) -> list[Choices]:
     """Every method over every data set that the flags or the suite name. Raises UserError."""
+    from harness import suites
+
     methods: list[str | None] = [*split(flags.method)]
     datasets: list[str | None] = [*split(flags.dataset)]
     if flags.suite is not None:
-        suite = read_suite(flags.suite)
-        methods, datasets = methods or [*suite["methods"]], datasets or [*suite["datasets"]]
+        suite = suites.read(flags.suite)
+        methods, datasets = methods or [*suite.methods], datasets or [*suite.datasets]
     if flags.data is not None and len(datasets) > 1:
         raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
     return [choices(flags, method, dataset) for dataset in datasets or [None] for method in methods or [None]]
-
-
-def read_suite(name: str) -> dict[str, list[str]]:
-    """The lists `methods` and `datasets` of a suite. Raises UserError for a suite that is unknown or malformed."""
-    from harness import presets
-    from harness.checks import unknown
-
-    layers = presets.read("suites", name)
-    merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
-    shown = layers[-1][0]
-    keys = ("methods", "datasets")
-    problems = [str(unknown(f"key '{k}' ({shown})", k, keys)) for k in merged if k not in keys]
-    for key in keys:
-        value = merged.get(key)
-        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-            problems.append(f"{shown}: '{key}' must be a list of names")
-    if problems:
-        raise ConfigError(problems)
-    return merged
 
 
 def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
@@ -117,11 +100,11 @@ def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
     """
     from harness.plan import plan_choices
-    from harness.settings import draft, raise_all
+    from harness.settings import raise_all
 
     if len(wanted) == 1:
         return [plan_choices(wanted[0])], 0
-    raise_all([problem for row in wanted for problem in draft(row).problems])
+    raise_all([problem for row in wanted for problem in _mistakes(row)])
     planned: list[Plan] = []
     problems: list[str] = []
     code = 0
@@ -139,6 +122,15 @@ def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
     for problem in problems:
         _say(f"error: {problem}")
     return planned, code or (2 if problems else 0)
+
+
+def _mistakes(row: Choices) -> list[HarnessError]:
+    """Wrong names and keys of a row; a key that only its data set's twin has is none where the twin stands in."""
+    from harness.settings import draft
+    from harness.standin import find
+
+    d = draft(row)
+    return find(d).draft.problems if d.problems else []
 
 
 def _run_one(plan: Plan, job: Job) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json as json_
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness import presets, registry
 from harness.commands import run as run_
 from harness.errors import ConfigError, HarnessError, UnknownName
+from harness.said import attempt
 
 if TYPE_CHECKING:
     from harness.flags import Flags
@@ -70,15 +72,28 @@ def _everything(json: bool) -> int:
 def check(kind: str, name: str) -> None:
     """Check one configuration by itself, without data or models. Raises UserError."""
     if kind == "suites":
-        suite = run_.read_suite(name)
-        for method in suite["methods"]:
-            presets.find("methods", method)
-        for dataset in suite["datasets"]:
-            presets.find("datasets", dataset)
+        _check_suite(name)
     elif kind == "profiles":
         _check_profile(name)
     else:
         _check_part(kind, name)
+
+
+def _check_suite(name: str) -> None:
+    """A suite's settings must fit every method and data set it names."""
+    from harness import suites
+    from harness.plan import make_method
+    from harness.settings import Choices, draft, raise_all
+
+    suite = suites.read(name)
+    problems: list[HarnessError] = []
+    for dataset in suite.datasets:
+        for method in suite.methods:
+            d = draft(Choices(method=method, dataset=dataset, suite=suite))
+            problems += d.problems
+            if "method" in d.parts:
+                attempt(problems, partial(make_method, d))
+    raise_all(problems)
 
 
 def _check_profile(name: str) -> None:

@@ -129,7 +129,9 @@ def hash_files(folder: Path) -> str:
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
         )
     whole = hashlib.sha256()
-    for path in sorted([*weights, *folder.glob("*.json"), *folder.glob("*.jinja")]):
+    # A card says what is known of the weights; what is found out later does not make them another model.
+    told = [path for path in folder.glob("*.json") if path.name != "card.json"]
+    for path in sorted([*weights, *told, *folder.glob("*.jinja")]):
         whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
     return whole.hexdigest()
 

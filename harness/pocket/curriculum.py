@@ -35,7 +35,7 @@ def _some(items: tuple[T, ...]) -> tuple[T, ...]:
 
 
 class RecipeModel(BaseModel):
-    """A line of a stage; see harness.pocket.scenes.Recipe. `skill: recall` takes `pairs` instead of a text.
+    """A line of a stage; see harness.pocket.scenes.Recipe. `pairs` instead of a text: see recall.
 
     gate: of this recipe, where it is another than the stage's (0: the stage does not wait for it).
     """
@@ -50,6 +50,7 @@ class RecipeModel(BaseModel):
     ask: dict[str, float] = {"one": 1.0}
     questions: int = Field(default=1, ge=1)
     pieces: int = Field(default=1, ge=1)
+    some: bool = False
     size: int = Field(default=256, ge=32)
     weight: float = Field(default=1.0, gt=0)
     gate: float | None = Field(default=None, ge=0, le=1)
@@ -59,8 +60,8 @@ class RecipeModel(BaseModel):
         given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")
-        if (self.skill == "recall") != (given == ["pairs"]):
-            raise ValueError("'pairs' is for the skill 'recall', and only for it")
+        if self.skill == "recall" and given != ["pairs"]:
+            raise ValueError("the skill 'recall' takes 'pairs'")
         for name, known in ((self.kinds, SCHEMAS), (tuple(self.ask), _ASKS)):
             for one in name:
                 if one not in known:
@@ -115,13 +116,17 @@ def curriculum(path: Path | None = None) -> Curriculum:
         for recipe in stage.recipes:
             if recipe.skill != "recall" and recipe.skill not in known:
                 raise UnknownName("skill", recipe.skill, known)
+            if recipe.pairs and recipe.skill != "recall" and known[recipe.skill].scene != "question":
+                raise ConfigError(
+                    [f"{path.name}: 'pairs' is for 'recall' and skills that answer, not '{recipe.skill}'"]
+                )
     return found
 
 
 @cache
 def skills() -> dict[str, Skill]:
-    """Every skill that a method preset declares, by name; the first declaration of a name counts."""
-    found: dict[str, Skill] = {}
+    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts."""
+    found: dict[str, Skill] = {skill.name: skill for skill in registry.load("methods.summary:SKILLS")}
     seen: set[str] = set()
     for name in presets.names("methods"):
         target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")

@@ -20,12 +20,12 @@ from harness.pocket.values import KINDS as VALUES
 from harness.pocket.values import make
 from harness.pocket.wording import Relation, Schema
 
-__all__ = ["UNANSWERABLE", "Asked", "Growth"]
+__all__ = ["NOUNS", "UNANSWERABLE", "Asked", "Growth"]
 
 UNANSWERABLE = "unanswerable"
 _LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
 _REUSED = 0.7  # share of objects that the text names already
-_NOUNS = ("lantern", "flute", "mirror", "compass", "clock", "chest", "violin", "globe", "chalice", "telescope")
+NOUNS = ("lantern", "flute", "mirror", "compass", "clock", "chest", "violin", "globe", "chalice", "telescope")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Growth:
         if kind in VALUES:
             return make(kind, self.dice)
         name = self._namer.fresh(kind)
-        return f"the {self.dice.pick(_NOUNS)} {name}" if kind == "keepsake" else name
+        return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
 
     def _meet(self, kind: str, name: str, waiting: bool) -> None:
         if kind not in VALUES:

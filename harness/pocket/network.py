@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Shape", "hidden", "load", "losses", "save", "start", "tensors"]
 
 
+_BLOCK = 256  # queries of one block of attention
+
+
 @dataclass(frozen=True)
 class Shape:
     """Sizes of the network."""
@@ -96,6 +99,18 @@ def _seen(batch: dict[str, Tensor]) -> Tensor:
     return ((same | trunk) & (at[:, None] >= at[None, :]))[:, None]
 
 
+def _attend(query: Tensor, key: Tensor, value: Tensor, hidden_from: Tensor) -> Tensor:
+    """Softmax attention, in blocks of queries, each against the keys up to its own end: nothing later is ever seen."""
+    size, scale = query.shape[2], query.shape[3] ** -0.5
+    read = []
+    for start in range(0, size, _BLOCK):
+        end = min(start + _BLOCK, size)
+        score = (query[:, :, start:end] @ key[:, :, :end].transpose(-1, -2)).float() * scale
+        share = (score + hidden_from[:, :, start:end, :end]).softmax(-1).to(value.dtype)
+        read.append(share @ value[:, :, :end])
+    return torch.cat(read, 2)
+
+
 def hidden(weights: dict[str, Tensor], shape: Shape, batch: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
     """Last hidden states, normed, [rows, size, width]."""
     rows, size = batch["ids"].shape
@@ -110,8 +125,7 @@ def hidden(weights: dict[str, Tensor], shape: Shape, batch: dict[str, Tensor], d
         parts = F.linear(_norm(x, w["norm1"], shape.epsilon), w["qkv"]).view(rows, size, 3, shape.heads, each)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         query, key = _turn(query, cos, sin), _turn(key, cos, sin)
-        score = (query @ key.transpose(-1, -2)).float() * each**-0.5 + hidden_from
-        read = score.softmax(-1).to(dtype) @ value
+        read = _attend(query, key, value, hidden_from)
         x = x + F.linear(read.transpose(1, 2).reshape(rows, size, shape.width), w["out"])
         gate, up = F.linear(_norm(x, w["norm2"], shape.epsilon), w["gate_up"]).chunk(2, -1)
         x = x + F.linear(F.silu(gate) * up, w["down"])

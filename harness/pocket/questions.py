@@ -69,7 +69,8 @@ class Asker:
                 continue
             steps = (self._step(first, start), self._step(second, middle))
             asked = self._asked(Path(start, steps), "path") if steps in routes else None
-            if asked is not None and asked.answer != start:
+            # More than two supports: one of the steps leads to several things, though all lead to one answer.
+            if asked is not None and asked.answer != start and len(asked.supports) == 2:
                 return asked
         return None
 

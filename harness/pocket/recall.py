@@ -1,25 +1,35 @@
-"""The first thing to learn: pairs of random names, then the first of a pair again; the second is to follow.
+"""The first thing to learn: two random names that stand together; later one is named and the other is to follow.
 
-    Velford is Toren, Kirax of 212. ... | Kirax the -> 212
+    pairs        VelfordToren Kirax212 ...  |  Kirax -> 212
+    sentences    by the Toren was of Velford. 212 from Kirax is.  |  is Kirax the -> 212          (`between` words)
 
-Straight from language, small models stay at guessing by type for millions of tokens. A name and its value stand at
-varied distances, or they would be matched by place. The words between them are drawn anew for the question: when they
-were repeated, the words were matched instead of the name, and training stayed at 0.66 right.
+Straight from language, small models stay at guessing by type for millions of tokens. The words around a pair are drawn
+anew for the question: when they were repeated, the words were matched instead of the name, and training stayed at 0.66
+right. Either name may stand first, with any distance between, or they would be matched by place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from harness.method import Scene
 from harness.pocket import names
 from harness.pocket.dice import Dice
 from harness.pocket.lessons import Branch, Tree
+from harness.pocket.scenes import task_of
 from harness.pocket.teacher import Teacher
+from harness.types import Question
 
-__all__ = ["Drill", "drill"]
+__all__ = ["Drill", "drill", "scenes"]
 
-_BETWEEN = (" is", " of ", " was ", " the", " in ", " for", " by ", " to")
+_BETWEEN = (
+    " is", " of ", " was ", " the", " in ", " for", " by ", " to", " from ", " and", " first", " came", " at ", " who",
+    " had", " has", " as", " year", " that ", " in", " town", " river ", " into", " on", " with", " born", " wrote ",
+    " are", " made", " where", " told ", " held", " on ", " lake", " time", " all", " company", " its", " work",
+    " home",
+)  # fmt: skip
 _AFTER = (".", ",", "\n", ";", "\n\n")
+_ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class Drill:
@@ -27,9 +37,11 @@ class Drill:
 
     def __init__(self, teacher: Teacher) -> None:
         told = [name for kind in names.ENDINGS for name in names.core(kind)] + [str(n) for n in range(100, 1000)]
+        self.names = told
         self.things = [ids[0] for ids in map(teacher.plain, told) if len(ids) == 1]
         self.between = [teacher.plain(word) for word in _BETWEEN]
         self.after = [teacher.plain(word) for word in _AFTER]
+        self.ends = [teacher.plain(word) for word in _ENDS]
 
 
 def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
@@ -37,7 +49,10 @@ def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
 
 
 def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """One exercise: as many pairs as `pairs` allows, each asked for in a branch of its own; `between`: words at most."""
+    """One exercise: as many pairs as `pairs` allows, each asked for in a branch of its own.
+
+    between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
+    """
     count = dice.between(*pairs)
     drawn: dict[int, None] = {}
     while len(drawn) < 2 * count:
@@ -47,12 +62,41 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
     asked: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
         link = _some(dice, tokens.between, between)
-        trunk += [key, *link, value, *_some(dice, tokens.after, min(1, between))]
-        asked.append((key, value))
-    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, min(1, between)) for pair in asked])
+        if between > 2:
+            around = [_some(dice, tokens.between, between // 2) for _ in range(2)]
+            trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.ends)]
+            asked.append((key, value) if dice.chance(0.5) else (value, key))
+        else:
+            trunk += [key, *link, value, *_some(dice, tokens.after, min(1, between))]
+            asked.append((key, value))
+    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in asked])
 
 
-def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], more: int) -> Branch:
+def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
     key, value = pair
-    ids = [*_some(dice, tokens.after, more), key, *_some(dice, tokens.between, more), value]
+    more = between if between > 2 else min(1, between)
+    ids = [*_some(dice, tokens.after, min(1, between)), key, *_some(dice, tokens.between, more), value]
     return Branch(at, ids, [len(ids) - 1])
+
+
+def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
+    """The sentences of an exercise as a text, and its questions as questions about it, for a skill that answers.
+
+    What stands between the name in the question and the place of the answer is then the method's own prompt.
+    """
+    count = dice.between(*pairs)
+    drawn: dict[str, None] = {}
+    while len(drawn) < 2 * count:
+        drawn[dice.pick(tokens.names)] = None
+    things, lines, asked = list(drawn), [], []
+    for first, second in zip(things[::2], things[1::2], strict=True):
+        lines.append(f"{_words(dice, 2)}{first} {_words(dice, between)}{second} {_words(dice, 2)}".strip() + ".")
+        asked.append((first, second) if dice.chance(0.5) else (second, first))
+    text = dice.pick((" ", "\n", "\n\n")).join(lines)
+    for key, value in asked:
+        question = f"{_words(dice, between)}{key} {_words(dice, between)}".strip() + "?"
+        yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
+
+
+def _words(dice: Dice, most: int) -> str:
+    return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(most + 1)))

@@ -15,9 +15,12 @@ from functools import cache
 
 from harness.method import Scene, Task
 from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact, FactBase, prove
-from harness.pocket.growth import UNANSWERABLE, Asked
+from harness.pocket.facts import Fact, FactBase, Path, prove
+from harness.pocket.growth import NOUNS, UNANSWERABLE, Asked
+from harness.pocket.names import Namer
 from harness.pocket.questions import Asker
+from harness.pocket.values import KINDS as VALUES
+from harness.pocket.values import make
 from harness.pocket.wording import openers
 from harness.pocket.world import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
 from harness.types import Question
@@ -44,7 +47,8 @@ class Recipe:
 
     skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
     length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
-    in so many parts at most (points and chunks); size: tokens of a row of training; weight: share of the steps.
+    in so many parts at most (points and chunks); some: only some of the parts are shown, in random order, as
+    retrieval shows them; size: tokens of a row of training; weight: share of the steps.
     """
 
     skill: str
@@ -54,6 +58,7 @@ class Recipe:
     ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
     questions: int = 1
     pieces: int = 1
+    some: bool = False
     size: int = 256
     weight: float = 1.0
 
@@ -67,7 +72,6 @@ class Shown:
     stated: tuple[tuple[Fact, ...], ...]
     sentences: Mapping[Fact, str]
     asker: Asker
-    own: tuple[Asked, ...] = ()
 
 
 @cache
@@ -121,8 +125,13 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
         for start, end in _cuts(document.text, recipe.pieces, dice):
             texts.append(document.text[start:end])
             stated.append(tuple(f for f, a, b in spots if start <= a and b <= end))
-    asker = Asker(SCHEMAS[kind], sentences, dice)
-    return Shown(kind, tuple(texts), tuple(stated), sentences, asker, made.asked)
+    facts = list(sentences)
+    if recipe.some:
+        kept = dice.shuffled(range(len(texts)))[: dice.between(max(1, len(texts) // 3), len(texts))]
+        texts, stated = [texts[i] for i in kept], [stated[i] for i in kept]
+        facts = [fact for part in stated for fact in part]
+    asker = Asker(SCHEMAS[kind], facts, dice)
+    return Shown(kind, tuple(texts), tuple(stated), sentences, asker)
 
 
 def _few(
@@ -176,7 +185,7 @@ def _question(asked: Asked, options: tuple[str, ...] | None = None) -> Question:
 
 def _asked_once(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
     seen: set[object] = set()
-    for _ in range(recipe.questions * 2):
+    for _ in range(recipe.questions * 2 if shown.asker.facts else 0):
         asked = _draw(recipe, shown, dice)
         if asked is not None and asked.query not in seen:
             seen.add(asked.query)
@@ -192,18 +201,32 @@ def _answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Four options; the wrong ones come from other answers of the text and of the same relation where there are any."""
+    """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
     for asked in _asked_once(recipe, shown, dice):
-        relation = asked.relation
-        alike = [
-            f.object if f.object != asked.answer else f.subject for f in shown.asker.facts if f.relation == relation
-        ]
-        others = [f.object for f in shown.asker.facts] + [f.subject for f in shown.asker.facts]
-        wrong = [w for w in dict.fromkeys([*dice.shuffled(alike), *dice.shuffled(others)]) if w != asked.answer][:3]
-        if asked.answer in ("yes", "no", UNANSWERABLE) or len(wrong) < 3:
+        path = asked.query
+        if not isinstance(path, Path) or asked.answer in ("yes", "no", UNANSWERABLE):
             continue
+        kind = shown.asker.schema.ends(path.steps[-1])[1]
+        named = dice.shuffled(_of_kind(shown, kind)) if dice.chance(0.5) else []
+        wrong = [w for w in named if w not in (asked.answer, path.start)][:3]
+        made = Namer(dice)
+        while len(wrong) < 3:
+            other = make(kind, dice) if kind in VALUES else made.fresh(kind)
+            if other not in (asked.answer, path.start, *wrong):
+                wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
         options = tuple(dice.shuffled([asked.answer, *wrong]))
         yield Scene(_question(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
+
+
+def _of_kind(shown: Shown, kind: str) -> list[str]:
+    """All things of a kind that the facts name."""
+    relations = shown.asker.schema.relations
+    found: dict[str, None] = {}
+    for fact in shown.asker.facts:
+        relation = relations[fact.relation]
+        found |= {fact.subject: None} if relation.subject == kind else {}
+        found |= {fact.object: None} if relation.object == kind else {}
+    return list(found)
 
 
 def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -234,6 +257,14 @@ def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
+def _summary(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
+    schema = SCHEMAS[shown.kind]
+    told = " ".join(_plain(sentence, schema) for sentence in shown.sentences.values())
+    texts = tuple(map(_line, shown.texts))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
+
+
 def _line(text: str) -> str:
     """A part on one line, as methods show their nodes."""
     return " ".join(text.split())
@@ -261,6 +292,7 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "choice": _choices,
     "sufficiency": _sufficiency,
     "points": _points,
+    "summary": _summary,
     "gathered": _gathered,
 }
 

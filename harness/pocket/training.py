@@ -32,6 +32,7 @@ from harness.pocket.dice import Dice
 from harness.pocket.lessons import IGNORED, Batch, Tree, fill, grow
 from harness.pocket.network import Shape
 from harness.pocket.recall import Drill, drill
+from harness.pocket.recall import scenes as drills_of
 from harness.pocket.scenes import stage as scenes
 from harness.pocket.teacher import Teacher
 
@@ -39,6 +40,7 @@ __all__ = ["Settings", "Trainer", "make_batch", "train"]
 
 _SAY = 50  # steps between lines of the log
 _TARGETS = 8  # a place for one target to so many tokens of a batch
+_LONG = ("pecan points", "pecan points of points", "summary")  # replies nearly as long as their texts
 _CLIP = 1.0
 
 
@@ -62,14 +64,18 @@ class Settings:
 
 def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
     """Trees of a recipe without end."""
-    if recipe.pairs is not None:
+    if recipe.skill == "recall":
+        assert recipe.pairs is not None  # the curriculum checks that
         while True:
             yield drill(drills, dice, recipe.pairs, recipe.between)
     made, skill = recipe.recipe(), skills()[recipe.skill]
     number = 0
     while True:
         inner = Dice("text", dice.between(0, 2**31), number)
-        told = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
+        if recipe.pairs is not None:
+            told = [teacher.play(skill, scene) for scene in drills_of(drills, inner, recipe.pairs, recipe.between)]
+        else:
+            told = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
         number += 1
         if told:
             yield from grow(told)
@@ -87,7 +93,7 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
             break
     recipe = stage.recipes[number]
     rows = max(1, stage.tokens // recipe.size)
-    most = rows * recipe.size // (3 if recipe.pairs or "points" in recipe.skill else _TARGETS)
+    most = rows * recipe.size // (3 if recipe.skill == "recall" or recipe.skill in _LONG else _TARGETS)
     return number, fill(_trees(recipe, dice, teacher, drills), rows, recipe.size, most)
 
 

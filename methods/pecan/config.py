@@ -17,6 +17,7 @@ class PecanConfig(MethodConfig):
     chunk_tokens         c  tokens of a level-1 node, by the builder's tokenizer, hard cut (S000 3.1; point 1)
     window               cs tokens of one call in all, prompt and output included (the papers' 8K; point 3)
     reserve              c  of these, kept for the written summary (points 3 and 25)
+    batch_tokens         c  tokens of nodes summarised in one call at most; None = what the window leaves
     max_levels           c  safety stop (point 11)
     min_ip_levels        c  Information-Point levels at least, though one batch already held everything (point 11)
     token_mean           cs "mean" over a node's tokens, or "sum" (point 10)
@@ -35,6 +36,7 @@ class PecanConfig(MethodConfig):
     chunk_tokens: int = Field(default=300, gt=0)
     window: int = Field(default=8192, gt=0)
     reserve: int = Field(default=1536, gt=0)
+    batch_tokens: int | None = Field(default=None, gt=0)
     max_levels: int = Field(default=6, gt=1)
     min_ip_levels: int = Field(default=1, ge=1)
     token_mean: Literal["mean", "sum"] = "mean"
@@ -51,4 +53,4 @@ class PecanConfig(MethodConfig):
     no: str = "No"
 
 
-INDEX_FIELDS = ("chunk_tokens", "window", "reserve", "max_levels", "min_ip_levels", "token_mean")
+INDEX_FIELDS = ("chunk_tokens", "window", "reserve", "batch_tokens", "max_levels", "min_ip_levels", "token_mean")

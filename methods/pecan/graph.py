@@ -99,6 +99,8 @@ def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
     window = min(config.window, model.window)
     frame = model.turn_tokens() + model.count(SUMMARY_HEAD) + model.count(SUMMARY_TAIL)
     room = window - frame - config.reserve
+    if config.batch_tokens is not None:
+        room = min(room, config.batch_tokens)
     if room <= 0:
         raise QuestionError(
             f"a window of {window} tokens leaves no room for text beside the prompt ({frame}) and the summary "
@@ -113,10 +115,14 @@ def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
         before, nodes = nodes, _append(graph, level, written)
         if lone and level - 1 >= config.min_ip_levels:
             break
-        if len(nodes) >= len(before) and not lone:
-            graph.log.append(f"level {level} has no fewer nodes than level {level - 1}: building ends")
+        if not lone and len(nodes) >= len(before) and _tokens(graph, nodes, model) >= _tokens(graph, before, model):
+            graph.log.append(f"level {level} has neither fewer nodes nor fewer tokens than {level - 1}: building ends")
             break
     return graph
+
+
+def _tokens(graph: Graph, nodes: list[int], model: MeteredModel) -> int:
+    return sum(model.count(graph.text[i]) for i in nodes)
 
 
 @dataclass(frozen=True)

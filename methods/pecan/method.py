@@ -31,7 +31,7 @@ class Pecan(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "1"
+    index_version = "2"
 
     def prompts(self) -> dict[str, str]:
         """The printed prompts, with their tables."""

@@ -15,9 +15,10 @@ __all__ = ["skills"]
 
 def _summary(level: int) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
-        with tools.model("builder").session() as s:
+        model = tools.model("builder")
+        with model.session() as s:
             feed_nodes(s, scene.texts, level)
-            s.write(s.room())
+            s.write(s.room() - model.turn_tokens())
 
     return play
 

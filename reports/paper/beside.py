@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness import embedded
 from reports import facts, tables
 from reports.paper.printed import Value, load
 
@@ -134,7 +135,7 @@ def reasons(value: Value, run: StoredRun) -> list[str]:
 def _models(value: Value, run: StoredRun) -> list[str]:
     config = run.config
     if config["model"].get("embedded"):
-        return [f"model: {config['model']['name']} is the embedded default, its answers are noise"]
+        return [f"model: {embedded.caveat(config['model'], config['dataset'])}"]
     used = {"reader": config["model"], **(config.get("roles") or {})}
     return [
         f"model: the {role} is {model['name']}, the paper's is {value.paper.model}"

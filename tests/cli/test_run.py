@@ -34,7 +34,7 @@ def test_json_is_the_last_line_and_names_the_folder(cli: Cli, tmp_path: Path) ->
     told = json.loads(last(done.stdout))
     folder = tmp_path / told["run"]
     assert folder.parent == tmp_path / "results" / "pocket~musique"
-    assert folder.name.startswith("echo--random-llama--")
+    assert folder.name.startswith("echo--pocket-llama--")
     assert told["summary"] == json.loads((folder / "summary.json").read_text())
     assert told["summary"]["n_total"] == 3
     rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
@@ -45,7 +45,8 @@ def test_json_is_the_last_line_and_names_the_folder(cli: Cli, tmp_path: Path) ->
     assert stored["origins"]["method.params.rate"] == "default"
     assert stored["origins"]["method.implementation"] == "$HARNESS_CONFIGS/methods/echo.yaml"
     assert stored["origins"]["limit"] == "--limit"
-    assert "its answers are noise" in done.stderr
+    told = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    assert [line for line in done.stderr.splitlines() if "--model" in line] == [told]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
 
 

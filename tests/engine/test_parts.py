@@ -52,10 +52,6 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(
     documents, supports = case
     view = View.of(documents)
     if evidence:
-        if not supports:
-            with pytest.raises(QuestionError):
-                View.evidence(documents, supports)
-            return
         view = View.evidence(documents, supports)
     view = view.joined() if joined else view
     original = {d.id: d.text for d in documents}

@@ -220,11 +220,17 @@ def test_views_hand_over_and_map_back(
     assert {k: v for k, v in record["notes"].items() if k in ("joined", "view")} == notes
 
 
-def test_no_evidence_is_a_failed_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("one_document", [True, False])
+def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path: Path, one_document: bool) -> None:
     data = two_documents()
     data = replace(data, examples=(replace(data.examples[0], gold=Gold(("x",))),))
-    record = read_run(go(make_plan(data, view="evidence"), tmp_path).folder).records[0]
-    assert record["error"]["type"] == "QuestionError"
+    method = Reads(Reads.Config())
+    method.one_document = one_document  # type: ignore[misc]
+    record = read_run(go(make_plan(data, method, view="evidence"), tmp_path).folder).records[0]
+    assert method.texts == [[""]]
+    assert (record["error"], record["stop_reason"], record["prediction"]) == (None, "no evidence", "read")
+    assert (record["notes"]["view"], record["shown"]) == ("no evidence", [])
+    assert record["scores"]["evidence_recall"] is None
 
 
 def test_a_scorer_that_breaks_keeps_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

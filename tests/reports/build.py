@@ -49,7 +49,7 @@ def record(number: int, score: float | None, **changes: Any) -> dict[str, Any]:
 def config(dataset: str, method: str, model: str, changes: dict[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "method": {"name": method, "implementation": f"methods.{method}:M", "view": "document", "params": {"k": 5}},
-        "dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]},
+        "dataset": {"name": dataset, "format": dataset.partition("/")[0], "scorers": [SCORE]},
         "model": {"name": model, "backend": "hf", "embedded": False},
         "seed": 0,
         "limit": None,

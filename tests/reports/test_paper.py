@@ -109,8 +109,12 @@ class TestVerdicts:
         ("changes", "reason"),
         [
             (
-                {"settings": {"model": {**LLAMA, "embedded": True}}},
-                "model: .* is the embedded default, its answers are",
+                {"settings": {"model": {**LLAMA, "embedded": True, "backend": "random"}}},
+                "model: .* is a random model: its answers are noise",
+            ),
+            (
+                {"settings": {"model": {"name": "pocket-llama", "embedded": True}}},
+                r"model: pocket-llama is trained on pocket/\* only: on musique it shows plumbing, no method's quality",
             ),
             ({"settings": {"model": {**LLAMA, "name": "Qwen"}}}, "model: the reader is Qwen, the paper's is Llama-3.1"),
             ({"settings": {"roles": {"builder": {"name": "B"}}}}, "model: the builder is B"),

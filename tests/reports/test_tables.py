@@ -16,6 +16,7 @@ from harness.summary import summarise
 from reports.tables import frame, render
 from tests.reports.build import SCORE, record, stored, usage, write_run
 
+POCKET = {"name": "pocket-llama", "backend": "hf", "embedded": True}
 SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
@@ -121,7 +122,19 @@ class TestNotes:
     @pytest.mark.parametrize(
         ("changes", "note"),
         [
-            ({"settings": {"model": {"name": "tiny", "embedded": True}}}, "answers are noise"),
+            (
+                {"settings": {"model": {"name": "tiny", "embedded": True, "backend": "random"}}},
+                "tiny is a random model: its answers are noise",
+            ),
+            ({"settings": {"model": POCKET}}, "pocket-llama is trained on pocket/* only: on musique it shows plumbing"),
+            (
+                {"settings": {"model": POCKET}, "dataset": "pocket/musique"},
+                "pocket-llama is the embedded model, made for the synthetic world (pocket/*)",
+            ),
+            (
+                {"settings": {"roles": {"builder": POCKET}}, "manifest": {"models": {"reader": {}, "builder": {}}}},
+                "pocket-llama is trained on pocket/* only",
+            ),
             ({"summary": {}}, "the run is running, not finished: 2 questions so far"),
             ({"summary": {"state": "interrupted", "n_asked": 9}}, "the run is interrupted, not finished: 2"),
             ({"manifest": {"warnings": ["no licence"]}}, "no licence"),

@@ -1,0 +1,58 @@
+"""A suite: methods and data sets that belong together, and the settings they are run with.
+
+methods: [pecan, bm25]                  every method over every data set
+datasets: [pocket/musique]
+profile: pocket                         these three may be left out; what is said on the command line wins
+set: [dataset.tokens=1640]              as after --set
+limit: 24
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import presets
+from harness.checks import unknown
+from harness.errors import ConfigError
+from harness.layers import assignments
+
+__all__ = ["Suite", "read"]
+
+_LISTS = ("methods", "datasets", "set")
+_KEYS = (*_LISTS, "profile", "limit")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """sets: as in Choices; limit: questions, as it stands in the file: the run's configuration checks it."""
+
+    name: str
+    methods: Sequence[str]
+    datasets: Sequence[str]
+    profile: str | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    limit: Any = None
+
+
+def read(name: str) -> Suite:
+    """The suite `name`. Raises UnknownName, and ConfigError with all that is wrong in its file."""
+    layers = presets.read("suites", name)
+    merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
+    shown = layers[-1][0]
+    problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
+    for key in _LISTS:
+        wanted, value = "KEY=VALUE, as after --set" if key == "set" else "names", merged.get(key)
+        if value is None and key == "set":
+            continue
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            problems.append(f"{shown}: '{key}' must be a list of {wanted}")
+            merged[key] = []
+    if not isinstance(merged.get("profile"), str | None):
+        problems.append(f"{shown}: 'profile' must be the name of a profile")
+    sets, mistakes = assignments(merged.get("set") or [], f"{shown}, set: ")
+    if problems + mistakes:
+        raise ConfigError(problems + mistakes)
+    found = presets.find("suites", name)
+    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"))

@@ -1,0 +1,88 @@
+"""A model that says what it is told, and skills that tell it: known answers for the exam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.llm.base import LanguageModel, Probe, Session, Span, Written
+from harness.meter import Meter
+from harness.method import Scene, Skill, Task, Tools
+
+TASK = Task(instruction="Answer.", max_answer_tokens=8)
+
+
+class Parrot(Session):
+    """Writes what it was fed last; P(first label) is the number it was fed last."""
+
+    def __init__(self) -> None:
+        self.last, self.asked = "", 0
+
+    def user(self, text: str = "") -> Span:
+        self.last = text
+        return Span(0, 0)
+
+    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
+        return self.user(text)
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        p = float(self.last)
+        return Probe({labels[0]: p, labels[1]: 1 - p}, {})
+
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
+        self.asked = max_tokens
+        return Written(self.last, Span(0, 0), "stop")
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def reply(self, text: str) -> Span:
+        return Span(0, 0)
+
+    def score(self, text: str) -> list[float]:
+        raise NotImplementedError
+
+    def branch(self) -> Any:
+        raise NotImplementedError
+
+    def length(self) -> int:
+        return 0
+
+    def room(self) -> int:
+        return 10_000
+
+
+class Parrots(LanguageModel):
+    def __init__(self) -> None:
+        self.name, self.capabilities, self.window, self.shape = "parrot", frozenset(), 10_000, None
+        self.identity, self.first_prompts = {}, {}
+        self.opened: list[Parrot] = []
+
+    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Parrot:
+        self.opened.append(Parrot())
+        return self.opened[-1]
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i in range(len(text))]
+
+    def turn_tokens(self) -> int:
+        return 2
+
+
+def skill(name: str, scene: str, says: Callable[[Scene], list[str]]) -> Skill:
+    """A skill whose parrot probes and writes what `says` gives: as many numbers as verdicts, then the replies."""
+
+    def play(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            told = says(scene)
+            for p in told[: len(scene.verdicts)]:
+                s.user(p)
+                s.probe(["Yes", "No"])
+            for text in told[len(scene.verdicts) :]:
+                s.user(text)
+                s.write(100_000)
+
+    return Skill(name, scene, play)
+
+
+def knowing(scene: Scene) -> list[str]:
+    return [str(float(v)) for v in scene.verdicts] + list(scene.replies)

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import CannotRun
+from harness.method import Scene, Skill, Tools
+from harness.pocket import card as cards
+from harness.pocket.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
+from harness.pocket.card_page import page, tables
+from harness.pocket.checkpoint import Progress
+from harness.pocket.curriculum import Curriculum, skills
+from harness.pocket.measures import Row
+from tests.pocket import tiny_model
+
+COURSE = Curriculum.model_validate(
+    {
+        "stages": [
+            {"name": "first", "steps": 5, "recipes": [{"skill": "recall", "pairs": [4, 4]}]},
+            {
+                "name": "second",
+                "steps": 5,
+                "recipes": [{"skill": "pecan search", "facts": [1, 2]}, {"skill": "answer", "facts": [1, 2]}],
+            },
+            {
+                "name": "third",
+                "steps": 5,
+                "recipes": [{"skill": "answer", "facts": [1, 2]}, {"skill": "pecan points", "facts": [1, 2]}],
+            },
+        ]
+    }
+)
+
+
+def passed(*names: str) -> list[dict[str, Any]]:
+    return [{"stage": n, "steps": 5, "mastered": True, "right": {"0 answer": 0.97}, "minutes": 1.5} for n in names]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    return copy
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------------------
+
+
+def probing(
+    scene: str = "sufficiency", *, head: str = "Enough?", labels: tuple[str, str] = ("Yes", "No"), **how: Any
+) -> Skill:
+    """A skill like PECAN's search with everything about its prompt a parameter."""
+
+    def play(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            s.user(head)
+            for text in scene.texts[:: how.get("order", 1)]:
+                s.feed(("" if how.get("whole") else "\n") + text)
+                s.probe(labels, how.get("after", ""))
+            if scene.replies:
+                s.reply(how.get("taken", labels[0]))
+                s.user(how.get("second", "Now answer. ") + (scene.task.instruction if how.get("task", True) else ""))
+                s.write(8)
+
+    return Skill(how.get("name", "s"), scene, play)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"name": "other"}, True),
+        ({"head": "Enough? "}, False),
+        ({"labels": ("No", "Yes")}, False),
+        ({"labels": ("Yes", "Wrong")}, False),
+        ({"order": -1}, False),
+        ({"whole": True}, False),
+        ({"after": "It is "}, False),
+        ({"taken": "Sure"}, False),
+        ({"second": "Answer now. "}, False),
+        ({"task": False}, False),
+    ],
+    ids=str,
+)
+def test_a_fingerprint_changes_with_prompt_order_and_label(change: dict[str, Any], same: bool, folder: Path) -> None:
+    before, after = fingerprint(probing(), folder), fingerprint(probing(**change), folder)
+    assert len(before) == 64
+    assert (before == after) is same
+
+
+def test_a_fingerprint_changes_with_the_tokenizer(folder: Path, tmp_path: Path) -> None:
+    other = tiny_model.make(tmp_path / "other", texts=["a tokenizer of very few words"] * 3)
+    assert fingerprint(probing(), folder) != fingerprint(probing(), other)
+
+
+def test_a_fingerprint_changes_with_the_instruction_of_a_data_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.pocket import scenes
+
+    before = fingerprint(probing(), folder)
+    task = scenes.task_of("qasper")
+    other = task.model_copy(update={"instruction": task.instruction + " Please."})
+    told = scenes.task_of
+    monkeypatch.setattr(scenes, "task_of", lambda kind: other if kind == "qasper" else told(kind))
+    assert fingerprint(probing(), folder) != before, "the papers are among the three scenes"
+
+
+def test_declared_skills_have_fingerprints_of_their_own(folder: Path) -> None:
+    found = {name: fingerprint(skill, folder) for name, skill in skills().items()}
+    assert len(set(found.values())) == len(found) >= 5
+
+
+def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.pocket import scenes
+
+    monkeypatch.setitem(scenes.SCENES, "never", lambda *_: iter(()))
+    with pytest.raises(CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"):
+        fingerprint(probing("never"), folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ((), []),
+        (("first",), []),
+        (("first", "second"), ["pecan search", "answer"]),
+        (("second", "third"), ["pecan search", "answer", "pecan points"]),
+        (("third", "of another curriculum"), ["answer", "pecan points"]),
+    ],
+)
+def test_trained_skills(names: tuple[str, ...], found: list[str]) -> None:
+    assert trained_skills(COURSE, passed(*names)) == found
+
+
+def test_stale(folder: Path) -> None:
+    a, b, c = (probing(name=name) for name in "abc")
+    card = Card(
+        folder, skills={"a": fingerprint(a, folder), "b": fingerprint(probing(head="Before?"), folder), "gone": "0"}
+    )
+    assert stale(card, [a, b, c]) == [("b", CHANGED), ("c", UNTRAINED)]
+    assert stale(card, [a]) == []
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def trained(folder: Path) -> Card:
+    progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
+    begin(folder, COURSE, progress, 3, "cpu")
+    card = cards.read(folder)
+    assert card is not None
+    return card
+
+
+def test_the_card_of_a_training(own: Path) -> None:
+    card = trained(own)
+    assert card.skills.keys() == {"pecan search", "answer"}
+    assert card.skills["answer"] == fingerprint(skills()["answer"], own)
+    assert card.sha256.keys() == {"model.safetensors", "tokenizer.json"}
+    assert {k: v for k, v in card.trained.items() if k != "hardware"} == {
+        "seed": 3,
+        "steps": 700,
+        "tokens": 5000,
+        "seconds": 90,
+        "stages": passed("first", "second"),
+    }
+    assert card.trained["hardware"]["threads"] >= 1
+    assert card.results == []
+    check_weights(own)
+    text = (own / "card.json").read_text() + (own / "CARD.md").read_text()
+    assert platform.node() not in text
+    assert str(own) not in text
+    assert "never to be mistaken for a real model" in text
+    assert "| second | 5 | 1.5 | yes | 0 answer 97 % |" in text
+    assert stale(card, skills().values()) == [
+        (name, UNTRAINED) for name in skills() if name not in ("pecan search", "answer")
+    ]
+
+
+def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
+    def rows(skill: str, value: float) -> list[Row]:
+        return [Row(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
+
+    card = cards.with_results(trained(own), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
+    card = cards.with_results(card, rows("answer", 0.75), 50, 0)
+    assert cards.write(card) == own
+    again = cards.read(own)
+    assert again == card
+    assert again is not None
+    assert [(r["skill"], r["value"]) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
+    assert [r["skill"] for r in cards.with_results(card, rows("answer", 0.5), 50, 1).results] == ["answer"], (
+        "another exam"
+    )
+    check_weights(own)
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (lambda f: _flip(f / "model.safetensors"), "the weights in .* are damaged: model.safetensors has .* reinstall"),
+        (
+            lambda f: _flip(f / "tokenizer.json"),
+            "the weights in .* are damaged: tokenizer.json has sha256 .* reinstall",
+        ),
+        (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors .*reinstall the model"),
+        (cards.forget, "there is no card.json beside the weights"),
+        (lambda f: (f / "card.json").write_text("{"), "card.json cannot be read .*reinstall the model"),
+        (lambda f: (f / "card.json").write_text('{"nmae": 1}'), "card.json cannot be read .*nmae.*reinstall the model"),
+        (lambda f: (f / "card.json").write_text("[1]"), "card.json cannot be read .*reinstall the model"),
+    ],
+    ids=["weights", "tokenizer", "no weights", "no card", "torn card", "unknown key", "a list"],
+)
+def test_damage(harm: Callable[[Path], object], sentence: str, own: Path) -> None:
+    trained(own)
+    check_weights(own)
+    harm(own)
+    with pytest.raises(CannotRun, match=sentence) as told:
+        check_weights(own)
+    assert "\n" not in str(told.value)
+
+
+def test_forget_leaves_the_model(own: Path) -> None:
+    trained(own)
+    cards.forget(own)
+    assert cards.read(own) is None
+    assert not (own / "CARD.md").exists()
+    assert (own / "model.safetensors").exists()
+    cards.forget(own)
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def row(skill: str, asked: str, text: str, measure: str, *numbers: Any, **more: Any) -> dict[str, Any]:
+    value, low, high, n = numbers
+    told = {"skill": skill, "asked": asked, "text": text, "measure": measure, "floor": None, "failed": 0}
+    return {**told, "value": value, "low": low, "high": high, "n": n, **more}
+
+
+RESULTS = [
+    row("answer", "one hop", "8 facts", "exact match", 0.97, 0.93, 0.99, 100),
+    row("answer", "one hop", "250 tokens", "exact match", 0.6, 0.5, 0.7, 100),
+    row("answer", "two hops", "8 facts", "exact match", 0.2, 0.1, 0.3, 100, failed=2),
+    row("answer", "one hop", "1 alike", "exact match", 1.0, 0.9, 1.0, 30, floor=1.0),
+    row("choose", "one hop", "8 facts", "exact match", 0.3, 0.2, 0.6, 50, floor=0.25),
+    row("pecan search", "one hop", "points", "AUC", 0.9, 0.85, 0.95, 200, floor=0.8),
+    row("pecan search", "one hop", "chunks", "AUC", None, None, None, 0),
+    row("pecan points", "points", "100 tokens", "invented", 0.9, 0.85, 0.95, 40),
+]
+
+
+def test_the_tables_of_a_card() -> None:
+    found = dict(tables(RESULTS))
+    assert found["answer: exact match"] == [
+        ["", "8 facts", "250 tokens"],
+        ["one hop", "97 [93, 99] of 100", "60 [50, 70] of 100"],
+        ["two hops", "20 [10, 30] of 100, 2 failed", ""],
+    ]
+    assert found["answer: exact match, by facts of the text with the relation asked for"] == [
+        ["", "1 alike"],
+        ["one hop", "100 [90, 100] of 30, floor 100"],
+    ]
+    assert found["pecan search: AUC"] == [["", "points", "chunks"], ["one hop", "90 [85, 95] of 200, floor 80", "-"]]
+
+
+def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
+    text = page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
+    can, cannot = text.split("## What it can do")[1].split("## Training")[0].split("## What it cannot do")
+    assert [line for line in can.splitlines() if line.startswith("- ")] == [
+        "- answer, one hop (exact match): 8 facts",
+        "- pecan search, one hop (AUC): points",
+    ]
+    assert [line for line in cannot.splitlines() if line.startswith("- ")] == [
+        "- answer, two hops (exact match): 8 facts",
+        "- choose, one hop (exact match): 8 facts",
+    ]
+    assert "Exam of seed 0, 100 questions a cell" in text
+    for line in text.splitlines():
+        assert not line.startswith("| ---") or set(line) == {"|", " ", "-"}
+
+
+def test_a_card_without_anything_has_a_page(folder: Path, tmp_path: Path) -> None:
+    card = cards.new(folder)
+    cards.write(card, tmp_path / "elsewhere")
+    text = (tmp_path / "elsewhere" / "CARD.md").read_text()
+    assert "not examined yet" in text
+    assert "Nothing is known of it." in text
+    assert json.loads((tmp_path / "elsewhere" / "card.json").read_text())["sha256"] == dict(card.sha256)
+    assert not (folder / "card.json").exists()

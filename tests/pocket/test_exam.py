@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config import ModelConfig
+from harness.errors import WindowExceeded
+from harness.llm.base import LanguageModel, MeteredModel
+from harness.llm.load import load_model
+from harness.meter import Meter
+from harness.method import Scene, Skill, Tools
+from harness.pocket import exam, measures, scenes
+from harness.pocket.cells import ASKED, NEEDED, cells, general
+from harness.pocket.exam import examine, take
+from harness.pocket.facts import Fact, FactBase, prove
+from harness.pocket.facts import Path as Route
+from harness.pocket.growth import Asked
+from harness.pocket.listening import Heard, listen
+from harness.pocket.measures import EXACT, Row, Sat, alike, measure
+from harness.pocket.world import FIRST_TRAINING_SEED
+from harness.types import Question
+from tests.pocket import tiny_model
+from tests.pocket.parrot import TASK, Parrots, knowing, skill
+from tests.pocket.reading import read
+
+LENGTHS = ["8 facts", "250 tokens", "500 tokens", "1000 tokens", "1500 tokens"]
+
+
+def sit(played: Skill, questions: int = 4) -> list[Row]:
+    return examine(Parrots(), questions=questions, seed=3, progress=lambda _: None, skills=[played])
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it() -> None:
+    rows = sit(skill("answer", "question", knowing))
+    plain = [r for r in rows if not r.text.endswith("alike")]
+    wanted = [(ASKED[a], t) for a in ASKED for t in [NEEDED, *LENGTHS] if (a, t) != ("nothing", NEEDED)]
+    assert [(r.asked, r.text) for r in plain] == wanted
+    assert {(r.skill, r.measure, r.value, r.high, r.n, r.failed) for r in plain} == {("answer", EXACT, 1, 1, 4, 0)}
+    assert {r.floor for r in plain if r.asked == "compare"} == {0.5}
+    assert {r.floor for r in plain if r.asked == "same (yes/no)"} <= {0.5, 0.75, 1.0}
+    assert {r.floor for r in plain if r.asked not in ("compare", "same (yes/no)")} == {None}
+    assert all(r.low is not None and 0 < r.low < 1 for r in plain), "four right answers are no certainty"
+
+
+def test_alike_counts_one_and_two_hops_but_not_texts_with_the_needed_facts_only() -> None:
+    rows = [r for r in sit(skill("answer", "question", knowing)) if r.text.endswith("alike")]
+    assert [r.text for r in rows] == 2 * ["1 alike", "2 alike", "3-4 alike", "5-8 alike", "9+ alike"]
+    for asked in ("one hop", "two hops"):
+        assert sum(r.n for r in rows if r.asked == asked) == 4 * len(LENGTHS)
+    one = rows[0]
+    assert (one.floor, one.value) in ((1.0, 1.0), (None, None))
+
+
+@pytest.mark.parametrize(
+    ("says", "value"),
+    [(lambda s: ["x" + s.replies[0]], 0.0), (lambda s: [], 0.0), (lambda s: [f"  {s.replies[0]}\n"], 1.0)],
+    ids=["wrong", "silent", "white space around it"],
+)
+def test_a_reply_is_compared_letter_for_letter(says: Callable[[Scene], list[str]], value: float) -> None:
+    assert {r.value for r in sit(skill("choose", "choice", says), 2)} == {value}
+
+
+def test_a_choice_has_four_options_one_of_them_right() -> None:
+    rows = sit(skill("choose", "choice", lambda s: [(s.question.options or ("",))[0]]), 40)
+    assert [(r.asked, r.text) for r in rows] == [(a, t) for a in ("one hop", "two hops") for t in LENGTHS]
+    assert {r.floor for r in rows} == {0.25}
+    right = [r.value or 0.0 for r in rows]
+    assert 0.15 < sum(right) / len(right) < 0.35, "the place of the right option tells nothing"
+
+
+@pytest.mark.parametrize(
+    "cell", [c for c in cells(skill("answer", "question", knowing)) if c.needed], ids=lambda c: c.asked
+)
+def test_needed_facts_only(cell: Any) -> None:
+    """Every sentence of the text is a sentence of a needed fact, and the answer is proved by them."""
+    for sat in take(skill("answer", "question", knowing), cell, 10, seed=0):
+        assert sat.asked is not None
+        base = FactBase()
+        for fact in sat.asked.supports:
+            base.add(fact)
+        assert prove(sat.asked.query, base) == {sat.asked.answer} == set(sat.scene.replies)
+        (text,) = sat.scene.texts
+        assert says_only(text, frozenset(sat.asked.supports))
+
+
+def says_only(text: str, facts: frozenset[Fact]) -> bool:
+    """Whether the text can be cut into sentences that state these facts, each once, and nothing else."""
+    if not text or not facts:
+        return not text and not facts
+    for end in [m.start() for m in re.finditer(" ", text)] + [len(text)]:
+        read_as = {f for name in ("encyclopedia", "story", "paper") for f in read(name, text[:end])}
+        if any(says_only(text[end + 1 :], facts - {fact}) for fact in read_as & facts):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["answer", "choose", "pecan search", "pecan points", "pecan points of points", "new"])
+def test_texts_come_from_evaluation_seeds_only_and_always_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"choose": "choice", "pecan search": "sufficiency", "pecan points": "points"}
+    played = skill(name, "gathered" if "of points" in name else kinds.get(name, "question"), knowing)
+    seeds: list[int] = []
+    made = scenes.sample
+
+    def listened(kind: str, seed: int, **more: Any) -> Any:
+        assert more["purpose"] == "evaluation"
+        seeds.append(seed)
+        return made(kind, seed, **more)
+
+    monkeypatch.setattr(scenes, "sample", listened)
+    for cell in cells(played)[:: max(1, len(cells(played)) // 4)]:
+        first, again, other = (list(take(played, cell, 3, seed)) for seed in (1, 1, 2))
+        assert [s.scene for s in first] == [s.scene for s in again] != [s.scene for s in other]
+        assert len(first) == 3
+    assert seeds
+    assert max(seeds) < FIRST_TRAINING_SEED
+    assert len(set(seeds)) > len(seeds) // 3, "texts of their own"
+
+
+def test_each_kind_of_question_fits_its_instruction() -> None:
+    """Only a text whose instruction says what to do then may leave a question open."""
+    for cell in cells(skill("answer", "question", knowing)):
+        for sat in take(skill("answer", "question", knowing), cell, 3, seed=0):
+            assert sat.asked is not None
+            assert (sat.asked.kind == "unanswerable") == (cell.ask == "nothing")
+            assert cell.ask != "nothing" or "unanswerable" in sat.scene.task.instruction
+            assert cell.ask != "two" or sat.asked.hops == 2
+
+
+def test_always_yes_reaches_the_floor_or_what_is_left_of_it() -> None:
+    rows = [r for r in sit(skill("answer", "question", lambda _: ["yes"]), 12) if r.asked == "same (yes/no)"]
+    for r in rows:
+        assert r.value is not None
+        assert r.floor == pytest.approx(max(r.value, 1 - r.value))
+
+
+# --- how it is measured -----------------------------------------------------------------------------------------------
+
+
+def by_measure(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    return {name: [r for r in rows if r.measure == name] for name in dict.fromkeys(r.measure for r in rows)}
+
+
+def test_a_search_that_knows_and_ones_that_do_not() -> None:
+    told = by_measure(sit(skill("pecan search", "sufficiency", knowing), 20))
+    assert list(told) == ["AUC", "accuracy at 0.5", "exact match after yes"]
+    assert all(r.value == 1 for rows in told.values() for r in rows)
+    assert len(told["AUC"]) == 8
+    assert all(0 < r.n <= 20 for r in told["exact match after yes"])
+
+    same = by_measure(sit(skill("pecan search", "sufficiency", lambda s: ["0.9"] * len(s.verdicts)), 20))
+    assert {r.value for r in same["AUC"]} == {0.5}
+    assert {r.value for r in same["exact match after yes"]} == {0.0}
+    for r in same["accuracy at 0.5"]:
+        assert r.value is not None
+        assert r.floor == pytest.approx(max(r.value, 1 - r.value)), (
+            "the floor is that of always saying the more frequent label"
+        )
+
+    counting = skill("pecan search", "sufficiency", lambda s: [str(i / 100) for i in range(len(s.verdicts))])
+    counted = by_measure(sit(counting, 20))["AUC"]
+    assert all(r.value == r.floor for r in counted), "the floor is that of counting the parts"
+    assert all((r.floor or 0) > 0.6 for r in counted)
+
+
+def cell_of(scene: str) -> Any:
+    return general(scene, "s")
+
+
+def sat_of(written: str, right: str) -> Sat:
+    return Sat(Scene(Question("q", "", ("d",)), (), TASK, (right,)), Heard([written]))
+
+
+@pytest.mark.parametrize(
+    ("scene", "written", "right", "kept", "invented"),
+    [
+        ("points", "* a b.\n* c d.", "* a b.\n* c d.", 1.0, 0.0),
+        ("points", "* c d.\n\n* a b.\n", "* a b.\n* c d.", 1.0, 0.0),
+        ("points", "* a b.\n* x y.\n* a", "* a b.\n* c d.", 0.5, 2 / 3),
+        ("points", "* a b.\n* a b.", "* a b.\n* c d.", 0.5, 0.0),
+        ("points", "", "* a b.", 0.0, None),
+        ("gathered", "* About A, B and C.\n* About D.", "* About A, B and C.\n* About D.", 1.0, 0.0),
+        ("gathered", "* About A and X.", "* About A, B and C.\n* About D.", 0.25, 0.5),
+        ("gathered", "* A, B and C", "* About A, B and C.", 0.0, 1.0),
+    ],
+)
+def test_points_and_names(scene: str, written: str, right: str, kept: float, invented: float | None) -> None:
+    told = {r.measure: r.value for r in measure(scene, "s", cell_of(scene), [sat_of(written, right)])}
+    assert told == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
+
+
+@pytest.mark.parametrize(("name", "scene"), [("pecan points", "points"), ("pecan points of points", "gathered")])
+def test_points_of_real_scenes(name: str, scene: str) -> None:
+    told = by_measure(sit(skill(name, scene, knowing), 16))
+    assert [r.text for r in told["kept"]] == ["100 tokens", "250 tokens", "400 tokens"]
+    assert {r.value for r in told["kept"]} == {1.0}
+    assert {r.value for r in told["invented"]} == {0.0}
+    counts = [r.n for r in told["kept"]]
+    assert counts == sorted(counts)
+    assert counts[0] >= 4 * 2, "four scenes with some points each"
+
+
+def asked_for(answer: str, subject: str = "A") -> Asked:
+    return Asked("?", Route(subject, ("person.born",)), answer, (Fact(subject, "person.born", answer),))
+
+
+def test_alike_by_hand() -> None:
+    born = [Fact(s, "person.born", o) for s, o in (("A", "X"), ("B", "Y"), ("C", "X"))]
+    other = Fact("A", "person.job", "smith")
+    question = Scene(Question("q", "", ("d",)), (), TASK, ("X",))
+    table = [
+        Sat(question, Heard(["X"]), asked_for("X"), (born[0], other)),
+        Sat(question, Heard(["Y"]), asked_for("X"), (*born, other)),
+        Sat(question, Heard(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
+        Sat(question, Heard(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
+    ]
+    rows = {r.text: r for r in alike("answer", table) if r.asked == "one hop"}
+    assert (rows["1 alike"].n, rows["1 alike"].value, rows["1 alike"].floor) == (1, 1.0, 1.0)
+    assert (rows["2 alike"].n, rows["2 alike"].floor) == (1, 0.5), "backwards, the subjects are what can be answered"
+    assert (rows["3-4 alike"].n, rows["3-4 alike"].value) == (2, 0.5)
+    assert rows["3-4 alike"].floor == pytest.approx((1 / 2 + 1 / 3) / 2), "X, Y and X are two answers"
+    assert (rows["9+ alike"].n, rows["9+ alike"].value, rows["9+ alike"].floor) == (0, None, None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()), max_size=30))
+@settings(deadline=None, max_examples=60)
+def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, bool]]) -> None:
+    value, low, high = measures._area(probes)
+    right, wrong = ([p for _, p, r in probes if r is yes] for yes in (True, False))
+    if not right or not wrong:
+        assert (value, low, high) == (None, None, None)
+        return
+    pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in right for b in wrong]
+    assert value == pytest.approx(sum(pairs) / len(pairs))
+    assert low is not None
+    assert high is not None
+    assert 0 <= low <= high <= 1
+    if value in (0.0, 1.0):
+        assert high - low > 0.01, "few scenes are no certainty"
+
+
+def test_the_interval_of_an_area_narrows_with_more_scenes() -> None:
+    draw = random.Random(0).random
+    widths = []
+    for count in (10, 160):
+        probes = [(i, draw() + 0.3 * right, right) for i in range(count) for right in (False, True)]
+        value, low, high = measures._area(probes)
+        assert low is not None
+        assert high is not None
+        assert low <= (value or 0) <= high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 2
+
+
+# --- skills that the exam does not know -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scene", "told"),
+    [
+        ("question", [EXACT]),
+        ("choice", [EXACT]),
+        ("sufficiency", ["AUC", "accuracy at 0.5", "exact match after yes"]),
+        ("points", ["kept", "invented"]),
+        ("gathered", ["kept", "invented"]),
+    ],
+)
+def test_a_skill_the_exam_does_not_know_has_one_cell_of_its_kind(scene: str, told: list[str]) -> None:
+    rows = sit(skill("brand new", scene, knowing), 8)
+    assert [(r.measure, r.text) for r in rows] == [(name, "250 tokens") for name in told]
+    assert all(r.n >= 2 for r in rows)
+
+
+@pytest.mark.parametrize("probes", [False, True])
+def test_a_kind_of_scene_the_exam_does_not_know(probes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stranger(recipe: Any, shown: Any, dice: Any) -> Any:
+        yield Scene(Question("q", "", ("d",)), shown.texts, TASK, ("a",), (True, False) if probes else ())
+
+    monkeypatch.setitem(exam.SCENES, "strange", stranger)
+    rows = sit(skill("brand new", "strange", knowing), 3)
+    assert [r.measure for r in rows] == (["AUC", "accuracy at 0.5", "exact match after yes"] if probes else [EXACT])
+    assert {r.value for r in rows} == {1.0}
+
+
+# --- through a real session -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    folder = tiny_model.make(tmp_path_factory.mktemp("tiny"))
+    return load_model(ModelConfig(name="tiny", source=str(folder)))
+
+
+def _search(scene: Scene, tools: Tools) -> None:
+    with tools.model("searcher").session() as s:
+        asked = s.user(scene.question.text)
+        for text in scene.texts:
+            span = s.feed(text, watch=[asked])
+            assert len(span.attention) == 1
+            s.probe(["Yes", "No"])
+        s.write(500)
+
+
+def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
+    scene = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "Bob left."), TASK, ("Ann",), (False, True))
+    heard = listen(model, Skill("s", "sufficiency", _search), scene)
+    p: list[float] = []
+    with MeteredModel(model, Meter(), "reader").session() as s:
+        s.user("Who?")
+        for text in scene.texts:
+            s.feed(text)
+            p.append(s.probe(["Yes", "No"]).p["Yes"])
+        most = 2 * model.count("Ann") + 16
+        written = s.write(most)
+    assert heard.p_first == pytest.approx(p)
+    assert heard.written == [written.text.strip()]
+    assert (written.finish, heard.failed) == ("length", False), "random weights go on and on, so the cap was met"
+
+
+def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) -> None:
+    long = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "word " * 2000), TASK, ("Ann",), (False, True))
+    with pytest.raises(WindowExceeded), MeteredModel(model, Meter(), "reader").session() as s:
+        s.user("word " * 2000)
+    heard = listen(model, Skill("s", "sufficiency", _search), long)
+    assert heard.failed
+    assert (heard.written, heard.p_first[1]) == ([""], 0.5)
+    rows = measure("sufficiency", "s", cell_of("sufficiency"), [Sat(long, heard)])
+    assert {r.failed for r in rows} == {1}
+
+
+def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
+    from harness.pocket.curriculum import skills
+
+    told: list[str] = []
+    rows = examine(model, questions=2, seed=0, progress=told.append, skills=[skills()["pecan points of points"]])
+    assert [r.measure for r in rows] == 3 * ["kept", "invented"]
+    assert {r.value for r in rows if r.measure == "kept"} == {0.0}
+    assert len(told) == 3
+    assert told[0].startswith("pecan points of points, names, 100 tokens: kept 0 % of ")
