@@ -172,7 +172,14 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     dataset = _chosen(layers, "dataset") if path == "method" else None
     name = _base(tree, kind, str(name), defined, dataset)
     if path == "method":
-        said = _by_name(layers, name, tree.values.get("implementation")) + said
+        target = tree.values.get("implementation")
+        # What a layer says of methods by name is below what it says of the method that is run, above lower layers.
+        said = [
+            each
+            for origin, values in layers
+            for each in (*_by_name(origin, values, name, target), (origin, _at(values, path)))
+            if each[1]
+        ]
     if kind_of == "dataset":
         said = _options(said, tree)
     for origin, values in said:
@@ -238,22 +245,20 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
 
 
-def _by_name(layers: list[Layer], name: str, target: Any) -> list[Layer]:
-    """What profiles and files say of methods by name, "*" first; `target` is the implementation of method `name`."""
+def _by_name(origin: str, values: dict[str, Any], name: str, target: Any) -> list[Layer]:
+    """What a profile or file says of methods by name, "*" first; `target` is the implementation of method `name`."""
+    table: dict[str, Any] = values.get("methods", {})
+    known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
+    for key, params in table.items():
+        if key != "*" and presets.fold(key) not in known:
+            raise unknown(f"method '{key}' ({origin})", key, known.values())
+        if not isinstance(params, dict):
+            raise UserError(f"{origin}: methods.{key} must be a mapping of parameters")
     out: list[Layer] = []
-    for origin, values in layers:
-        table: dict[str, Any] = values.get("methods", {})
-        known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
-        for key, params in table.items():
-            if key != "*" and presets.fold(key) not in known:
-                raise unknown(f"method '{key}' ({origin})", key, known.values())
-            if not isinstance(params, dict):
-                raise UserError(f"{origin}: methods.{key} must be a mapping of parameters")
-        if "*" in table:
-            mine = parameters(str(target))
-            out.append((origin, {"params": {k: v for k, v in table["*"].items() if k in mine}}))
-        out += [(origin, {"params": p}) for k, p in table.items() if presets.fold(k) == presets.fold(name)]
-    return out
+    if "*" in table:
+        mine = parameters(str(target))
+        out.append((origin, {"params": {k: v for k, v in table["*"].items() if k in mine}}))
+    return out + [(origin, {"params": p}) for k, p in table.items() if presets.fold(k) == presets.fold(name)]
 
 
 def parameters(implementation: str) -> set[str]:

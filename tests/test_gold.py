@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from harness import presets
-from harness.llm.random_model import save
 from harness.plan import plan_choices
 from harness.progress import Silent
 from harness.runner import run
@@ -17,14 +16,6 @@ from harness.types import Gold, Support
 
 METHODS = presets.names("methods")
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "small-random"
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    return str(folder)
 
 
 def poisoned(gold: Gold, document_id: str, support: bool) -> Gold:
@@ -41,10 +32,11 @@ def predictions(plan, out, monkeypatch):
 
 @pytest.mark.parametrize("dataset", MADE_UP)
 @pytest.mark.parametrize("method", METHODS)
-def test_poisoned_gold_changes_no_prediction(method, dataset, model, tmp_path, monkeypatch):
+def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    said = {"model": model, "profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}
+    said = {"profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}
     plan = plan_choices(Choices(method=method, dataset=dataset, **said))
+    assert plan.config.model.name == "pocket-llama"  # what runs where nobody names a model
     marks_too = plan.config.method.view != "evidence"
     examples = tuple(
         replace(e, gold=poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples

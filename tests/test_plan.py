@@ -239,7 +239,10 @@ def test_what_is_set_and_not_used_is_said() -> None:
     assert any("uses no compressor model" in w and "reader, searcher" in w for w in p.warnings)
     assert any("uses no reranker" in w for w in p.warnings)
     partly = plan(method="cut", data="some")
-    assert "1 of 3 questions of 'books' have no supporting marks" in partly.warnings
+    assert (
+        "1 of 3 questions of 'books' have no supporting marks, so 'cut' answers them from an empty text"
+        in partly.warnings
+    )
 
 
 def test_a_data_set_is_loaded_once_and_an_unreachable_one_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

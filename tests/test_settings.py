@@ -270,7 +270,8 @@ def test_a_profile_speaks_to_methods_by_name_and_to_all_that_have_the_parameter(
 
 def test_without_a_model_the_embedded_one_is_taken() -> None:
     resolved = get()
-    assert resolved.config.model.embedded
+    assert (resolved.config.model.name, resolved.config.model.embedded) == ("pocket-llama", True)
+    assert resolved.config.model == get(model="pocket-llama").config.model
     assert resolved.origins["model.name"] == "default"
     assert isinstance(resolved.config.encoder, EncoderConfig)
 

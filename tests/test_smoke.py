@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from harness import presets
-from harness.llm.random_model import save
 
 ROOT = Path(__file__).resolve().parent.parent
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.twin(name)) is not None]
@@ -26,14 +25,6 @@ def harness(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=cwd, env=whole, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "small-random"
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    return folder
-
-
 def listed_methods(cwd: Path) -> list[str]:
     found = harness("list", "methods", "--json", cwd=cwd)
     assert found.returncode == 0, found.stderr
@@ -41,15 +32,16 @@ def listed_methods(cwd: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("dataset", TWINS)
-def test_every_preset_answers_two_questions(dataset, model, tmp_path):
+def test_every_preset_answers_two_questions(dataset, tmp_path):
     methods = listed_methods(tmp_path)
     assert methods == presets.names("methods")
     ran = harness(
-        "run", "--method", ",".join(methods), "--dataset", dataset, "--model", str(model), "--profile", "pocket",
-        "--limit", "2", "--mlflow", "off", "--json", "--set", "model.window=2048", "dataset.tokens=500",
+        "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
+        "--limit", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=500",
         cwd=tmp_path,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("pocket-llama answers, the embedded default") == 1
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(lines) == len(methods)
     for line in lines:

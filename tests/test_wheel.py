@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.llm.random_model import save
-
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("harness", "methods", "configs", "reports")
 
@@ -58,7 +56,7 @@ def data_files(root: Path) -> set[str]:
 def test_the_wheel_has_every_file_of_the_packages(installed: Path) -> None:
     (site,) = (installed / "venv").glob("lib/python*/site-packages")
     assert data_files(site) == data_files(ROOT)
-    assert "configs/methods/pecan.yaml" in data_files(site)
+    assert {"configs/methods/pecan.yaml", "harness/pocket/model/model.safetensors"} <= data_files(site)
 
 
 def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -> None:
@@ -69,11 +67,10 @@ def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -
     listed = json.loads(call(harness, "list", "--json", cwd=tmp_path, **env))
     assert "pecan" in listed["methods"]
     assert "pocket/musique" in listed["datasets"]
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    save(tmp_path / "small", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    words = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--model", "small", "--json"]
+    words = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--json"]
     told = json.loads(call(harness, *words, "--mlflow", "off", cwd=tmp_path, **env).splitlines()[-1])
     assert told["summary"]["n_scored"] == 2
+    assert "bm25--pocket-llama--" in told["run"]  # the model came with the wheel
     assert "bm25" in call(harness, "report", "results", cwd=tmp_path, **env)
     manifest = json.loads((tmp_path / told["run"] / "manifest.json").read_text())
     assert manifest["git"] is None

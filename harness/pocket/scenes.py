@@ -238,15 +238,22 @@ def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
             order = [i for i in order if missing not in shown.stated[i]]
         if not order:
             continue
-        base, verdicts = FactBase(), []
+        heads = _headlines(shown) if dice.chance(0.6) else []
+        base, verdicts = FactBase(), [False] * len(heads)
         for i in order:
             for fact in shown.stated[i]:
                 base.add(fact)
             verdicts.append(prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable")
         # What follows is what happens after a search stops; before, the answer is not there to be given.
         replies = (asked.answer,) if verdicts[-1] else ()
-        texts = tuple(_line(shown.texts[i]) for i in order)
+        texts = (*heads, *(_line(shown.texts[i]) for i in order))
         yield Scene(_question(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
+
+
+def _headlines(shown: Shown) -> list[str]:
+    """What the top of a graph says of the text: what it is about, which proves nothing."""
+    subjects = [fact.subject for fact in shown.sentences]
+    return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
 
 
 def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:

@@ -71,6 +71,15 @@ CASES: list[tuple[list[str], list[str]]] = [
         ["'musique' cannot be had", "dataset.tokens: should be at least 200"],
     ),
     (["run", *MINE, "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
+    (
+        ["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokens=3"],
+        ["echo on musique: 'musique' cannot be had", "echo-loud on musique: 'musique' cannot be had", "at least 200"],
+    ),
+    (["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
+    (
+        ["run", *MINE, "--method", "echo-loud", "--require-full", "--set", "dataset.tokens=500"],
+        ["unknown key 'dataset.tokens' (--set)"],
+    ),
     (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
     (["show"], ["name what to show"]),

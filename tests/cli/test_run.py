@@ -166,6 +166,24 @@ def test_the_twin_stands_in_for_a_data_set_that_cannot_be_had(here: Cli) -> None
     assert json.loads(last(same.stdout))["run"] == str(folder)
 
 
+def test_the_twin_of_a_data_set_takes_its_own_settings_with_several_methods_too(here: Cli) -> None:
+    words = ["--dataset", "musique", "--mlflow", "off", "--limit", "1", "--json", "--set", "dataset.tokens=400"]
+    done = here("run", "--method", "echo,echo-loud", *words)
+    assert done.returncode == 0, done.stderr
+    runs = [json.loads(line)["run"] for line in done.stdout.splitlines()]
+    alone = [json.loads(last(here("run", "--method", name, *words).stdout))["run"] for name in ("echo", "echo-loud")]
+    assert runs == alone
+    stored = [yaml.safe_load(Path(run, "run.yaml").read_text())["config"]["dataset"] for run in runs]
+    assert [(s["name"], s["options"]["tokens"]) for s in stored] == [("pocket/musique", 400)] * 2
+
+
+def test_a_random_model_is_said_to_answer_with_noise(here: Cli) -> None:
+    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--model", "random")
+    assert "random-llama answers, so its answers are noise; name a real model with --model\n" in done.stderr
+    assert "pocket-llama" not in done.stderr
+    assert "random-llama is a random model: its answers are noise" in here("report", "results").stdout
+
+
 @dataclass
 class FakeFollower:
     """Stands for the process that follows the runs of a command."""

@@ -31,6 +31,7 @@ sys.stderr.write(f"LOADED {{loaded}} {{code}}")
         ["show", "evidence_recall"],
         ["validate"],
         ["validate", "--method", "echo", "--dataset", "pocket/musique"],
+        ["validate", "--method", "pecan,bm25", "--dataset", "pocket/musique"],
         ["run", "--method", "pecn", "--dataset", "musique"],
     ],
     ids=" ".join,

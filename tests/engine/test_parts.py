@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import manifest
-from harness.errors import QuestionError
 from harness.meter import Meter
 from harness.progress import Progress
 from harness.serial import dump, load, plain

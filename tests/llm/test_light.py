@@ -1,0 +1,81 @@
+"""The light tokenizer lays prompts out token for token as transformers' own does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import CannotRun
+from harness.llm.light import LightTokenizer
+from harness.pocket.teacher import Teacher
+
+MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "content": "b\n\nc"}]
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    """The embedded model's."""
+    from harness.pocket.card import EMBEDDED
+
+    return EMBEDDED
+
+
+@pytest.fixture(scope="session")
+def both(folder: Path) -> tuple[Teacher, Teacher]:
+    from transformers import AutoTokenizer
+
+    return Teacher(LightTokenizer(folder)), Teacher(AutoTokenizer.from_pretrained(str(folder)))
+
+
+@given(text=st.text() | st.sampled_from(["<|end|>", "<|begin|><|user|>x", "a\n\nb", " "]))
+def test_the_same_tokens(text: str, both: tuple[Teacher, Teacher]) -> None:
+    light, whole = both
+    assert light.text.plain(text) == whole.text.plain(text)
+    assert light.text.trusted(text) == whole.text.trusted(text)
+    assert light.offsets(text) == whole.offsets(text)
+
+
+def test_the_same_frame_and_control_tokens(both: tuple[Teacher, Teacher]) -> None:
+    light, whole = both
+    assert (light.begin, light.mid, light.next) == (whole.begin, whole.mid, whole.next)
+    assert light.text.control == whole.text.control
+    assert len(light.text.control) == 4
+    assert light.text.bos == whole.text.bos
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_the_same_template(more: bool, both: tuple[Teacher, Teacher]) -> None:
+    light, whole = (
+        teacher.text.tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=more)
+        for teacher in both
+    )
+    assert light == whole
+    with pytest.raises(ValueError, match="as text only"):
+        both[0].text.tokenizer.apply_chat_template(MESSAGES, tokenize=True)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"])
+def test_a_file_that_is_missing_or_broken_is_one_sentence(name: str, folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / name).write_bytes(b"\xff{")
+    with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
+        LightTokenizer(copy)
+    (copy / name).unlink()
+    with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
+        LightTokenizer(copy)
+
+
+def test_it_imports_neither_transformers_nor_torch(folder: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from harness.llm.light import LightTokenizer; "
+        "from harness.pocket.teacher import Teacher; Teacher(LightTokenizer(Path(sys.argv[1]))); "
+        "print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,143 @@
+"""Suites: their own settings, below all that is said on the command line, and every mistake in their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import presets, suites
+from harness.errors import UnknownName
+from harness.layers import Raw
+from harness.plan import plan_choices
+from harness.settings import Choices, Resolved, resolve
+from tests.cli.conftest import Cli, configs, environment, here
+
+__all__ = ["configs", "environment", "here"]
+
+LISTS = "methods: [echo]\ndatasets: [pocket/musique]\n"
+WHOLE = LISTS + "profile: tiny\nset: [method.k=5, dataset.tokens=400, model.window=900]\nlimit: 4\n"
+
+
+@pytest.fixture
+def own(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The made-up presets, a suite with settings, and two files that say more."""
+    monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
+    monkeypatch.chdir(tmp_path)
+    (configs / "suites" / "whole.yaml").write_text(WHOLE)
+    (configs / "profiles" / "other.yaml").write_text("methods: {echo: {k: 6}}\nmodel: {window: 800}\n")
+    (tmp_path / "file.yaml").write_text("profile: other\nmethod: {params: {k: 7}}\n")
+    return configs
+
+
+def get(**more: Any) -> Resolved:
+    return resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read("whole"), **more))
+
+
+def test_a_suites_settings_are_its_own_origin(own: Path) -> None:
+    made = get()
+    assert (made.config.method.params, made.config.limit) == ({"word": "tiny", "k": 5}, 4)
+    assert (made.config.profile, made.config.model.window) == ("tiny", 900)
+    assert made.config.dataset.options["tokens"] == 400
+    origins = {made.origins[k] for k in ("method.params.k", "limit", "profile", "dataset.options.tokens")}
+    assert origins == {"suite whole"}
+    assert made.origins["method.params.word"] == "profile tiny"
+
+
+@pytest.mark.parametrize(
+    ("more", "k", "window", "limit", "profile"),
+    [
+        ({}, 5, 900, 4, "tiny"),
+        ({"profile": "other"}, 6, 800, 4, "other"),
+        ({"files": ("file.yaml",)}, 7, 800, 4, "other"),
+        ({"files": ("file.yaml",), "profile": "tiny"}, 7, 900, 2, "tiny"),
+        ({"sets": {"method.k": Raw("8")}, "limit": 1}, 8, 900, 1, "tiny"),
+        ({"profile": "other", "sets": {"model.window": Raw("700"), "limit": Raw("3")}}, 6, 700, 3, "other"),
+    ],
+    ids=str,
+)
+def test_what_is_said_on_the_command_line_wins(
+    more: dict[str, Any], k: int, window: int, limit: int, profile: str, own: Path
+) -> None:
+    config = get(**more).config
+    assert (config.method.params["k"], config.model.window) == (k, window)
+    assert (config.limit, config.profile) == (limit, profile)
+
+
+def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own: Path) -> None:
+    (own / "suites" / "next.yaml").write_text("extends: whole\nset: [method.k=1]\nlimit: 9\n")
+    found = suites.read("NEXT")
+    assert (found.name, found.profile, found.sets, found.limit) == ("next", "tiny", {"method.k": "1"}, 9)
+    plain = suites.read("pair")
+    assert (plain.profile, plain.sets, plain.limit) == (None, {}, None)
+    with pytest.raises(UnknownName, match="Did you mean 'whole'"):
+        suites.read("whol")
+
+
+MISTAKES: list[tuple[str, list[str]]] = [
+    ("methods: [echo]\n", ["'datasets' must be a list of names"]),
+    ("methods: []\ndatasets: musique\n", ["'methods' must be a list of names", "'datasets' must be a list of names"]),
+    (LISTS + "profle: tiny\n", ["unknown key 'profle' ($HARNESS_CONFIGS/suites/bad.yaml). Did you mean 'profile'?"]),
+    (LISTS + "profile: [tiny]\n", ["'profile' must be the name of a profile"]),
+    (LISTS + "set: {method.k: 3}\n", ["'set' must be a list of KEY=VALUE, as after --set"]),
+    (LISTS + "set: [3]\n", ["'set' must be a list of KEY=VALUE"]),
+    (LISTS + "set: [method.k]\n", ["bad.yaml, set: method.k' is no assignment; write KEY=VALUE"]),
+    (LISTS + "set: [method.k=1, method.k=2]\n", ["'method.k' is set twice: to 1 and to 2"]),
+    (LISTS + "set: [modl.window=3]\n", ["unknown key 'modl.window' (suite bad). Did you mean 'model'"]),
+    (LISTS + "set: [method.kk=3]\n", ["unknown key 'method.kk' (suite bad). Did you mean 'k'"]),
+    (LISTS + "set: [method.k=many]\n", ["method.k='many' (suite bad): should be a valid integer"]),
+    (LISTS + "set: [dataset.hbu=3]\n", ["unknown key 'dataset.hbu' (suite bad). Did you mean 'hub'"]),
+    (LISTS + "set: [profile=tiny]\n", ["'profile' is chosen with --profile, not with --set"]),
+    (LISTS + "profile: tny\n", ["unknown profile 'tny'. Did you mean 'tiny'?"]),
+    (LISTS + "limit: 0\n", ["limit=0 (suite bad): should be greater than 0"]),
+    (LISTS + "limit: few\n", ["limit='few' (suite bad): should be a valid integer"]),
+    ("methods: [ecko]\ndatasets: [pocket/musique]\n", ["unknown method 'ecko'. Did you mean 'echo'"]),
+    ("methods: [echo]\ndatasets: [musiqe]\n", ["unknown data set 'musiqe'. Did you mean 'musique'"]),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), MISTAKES, ids=[parts[0][:50] for _, parts in MISTAKES])
+@pytest.mark.parametrize("verb", [["run", "--suite", "bad", "--mlflow", "off"], ["validate"]], ids=["run", "validate"])
+def test_a_mistake_in_a_suite_is_found_before_anything_runs(
+    text: str, parts: list[str], verb: list[str], own: Path, here: Cli, tmp_path: Path
+) -> None:
+    (own / "suites" / "bad.yaml").write_text(text)
+    (own / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
+    done = here(*verb)
+    assert done.returncode == 2, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_run_takes_the_settings(own: Path, here: Cli) -> None:
+    (own / "suites" / "two.yaml").write_text(WHOLE.replace("[echo]", "[echo, echo-loud]"))
+    done = here("run", "--suite", "two", "--mlflow", "off", "--json", "--limit", "2")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [2, 2]
+    told = json.loads(here("show", "echo", "-d", "pocket/musique", "--suite", "two", "--json").stdout)
+    assert (told["values"]["method.params.k"], told["origins"]["method.params.k"]) == (5, "suite two")
+
+
+def test_the_twin_stands_in_for_a_suites_data_set_with_the_suites_options(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("harness.standin._loaded", {})
+    made = plan_choices(Choices(method="echo", dataset="musique", suite=suites.read("whole")))
+    assert made.config == get().config.model_copy(update={"method": made.config.method})
+    assert made.config.dataset.options["tokens"] == 400
+
+
+def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:
+    demo = suites.read("demo")
+    for method in demo.methods:
+        config = resolve(Choices(method=method, dataset=demo.datasets[0], suite=demo)).config
+        assert (config.profile, config.model.embedded, config.dataset.name) == ("pocket", True, "pocket/musique")
+        assert {"tokens": 1640, "questions": 24, "hops": [1, 2]}.items() <= config.dataset.options.items()
+
+
+def test_every_shipped_suite_can_be_read() -> None:
+    assert {suites.read(name).name for name in presets.names("suites")} == set(presets.names("suites"))
