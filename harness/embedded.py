@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import HarnessError
-
 if TYPE_CHECKING:
     from harness.config import ModelConfig
     from harness.method import Method
@@ -65,6 +63,6 @@ def _stale(model: ModelConfig, method: Method) -> list[str]:
     for skill in method.skills():
         try:
             found += [f"{name}: {why}" for name, why in cards.stale(card, [skill])]
-        except HarnessError as e:
-            found.append(f"{skill.name}: {e}")
+        except Exception as e:  # noqa: BLE001 - told; whether a skill can be played is for `harness pocket check`
+            found.append(f"{skill.name}: cannot be played, {type(e).__name__}: {e}")
     return found

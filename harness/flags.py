@@ -26,9 +26,7 @@ class Flags:
     ] = None
     limit: Annotated[int | None, typer.Option(help="Only the first N questions; a larger N continues the run.")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random. Default: 0.")] = None
-    suite: Annotated[str | None, typer.Option(help="Methods and data sets to run.  (harness list suites)")] = (
-        None
-    )
+    suite: Annotated[str | None, typer.Option(help="Methods and data sets to run.  (harness list suites)")] = None
     profile: Annotated[str | None, typer.Option(help="A set of settings.  (harness list profiles)")] = None
     config: Annotated[list[str], typer.Option("--config", help="A YAML file with settings, or a run.yaml.")] = field(
         default_factory=list

@@ -158,11 +158,10 @@ def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
 
 @lru_cache(maxsize=4)
 def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the hash tells a folder from a later one
-    from transformers import AutoTokenizer
-
+    from harness.llm.light import LightTokenizer
     from harness.pocket.teacher import Teacher
 
-    return Teacher(AutoTokenizer.from_pretrained(str(folder)), NAME)
+    return Teacher(LightTokenizer(folder), NAME)
 
 
 def _scenes(skill: Skill) -> list[Scene]:

@@ -17,8 +17,8 @@ from harness.pocket.values import listed
 __all__ = ["ENDINGS", "MIDDLES", "STARTS", "Namer", "core"]
 
 STARTS = listed(
-    "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver Wil "
-    "Zan",
+    "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver "
+    "Wil Zan",
     " ",
 )
 MIDDLES = tuple(

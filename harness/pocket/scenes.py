@@ -264,7 +264,7 @@ def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
-def _summary(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
     schema = SCHEMAS[shown.kind]
     told = " ".join(_plain(sentence, schema) for sentence in shown.sentences.values())

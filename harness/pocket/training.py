@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from harness.errors import CannotRun, UserError
-from harness.pocket import checkpoint, network, tokenizer
+from harness.pocket import card, checkpoint, network, tokenizer
 from harness.pocket.checkpoint import Progress
 from harness.pocket.curriculum import Curriculum, RecipeModel, Stage, curriculum, skills
 from harness.pocket.dice import Dice
@@ -167,7 +167,9 @@ class Trainer:
             tensors |= {f"mean.{name}": state["exp_avg"], f"square.{name}": state["exp_avg_sq"]}
         checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, self.about)
         ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        card.forget(self.settings.out / "model")
         network.save(self.weights, self.shape, self.settings.out / "model", ends)
+        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

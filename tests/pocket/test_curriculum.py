@@ -26,7 +26,7 @@ def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: st
 
 def test_skills_are_those_that_methods_declare() -> None:
     found = skills()
-    assert set(found) == {"answer", "choose", "pecan search", "pecan points", "pecan points of points"}
+    assert set(found) == {"answer", "choose", "pecan search", "pecan points", "pecan points of points", "summary"}
     assert all(isinstance(s, Skill) and s.name == name and s.scene in SCENES for name, s in found.items())
 
 

@@ -148,7 +148,7 @@ def test_choices() -> None:
         assert options is not None
         assert len(set(options)) == 4
         places[options.index(answer)] += 1
-        assert all(any(o in (f.subject, f.object) for f in shown.asker.facts) for o in options)
+        assert any(answer in (f.subject, f.object) for f in shown.asker.facts)
         assert scene.task == task_of("quality")
     assert set(places) == {0, 1, 2, 3}
     assert max(places.values()) < 0.4 * len(found)
@@ -177,6 +177,7 @@ def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn: d
         shown = show(recipe, dice)
         drawn.clear()
         line = {scenes._line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
+        line |= dict.fromkeys(scenes._headlines(shown), ())  # what a text is about proves nothing
         for scene in SCENES["sufficiency"](recipe, shown, dice):
             asked = drawn[scene.question.text]
             needed = {f for f in asked.supports if not prove(asked.query, shown.asker.base, without=f)}
@@ -246,9 +247,6 @@ def test_gathered_points_of_whole_documents() -> None:
         list(stage(Recipe("x", ("retrieved",), tokens=(200, 500), pieces=4), "gathered", Dice(n)))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="wrong options of a question for the subject are objects: the type gives it away"
-)
 def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str, Asked]) -> None:
     for n in range(150):
         recipe, dice = Recipe("x", ("quality",), facts=(10, 20), questions=3), Dice("side", n)
@@ -256,7 +254,7 @@ def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str,
         drawn.clear()
         for scene in SCENES["choice"](recipe, shown, dice):
             asked = drawn[scene.question.text]
-            back = asked.query.steps[-1].startswith("^")  # type: ignore[union-attr]
-            alike = {f.subject if back else f.object for f in shown.asker.facts if f.relation == asked.relation}
+            kind = shown.asker.schema.ends(asked.query.steps[-1])[1]  # type: ignore[union-attr]
+            named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
             assert scene.question.options is not None
-            assert len(alike & set(scene.question.options)) == min(4, len(alike))
+            assert named & set(scene.question.options) <= set(scenes._of_kind(shown, kind))
