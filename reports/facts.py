@@ -244,8 +244,12 @@ def _models(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def _flagged(run: StoredRun) -> Counter[str]:
-    """How often each score was flagged by its scorer (a null prediction, a value that is no number)."""
-    return Counter(name for record in run.records for name in (record.get("notes") or {}).get("flags") or ())
+    """How often each score was flagged by its scorer (a null prediction, a value that is no number).
+
+    One that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
+    """
+    told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
+    return Counter(name for flags, scores in told for name in flags if name in scores)
 
 
 def numbers(frame: pd.DataFrame) -> pd.DataFrame:
