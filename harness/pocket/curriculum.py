@@ -51,6 +51,7 @@ class RecipeModel(BaseModel):
     questions: int = Field(default=1, ge=1)
     pieces: int = Field(default=1, ge=1)
     some: bool = False
+    mixed: bool = False
     size: int = Field(default=256, ge=32)
     weight: float = Field(default=1.0, gt=0)
     gate: float | None = Field(default=None, ge=0, le=1)
