@@ -100,7 +100,8 @@ class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
     `scores` are the parts of the choice (attention, similarity, total); `p_yes` is the probe after the move;
-    `flops` are those of the question so far, convention "full".
+    `flops` are those of the question so far, convention "full". Where the run records other stop rules: `answer`, what
+    would be answered if the search stopped after this probe, and `answer_flops`, what writing it costs.
     """
 
     action: str
@@ -112,6 +113,8 @@ class Step:
     flops: float = 0.0
     shown: Shown | None = None
     note: str = ""
+    answer: str | None = None
+    answer_flops: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
