@@ -1,9 +1,12 @@
 """Data sets: questions, gold answers and the documents they are asked about, every row checked.
 
-load(DatasetConfig) ─► loading   where the rows are: a file, a folder, package data, the hub (hub, choose)
-                        files    bytes to rows: .jsonl .json .parquet .gz, each row with its place
-                        musique, hotpotqa, twowiki    one raw row to a `Row`, or a reason to leave it out
+load(DatasetConfig) ─► loading   rows to a checked data set with its fingerprint
+                        sources  where the rows are: a file, a folder, an archive, package data, the hub (hub, choose)
+                        files    bytes to rows: .jsonl .json .parquet .gz .zip, each row with its place
+                        musique, hotpotqa, twowiki     one raw row to a `Row`, or a reason to leave it out
+                        qasper, longbench              to a `Group`: a document and the questions about it
                         rows     `Row` to Example and Document
+                        narrativeqa, stories, story_rows   whole books: only those are read that are asked about
                         pocket   no rows to find: made up by harness.pocket
 
 >>> data = load(config, limit=20)

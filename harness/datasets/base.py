@@ -14,9 +14,9 @@ __all__ = ["Dataset"]
 class Dataset:
     """Questions with gold, and the documents they are asked about.
 
-    fingerprint: sha256 of the rows as used (content, not path), or hub id and revision with the row hash; source: where
-    the rows came from, for the manifest (no absolute path: a file's name, or hub id); skipped: reason -> count of rows
-    left out on purpose and said so.
+    fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
+    what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
+    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and said so.
     """
 
     name: str

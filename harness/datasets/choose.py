@@ -12,7 +12,9 @@ from pathlib import PurePosixPath
 
 from harness.datasets.files import SUFFIXES
 
-__all__ = ["Ambiguous", "choose"]
+__all__ = ["ARCHIVE", "Ambiguous", "choose", "names_subset"]
+
+ARCHIVE = ".zip"
 
 # How file names say a split; the same words Hugging Face `datasets` looks for.
 _WORDS = {
@@ -20,7 +22,8 @@ _WORDS = {
     "train": ("train", "training"),
     "test": ("test", "testing"),
 }
-_SHARD = re.compile(r"-\d{5}-of-\d{5}")
+# Parts of one file: "-00001-of-00003" in a name, or a name that is a number (what the hub itself converts).
+_SHARD = re.compile(r"-\d{5}-of-\d{5}|(?<=/)\d{4}(?=\.)")
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
 
@@ -33,7 +36,29 @@ def _words(path: str) -> set[str]:
 
 
 def _suffix(path: str) -> str:
-    return next(s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s))
+    return next((s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s)), ARCHIVE)
+
+
+def _of_subset(names: Iterable[str], subset: str) -> list[str]:
+    """Files in a folder or with a stem of that name; only where there is none, those with the word in their path.
+
+    So "qasper" means qasper.jsonl or qasper/test.parquet, and neither qasper_e.jsonl nor qasper_e/test.parquet.
+    """
+    names = list(names)
+    exact = [n for n in names if subset in PurePosixPath(n).parts[:-1] or PurePosixPath(n).name.split(".")[0] == subset]
+    return exact or [n for n in names if subset.lower() in _words(n)]
+
+
+def names_subset(names: Iterable[str], subset: str) -> bool:
+    """Whether any of the files belongs to `subset` by its path."""
+    return bool(_of_subset(names, subset))
+
+
+def _data(names: Iterable[str]) -> list[str]:
+    """What can hold rows: the files with a known ending; an archive only where there is no such file."""
+    names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
+    data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
+    return data or [n for n in names if n.lower().endswith(ARCHIVE)]
 
 
 def _split_of(path: str, split: str) -> bool | None:
@@ -72,13 +97,18 @@ def choose(
 
     names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name. patterns: shell
     patterns that say which files are meant, instead of subset and split. shards_only: several files must be numbered
-    parts of one. Where no file names a split, all are taken. Raises Ambiguous.
+    parts of one. Where no file names a split, all are taken; where there is nothing but one zip archive, that.
+    Raises Ambiguous.
     """
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
-    data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
+    data = _data(names)
     if not data:
         found = f" among {_listed(names)}" if names else ""
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){found}")
+    if all(n.lower().endswith(ARCHIVE) for n in data):
+        if len(data) > 1:
+            raise Ambiguous(f"has several archives ({_listed(data)}); name one of them")
+        return data  # which of its members are meant is another choice
     if patterns:
         chosen = [n for n in data if any(fnmatch(n, pattern) for pattern in patterns)]
         if not chosen:
@@ -86,7 +116,7 @@ def choose(
     else:
         chosen = data
         if subset is not None:
-            chosen = [n for n in data if subset in PurePosixPath(n).parts or subset.lower() in _words(n)]
+            chosen = _of_subset(data, subset)
             if not chosen:
                 raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}")
         chosen = _by_split(chosen, split)

@@ -1,33 +1,37 @@
-"""Bytes to rows: JSON lines, a JSON list, either gzipped, and parquet; every row comes with its place.
+"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in a zip archive, and parquet; each row with its place.
 
     for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a Broken saying why it is none
 
-.json and .jsonl are told apart by their first character, since ".json" files of JSON lines are common. Blank lines,
-a byte-order mark and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error.
+.json and .jsonl are told apart by their first character, since ".json" files of JSON lines are common. A format whose
+files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
+and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import hashlib
 import importlib
 import json
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
 
-__all__ = ["SUFFIXES", "Broken", "Place", "kind_of", "read_rows"]
+__all__ = ["SUFFIXES", "Broken", "Member", "Place", "digest_of", "kind_of", "opened", "read_rows"]
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet")
 _PEEK = 4096
-_Stream = BufferedReader | gzip.GzipFile
+_Stream = IO[bytes]
+_Rows = Iterator[tuple["Place", "dict[str, Any] | Broken"]]
 _SPACE = " \t\r\n"
 
 
@@ -50,13 +54,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A file inside a zip archive."""
+
+    archive: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.archive.name}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """A line or list entry that holds no row, and why."""
 
     problem: str
 
 
-def kind_of(path: Path) -> str | None:
+def kind_of(path: Path | Member) -> str | None:
     """ "parquet" or "json" by the file's name (.jsonl and .json are told apart by content), None for other files."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
@@ -100,58 +115,117 @@ def _parse_line(line: bytes) -> dict[str, Any] | Broken:
         return Broken(_why(error))
 
 
-def _read_lines(name: str, stream: _Stream) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _read_lines(name: str, stream: _Stream) -> _Rows:
     for number, line in enumerate(stream, start=1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        if line.strip():
+        if not line.isspace():
             yield Place(name, line=number), _parse_line(line.strip())
 
 
-def _skip_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at
+class _Whole:
+    """A JSON list or object whose text is held whole, while its entries are parsed one by one."""
+
+    def __init__(self, name: str, stream: _Stream) -> None:
+        self.name = name
+        data = stream.read().removeprefix(codecs.BOM_UTF8)
+        try:
+            self.text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
+            raise DataError(name, line, None, problem) from None
+        self.at = self._skip(self._skip(0) + 1)
+
+    def _skip(self, at: int) -> int:
+        while at < len(self.text) and self.text[at] in _SPACE:
+            at += 1
+        return at
+
+    def _fail(self, at: int, problem: str) -> DataError:
+        return DataError(self.name, self.text.count("\n", 0, at) + 1, None, f"broken JSON: {problem}")
+
+    def mark(self) -> str:
+        """The character that comes next."""
+        return self.text[self.at : self.at + 1]
+
+    def step(self, wanted: str, problem: str) -> None:
+        """Take the character `wanted`."""
+        if self.mark() != wanted:
+            raise self._fail(self.at, problem)
+        self.at = self._skip(self.at + 1)
+
+    def value(self, number: int) -> Any:
+        """Take the next value, which belongs to row `number`."""
+        try:
+            value, self.at = _DECODER.raw_decode(self.text, self.at)
+        except json.JSONDecodeError as error:
+            raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
+        except (ValueError, RecursionError) as error:
+            raise Place(self.name, row=number).error(None, _why(error)) from None
+        self.at = self._skip(self.at)
+        return value
+
+    def end(self, noun: str) -> None:
+        """Nothing may follow."""
+        if self.at < len(self.text):
+            raise self._fail(self.at, f"text after the end of the {noun}")
 
 
-def _read_list(name: str, stream: _Stream) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
-    """The entries of a JSON list one by one: the text is held whole, the parsed rows are not."""
-    data = stream.read().removeprefix(codecs.BOM_UTF8)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
-        raise DataError(name, line, None, problem) from None
-    del data
-
-    def fail(at: int, problem: str) -> DataError:
-        return DataError(name, text.count("\n", 0, at) + 1, None, f"broken JSON: {problem}")
-
-    at, number = _skip_space(text, _skip_space(text, 0) + 1), 0
-    if text[at : at + 1] != "]":
+def _read_list(name: str, stream: _Stream) -> _Rows:
+    """The entries of a JSON list."""
+    whole = _Whole(name, stream)
+    number = 0
+    if whole.mark() != "]":
         while True:
             number += 1
-            try:
-                value, at = _DECODER.raw_decode(text, at)
-            except json.JSONDecodeError as error:
-                raise fail(error.pos, f"{error.msg} (in row {number})") from None
-            except (ValueError, RecursionError) as error:
-                raise Place(name, row=number).error(None, _why(error)) from None
+            value = whole.value(number)
             yield Place(name, row=number), _object(value)
-            at = _skip_space(text, at)
-            mark = text[at : at + 1]
-            if mark == "]":
+            if whole.mark() == "]":
                 break
-            if mark != ",":
-                raise fail(at, f"',' or ']' expected after row {number}")
-            at = _skip_space(text, at + 1)
-    at = _skip_space(text, at + 1)
-    if at < len(text):
-        raise fail(at, "text after the end of the list")
+            whole.step(",", f"',' or ']' expected after row {number}")
+    whole.step("]", "']' expected")
+    whole.end("list")
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _read_mapping(name: str, stream: _Stream) -> _Rows:
+    """The entries of a JSON object {id: row, ...}, each with its key as "id"."""
+    whole = _Whole(name, stream)
+    number = 0
+    if whole.mark() != "}":
+        while True:
+            number += 1
+            yield Place(name, row=number), _keyed(whole, number)
+            if whole.mark() == "}":
+                break
+            whole.step(",", f"',' or '}}' expected after row {number}")
+    whole.step("}", "'}' expected")
+    whole.end("object")
+
+
+def _keyed(whole: _Whole, number: int) -> dict[str, Any] | Broken:
+    """One `key: row` of an object."""
+    key = whole.value(number)
+    if not isinstance(key, str):
+        raise Place(whole.name, row=number).error(None, f"broken JSON: the key of a row is {told(key)}")
+    whole.step(":", f"':' expected after the key of row {number}")
+    row = _object(whole.value(number))
+    if isinstance(row, Broken):
+        return row
+    return {**row, "id": key} if row.get("id", key) == key else Broken(f"its key is '{key}' and its 'id' another")
+
+
+def _first_key(head: bytes) -> str | None:
+    """The first key of an object that starts with `head`; None where it cannot be told."""
+    text = head.decode("utf-8", errors="replace")[1:].lstrip(_SPACE)
+    try:
+        key, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return key if isinstance(key, str) else None
+
+
+def _read_parquet(path: Path) -> _Rows:
     # Only this reader needs the packages; they take over a second to import.
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
@@ -167,21 +241,49 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any] | Broken]]
             raise DataError(path.name, None, None, problem) from None
 
 
-def read_rows(path: Path) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+@contextmanager
+def opened(source: Path | Member) -> Iterator[_Stream]:
+    """The bytes of a file or of an archive's member, unzipped if it is named .gz. Raises DataError."""
+    name = source.name
+    try:
+        if isinstance(source, Member):
+            with zipfile.ZipFile(source.archive) as archive, archive.open(source.name) as inner:
+                yield cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+        else:
+            with gzip.open(source, "rb") if name.lower().endswith(".gz") else source.open("rb") as stream:
+                yield cast("_Stream", stream)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise DataError(str(source), None, None, f"not a readable zip archive ({error})") from None
+    except OSError as error:
+        raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
+
+
+def digest_of(source: Path | Member) -> bytes:
+    """sha256 of the (unzipped) bytes of a file, read in pieces. Raises DataError."""
+    whole = hashlib.sha256()
+    with opened(source) as stream:
+        while piece := stream.read(1 << 20):
+            whole.update(piece)
+    return whole.digest()
+
+
+def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
     """The rows of one file in order, streamed; blank lines hold no row.
 
-    Raises DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
+    row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
+    object {id: row, ...}. Raises DataError for a file that cannot be read on: not the format its name says, not UTF-8,
+    broken list.
     """
-    if kind_of(path) == "parquet":
-        yield from _read_parquet(path)
+    if kind_of(source) == "parquet":
+        if isinstance(source, Member):
+            raise DataError(str(source), None, None, "parquet inside an archive is not read; unpack it")
+        yield from _read_parquet(source)
         return
-    zipped = path.name.lower().endswith(".gz")
-    try:
-        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
-            head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
-            stream.seek(0)
-            yield from (_read_list if head.startswith(b"[") else _read_lines)(path.name, stream)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(path.name, None, None, f"not a readable gzip file ({error})") from None
-    except OSError as error:
-        raise DataError(path.name, None, None, f"cannot be read ({error.strerror or error})") from None
+    with opened(source) as stream:
+        head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
+        stream.seek(0)
+        keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
+        read = _read_list if head.startswith(b"[") else _read_mapping if keyed else _read_lines
+        yield from read(str(source) if isinstance(source, Member) else source.name, stream)

@@ -1,25 +1,30 @@
 """Files of a data set on the Hugging Face hub, at the commit that harness.hub pins.
 
-    fetch(HubFiles("hotpotqa/hotpot_qa", split="validation")) -> Fetched(revision="<40 hex>", paths=(...), names=(...))
+    fetched = fetch(HubFiles("hotpotqa/hotpot_qa", split="validation"))
+    fetched.names, fetched.revision         ("distractor/validation-00000-of-00001.parquet",), "<40 hex>"
+    for path in fetched.paths(): ...        each file is downloaded, or found in the cache, when its turn comes
 
-Files are parquet or JSON.
+"owner/name@branch" means another branch than the default one; it is pinned like that. Files are parquet, JSON, or one
+zip archive with JSON in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.datasets.choose import Ambiguous, choose
 from harness.errors import CannotRun
+from harness.home import read_lock, write_json
 from harness.hub import DATASETS, download, resolve
 
-__all__ = ["Fetched", "HubFiles", "fetch", "lock_path"]
+__all__ = ["Fetched", "HubFiles", "fetch", "listing", "lock_path"]
 
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:
-    """What is wanted of a repository; `revision` None: the locked commit, else the default branch's."""
+    """What is wanted of a repository; `revision` None: the locked commit, else the branch's."""
 
     repo: str
     split: str
@@ -30,11 +35,16 @@ class HubFiles:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Local copies of files at one commit; `names` are their paths in the repository."""
+    """Files of a repository at one commit; `names` are their paths in it."""
 
+    repo: str
     revision: str
-    paths: tuple[Path, ...]
     names: tuple[str, ...]
+
+    def paths(self) -> Iterator[Path]:
+        """Local copies, in order. Raises CannotRun for one that cannot be fetched."""
+        for name in self.names:
+            yield download(DATASETS, self.repo, self.revision, name)
 
 
 def lock_path() -> Path:
@@ -42,12 +52,39 @@ def lock_path() -> Path:
     return DATASETS.lock_path
 
 
+def listing(repo: str, revision: str | None) -> tuple[str, str, list[str]]:
+    """Id without its branch, commit and file names of "owner/name" or "owner/name@branch". Raises CannotRun."""
+    plain, _, branch = repo.partition("@")
+    if not branch or revision is not None:
+        return plain, *resolve(DATASETS, plain, revision)
+    locked = _locked(repo)
+    if locked is not None:
+        return plain, *locked
+    commit, files = resolve(DATASETS, plain, branch)
+    try:
+        write_json(lock_path(), {**read_lock(lock_path()), repo: {"revision": commit, "files": sorted(files)}})
+    except OSError as error:
+        told = f"the lock file {lock_path()} cannot be written ({error.strerror})"
+        raise CannotRun(f"{told}: set HARNESS_HOME to a folder that can be written") from None
+    return plain, commit, files
+
+
+def _locked(repo: str) -> tuple[str, list[str]] | None:
+    """Commit and files that were locked for "owner/name@branch"."""
+    try:
+        entry = read_lock(lock_path()).get(repo)
+        return None if entry is None else (str(entry["revision"]), list(entry["files"]))
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        told = f"the lock file {lock_path()} has no usable entry for '{repo}' ({error})"
+        raise CannotRun(f"{told}: repair it, or delete it to look everything up anew") from None
+
+
 def fetch(wanted: HubFiles) -> Fetched:
-    """Download (or find in the cache) the files of one split at the pinned commit.
+    """Choose the files of one split at the pinned commit; nothing but the list of files is fetched yet.
 
     Raises CannotRun: no connection, no such repository, revision or split, or a lock file that is not one.
     """
-    commit, files = resolve(DATASETS, wanted.repo, wanted.revision)
+    repo, commit, files = listing(wanted.repo, wanted.revision)
     try:
         names = choose(
             files, split=wanted.split, subset=wanted.subset, patterns=wanted.patterns, shards_only=not wanted.patterns
@@ -55,5 +92,4 @@ def fetch(wanted: HubFiles) -> Fetched:
     except Ambiguous as error:
         hint = "dataset.options.files takes file names or patterns"
         raise CannotRun(f"the data set '{wanted.repo}' at {commit[:12]} {error} ({hint})") from None
-    paths = tuple(download(DATASETS, wanted.repo, commit, name) for name in names)
-    return Fetched(commit, paths, tuple(names))
+    return Fetched(repo, commit, tuple(names))

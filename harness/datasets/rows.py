@@ -2,6 +2,8 @@
 
 Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
   ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
+
+Formats in which questions share a document turn a row into a `Group` instead.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness.config import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
-__all__ = ["Row", "RowError", "Skip", "assemble", "explain", "gold_answers", "records", "told"]
+__all__ = ["Group", "Row", "RowError", "Skip", "assemble", "explain", "gold_answers", "line_of", "records", "told"]
 
 SEPARATOR = "\n\n"
 
@@ -55,6 +58,14 @@ class Row:
     answers: tuple[str, ...]
     supporting: tuple[int, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A document and questions about it: a row that holds several, or one of several rows that hold one document."""
+
+    document: Document
+    examples: tuple[Example, ...]
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
@@ -107,6 +118,15 @@ def explain(error: ValidationError) -> RowError:
     if kind in _WANTED:
         return RowError(path or None, f"should be {_WANTED[kind]}, is {told(first['input'])}")
     return RowError(path or None, f"{first['msg']} (is {told(first['input'])})")
+
+
+def line_of(value: Any) -> bytes:
+    """Canonical JSON. Raises RowError for text that can be neither hashed, stored nor shown to a model."""
+    try:
+        return canonical(value).encode()
+    except UnicodeEncodeError as error:
+        code = f"\\u{ord(error.object[error.start]):04x}"  # JSON can spell half of a surrogate pair
+        raise RowError(None, f"holds half a character ({code}), which is not valid text") from None
 
 
 def _document(row: Row) -> Document:

@@ -41,7 +41,8 @@ class FakeHub:
         self.asked.append(path)
         if self.garbage:
             return 200, {}, b"<html>Please sign in to this network.</html>"
-        parts = unquote(path.split("?")[0]).strip("/").split("/")
+        # A branch such as refs/convert/parquet comes as one part, its slashes quoted.
+        parts = [unquote(part) for part in path.split("?")[0].strip("/").split("/")]
         api = parts[0] == "api"
         parts = parts[1:] if api else parts
         # A model's files have no word in front: /<owner>/<name>/resolve/...

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import os
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,123 @@ def columns(row: dict[str, Any]) -> dict[str, Any]:
         "context": {"title": list(titles), "sentences": list(sentences)},
         "supporting_facts": {"title": list(names), "sent_id": list(numbers)},
     }
+
+
+def qasper(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid Qasper paper with an "id" and two questions: extractive and free-form, yes/no and unanswerable."""
+
+    def answer(**fields: Any) -> dict[str, Any]:
+        plain = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
+        return {"answer": {**plain, **fields}, "annotation_id": "a", "worker_id": "w"}
+
+    row = {
+        "id": f"19{number:02}.1",
+        "title": f"Mills {number}",
+        "abstract": "We count mills.",
+        "full_text": [
+            {"section_name": "Introduction", "paragraphs": ["Mills grind.", "", "They turn."]},
+            {"section_name": "Data ::: Sources", "paragraphs": [f"We saw {number} mills."]},
+        ],
+        "qas": [
+            {
+                "question": "What do mills do?",
+                "question_id": f"q{number}a",
+                "answers": [
+                    answer(extractive_spans=["grind", "turn"], evidence=["Mills grind.", "They turn."]),
+                    answer(free_form_answer="They grind", evidence=["Mills grind.", "FLOAT SELECTED: Table 1: x"]),
+                ],
+            },
+            {
+                "question": "Were mills seen?",
+                "question_id": f"q{number}b",
+                "answers": [answer(yes_no=True, evidence=["Data ::: Sources"]), answer(unanswerable=True)],
+            },
+        ],
+        "figures_and_tables": [{"file": "f.png", "caption": "Table 1: x"}],
+    }
+    return copy.deepcopy({**row, **changes})
+
+
+def qasper_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A Qasper paper in the column schema of the hub copy."""
+
+    def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+        return {key: [entry[key] for entry in rows] for key in rows[0]}
+
+    asked = [{**q, "answers": columns_of(q["answers"])} for q in row["qas"]]
+    nested = {key: columns_of(row[key]) for key in ("full_text", "figures_and_tables")}
+    return {**row, **nested, "qas": columns_of(asked)}
+
+
+def longbench(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid LongBench row; two rows after the other share a text."""
+    row = {
+        "input": f"Who built mill {number}?",
+        "context": f"Passage 1:\nMills\nAda built mill {number // 2 * 2} and the next.",
+        "answers": ["Ada", "Ada Velmark"],
+        "length": 12,
+        "dataset": "musique",
+        "language": "en",
+        "all_classes": None,
+        "_id": f"lb{number}",
+    }
+    return copy.deepcopy({**row, **changes})
+
+
+def story_row(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid NarrativeQA row as on the hub; two rows after the other share a story."""
+    row = {
+        "document": {
+            "id": f"{number // 2:040}",
+            "kind": "gutenberg",
+            "text": f"Story {number // 2}.\nAda went home.",
+            "summary": {"text": "Short.", "title": f"Book {number // 2}"},
+        },
+        "question": {"text": f"Where did Ada go ({number})?", "tokens": ["Where"]},
+        "answers": [{"text": "home", "tokens": ["home"]}, {"text": "to her home", "tokens": ["to"]}],
+    }
+    return copy.deepcopy({**row, **changes})
+
+
+def tables(rows: list[dict[str, Any]], split: str = "test") -> dict[str, str]:
+    """documents.csv and qaps.csv of the official files for such rows."""
+    stories = {row["document"]["id"]: row["document"] for row in rows}
+    documents = [
+        {"document_id": key, "set": split, "kind": d["kind"], "wiki_title": d["summary"]["title"]}
+        for key, d in stories.items()
+    ]
+    asked = [
+        {
+            "document_id": row["document"]["id"],
+            "set": split,
+            "question": row["question"]["text"],
+            "answer1": row["answers"][0]["text"],
+            "answer2": row["answers"][1]["text"] if len(row["answers"]) > 1 else "",
+            "question_tokenized": "x",
+        }
+        for row in rows
+    ]
+    return {"documents.csv": as_csv(documents), "qaps.csv": as_csv(asked)}
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """Rows as a table with a header."""
+    out = StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def official_stories(folder: Path, rows: list[dict[str, Any]], split: str = "test") -> Path:
+    """The official files of NarrativeQA for such rows: tables, and stories in tmp/."""
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    for name, text in tables(rows, split).items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    for row in rows:
+        text = row["document"]["text"]
+        (folder / "tmp" / f"{row['document']['id']}.content").write_bytes(text.encode())
+    return folder
 
 
 def write_lines(path: Path, rows: list[Any], end: str = "\n") -> Path:

@@ -19,6 +19,7 @@ HOTPOT = [
 ]
 ANS = [".gitattributes", "musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.jsonl"]
 FULL = [*ANS, "musique_full_v1.0_dev.jsonl"]
+LONG = ["data/qasper.jsonl", "data/qasper_e.jsonl", "data/musique.jsonl", "data/2wikimqa.jsonl"]
 
 GOOD: list[tuple[list[str], dict[str, Any], list[str]]] = [
     (HOTPOT, {"split": "validation", "subset": "distractor"}, [HOTPOT[4]]),
@@ -30,6 +31,16 @@ GOOD: list[tuple[list[str], dict[str, Any], list[str]]] = [
     (FULL, {"split": "validation", "subset": "full"}, [FULL[3]]),
     (["rows.jsonl"], {"split": "validation"}, ["rows.jsonl"]),
     (["data/valid.json"], {"split": "validation"}, ["data/valid.json"]),
+    (
+        ["qasper/test/0000.parquet", "qasper/test/0001.parquet"],
+        {"split": "test"},
+        [f"qasper/test/000{n}.parquet" for n in (0, 1)],
+    ),
+    (["README.md", "loader.py", "data.zip"], {"split": "test", "subset": "qasper"}, ["data.zip"]),
+    (["rows.jsonl", "more.zip"], {"split": "test"}, ["rows.jsonl"]),
+    (LONG, {"split": "test", "subset": "qasper"}, ["data/qasper.jsonl"]),
+    (LONG, {"split": "test", "subset": "musique"}, ["data/musique.jsonl"]),
+    (["__MACOSX/a.jsonl", "a.jsonl"], {"split": "test"}, ["a.jsonl"]),
     (["a/contest.jsonl"], {"split": "validation"}, ["a/contest.jsonl"]),
 ]
 
@@ -46,6 +57,8 @@ BAD: list[tuple[list[str], dict[str, Any], str]] = [
     (HOTPOT, {"split": "train", "subset": "wiki"}, "no file of subset 'wiki'"),
     (HOTPOT, {"split": "train", "patterns": ["*.csv"]}, "no file that matches *.csv"),
     (["README.md", "loader.py"], {"split": "train"}, "no data file"),
+    (["a.zip", "b.zip"], {"split": "train"}, "several archives (a.zip, b.zip)"),
+    (LONG, {"split": "train"}, "several files for split 'train'"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,20 @@ def _with_mark(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def _archive(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data/", "")
+        archive.writestr("__MACOSX/data/r.jsonl", "no row")
+        archive.writestr("data/r.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _archive_of_zipped(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("r.json.gz", gzip.compress(json.dumps(rows).encode()))
+    return path
+
+
 CONTAINERS: list[tuple[str, Writer]] = [
     ("r.jsonl", write_lines),
     ("r.json", write_lines),
@@ -57,6 +72,8 @@ CONTAINERS: list[tuple[str, Writer]] = [
     ("r.json.gz", _zipped_list),
     ("r.parquet", _parquet),
     ("r.jsonl", _with_mark),
+    ("r.zip", _archive),
+    ("r.zip", _archive_of_zipped),
 ]
 
 
@@ -69,7 +86,7 @@ def test_same_rows_same_fingerprint(tmp_path: Path, name: str, write: Writer) ->
     assert data.examples == plain.examples
     assert dict(data.documents) == dict(plain.documents)
     assert data.skipped == {"unanswerable (answerable is false)": 1}
-    assert data.source == name
+    assert data.source.startswith(name)
     assert data.revision is None
 
 
@@ -124,6 +141,7 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("r.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 900)[:-9], "r.jsonl.gz: not a readable gzip file"),
     ("r.parquet", b"plain text", "r.parquet: not a readable parquet file"),
     ("r.parquet", b"PAR1" + b"\0" * 50 + b"PAR1", "r.parquet: not a readable parquet file"),
+    ("r.zip", b"plain text", "r.zip: not a readable zip archive"),
     ("r.csv", b"a,b\n", "not a data file by its name; known are .jsonl, .json, .jsonl.gz, .json.gz, .parquet"),
 ]
 
@@ -230,4 +248,4 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
-    assert formats() == ["2wikimultihopqa", "hotpotqa", "musique", "pocket"]
+    assert formats() == ["2wikimultihopqa", "hotpotqa", "longbench", "musique", "narrativeqa", "pocket", "qasper"]

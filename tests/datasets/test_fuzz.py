@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.errors import DataError
-from tests.datasets.support import columns, config, hotpot, musique
+from tests.datasets.support import columns, config, hotpot, longbench, musique, qasper, qasper_columns, story_row
 
 # Any text that JSON can spell, half characters included.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
@@ -95,6 +95,55 @@ def test_hotpot_rows(data: st.DataObject, as_list: bool, by_columns: bool) -> No
     _check("hotpotqa", data.draw(_mutated([columns(row) for row in rows] if by_columns else rows)), as_list)
 
 
+def _check_shared(family: str, text: str) -> None:
+    """Where questions share documents: every document is asked about, spans lie in it, ids differ."""
+    data = _load(family, "r.json", text.encode())
+    if data is None:
+        return
+    assert data.examples
+    assert {d for e in data.examples for d in e.question.document_ids} == set(data.documents)
+    assert len({e.question.id for e in data.examples}) == len(data.examples)
+    for example in data.examples:
+        document = data.documents[example.question.document_ids[0]]
+        (example.question.text + document.text + document.title + "".join(example.gold.answers)).encode()
+        assert all(a.strip() for a in example.gold.answers)
+        assert all(0 <= p.start < p.end <= len(document.text) for p in document.passages)
+        assert all(document.text[s.start : s.end].strip() for s in example.gold.supporting)
+
+
+@SETTINGS
+@given(st.data(), st.sampled_from(["list", "lines", "mapping", "columns"]))
+def test_qasper_papers(data: st.DataObject, form: str) -> None:
+    papers = [qasper(n) for n in range(3)]
+    rows = data.draw(_mutated([qasper_columns(p) for p in papers] if form == "columns" else papers))
+    if form == "mapping":
+        text = json.dumps(
+            {
+                f"{n}": {k: v for k, v in p.items() if k != "id"} if isinstance(p, dict) else p
+                for n, p in enumerate(rows)
+            }
+        )
+    else:
+        text = json.dumps(rows) if form == "list" else "".join(json.dumps(row) + "\n" for row in rows)
+    _check_shared("qasper", text)
+
+
+@SETTINGS
+@given(st.data(), st.sampled_from([("longbench", longbench), ("narrativeqa", story_row)]))
+def test_rows_that_share_a_text(data: st.DataObject, family: tuple[str, Any]) -> None:
+    rows = data.draw(_mutated([family[1](n) for n in range(4)]))
+    _check_shared(family[0], "".join(json.dumps(row) + "\n" for row in rows))
+
+
+@SETTINGS
+@given(st.binary(max_size=60), st.integers(0, 400))
+def test_torn_and_scribbled_papers(scribble: bytes, at: int) -> None:
+    good = json.dumps({"1": {k: v for k, v in qasper(1).items() if k != "id"}}).encode()
+    for content in (good[:at] + scribble, good[:at] + scribble + good[at:]):
+        data = _load("qasper", "r.json", content)
+        assert data is None or len(data.examples) == 2
+
+
 @SETTINGS
 @given(st.sampled_from(["r.jsonl", "r.json", "r.jsonl.gz"]), st.binary(max_size=60), st.integers(0, 400))
 def test_torn_and_scribbled_bytes(name: str, scribble: bytes, at: int) -> None:
@@ -106,7 +155,17 @@ def test_torn_and_scribbled_bytes(name: str, scribble: bytes, at: int) -> None:
 
 def test_an_unchanged_row_does_load() -> None:
     """So that the properties above are not kept by refusing everything."""
-    for family, row in (("musique", musique(1)), ("hotpotqa", hotpot(1)), ("hotpotqa", columns(hotpot(1)))):
+    rows = [
+        ("musique", musique(1), 1),
+        ("hotpotqa", hotpot(1), 1),
+        ("hotpotqa", columns(hotpot(1)), 1),
+        ("qasper", qasper(1), 2),
+        ("qasper", qasper_columns(qasper(1)), 2),
+        ("qasper", {"7": {k: v for k, v in qasper(1).items() if k != "id"}}, 2),
+        ("longbench", longbench(1), 1),
+        ("narrativeqa", story_row(1), 1),
+    ]
+    for family, row, questions in rows:
         data = _load(family, "r.jsonl", (json.dumps(row) + "\n").encode())
         assert data is not None
-        assert len(data) == 1
+        assert len(data) == questions

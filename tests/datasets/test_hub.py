@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from harness.datasets import load
 from harness.datasets.hub import lock_path
 from harness.errors import CannotRun, DataError
 from tests.datasets.fake_hub import FakeHub
-from tests.datasets.support import columns, config, hotpot, musique, parquet
+from tests.datasets.support import columns, config, hotpot, longbench, musique, parquet, qasper, story_row, tables
 
 pytest.importorskip("huggingface_hub")
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 40
@@ -104,6 +106,68 @@ def test_hotpot_parquet_of_a_subset(hub: FakeHub) -> None:
     data = load(config("hotpotqa", hub="hp/hp", subset="distractor"), limit=2)
     assert [e.question.id for e in data.examples] == ["h1", "h2"]
     assert data.source.startswith("hp/hp (distractor/validation-00000-of-00002.parquet, distractor/validation-00001")
+
+
+def _zip(files: dict[str, bytes | str]) -> bytes:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def test_an_archive_holds_several_data_sets(hub: FakeHub) -> None:
+    inside = {"data/musique.jsonl": _lines([longbench(1)]), "data/musique_e.jsonl": b"{", "data/qasper.jsonl": b"{"}
+    hub.add("lb/lb", THREE, {"README.md": b"", "LongBench.py": b"", "data.zip": _zip({**inside})})
+    data = load(config("longbench", hub="lb/lb", subset="musique", split="test"))
+    assert ([e.question.id for e in data.examples], data.revision) == (["lb1"], THREE)
+    assert data.source == "lb/lb (data.zip)"
+    with pytest.raises(DataError, match="data.zip: the archive has no file that matches"):
+        load(config("longbench", hub="lb/lb", split="test", options={"files": "*/triviaqa.jsonl"}))
+
+
+def test_another_branch_is_pinned_as_the_default_one_is(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    branch = "refs/convert/parquet"
+    hub.add("me/qa", ONE, {"qasper.py": b"raise SystemExit"})
+    hub.add("me/qa", TWO, {"qasper/test/0000.json": _lines([qasper(1)]), "qasper/train/0000.json": b"{"}, branch)
+    wanted = config("qasper", hub=f"me/qa@{branch}", subset="qasper", split="test")
+    data = load(wanted)
+    assert (data.revision, len(data)) == (TWO, 2)
+    assert json.loads(lock_path().read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"] == TWO
+    hub.add("me/qa", THREE, {"qasper/test/0000.json": _lines([qasper(2)])}, branch)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert load(wanted).fingerprint == data.fingerprint
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    assert load(wanted.model_copy(update={"revision": THREE})).revision == THREE
+    lock_path().write_text(json.dumps({f"me/qa@{branch}": {"revision": 3}}))
+    with pytest.raises(CannotRun, match=r"no usable entry for 'me/qa@refs/convert/parquet'"):
+        load(wanted)
+
+
+def test_stories_come_from_the_two_archives(hub: FakeHub) -> None:
+    rows = [story_row(n) for n in range(4)]
+    texts: dict[str, bytes | str] = {f"{r['document']['id']}.content": r["document"]["text"] for r in rows[::2]}
+    files = {
+        "data/narrativeqa-master.zip": _zip({f"narrativeqa-master/{k}": v for k, v in tables(rows).items()}),
+        "data/narrativeqa_full_text.zip": _zip(texts),
+        "data/test-00000-of-00001.parquet": b"not needed",
+    }
+    hub.add("dm/nqa", THREE, files)
+    data = load(config("narrativeqa", hub="dm/nqa", split="test"), 3)
+    assert ([len(d.text) for d in data.documents.values()], len(data)) == ([23, 23], 3)
+    assert data.revision == THREE
+    assert not any("parquet" in path for path in hub.asked)
+    assert load(config("narrativeqa", hub="dm/nqa", split="test")).fingerprint == data.fingerprint
+
+
+def test_rows_beyond_the_limit_are_not_fetched(hub: FakeHub) -> None:
+    parts = {f"test-0000{n}-of-00002.jsonl": _lines([story_row(2 * n), story_row(2 * n + 1)]) for n in range(2)}
+    hub.add("dm/rows", THREE, parts)
+    part = load(config("narrativeqa", hub="dm/rows", split="test"), 2)
+    assert not any("test-00001" in path for path in hub.asked)
+    whole = load(config("narrativeqa", hub="dm/rows", split="test"))
+    assert (len(part), len(whole)) == (2, 4)
+    assert part.fingerprint == whole.fingerprint
 
 
 def test_offline_uses_what_the_lock_and_the_cache_know(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,186 @@
+"""Qasper (Dasigi et al., NAACL 2021): questions on papers, each answered by one to several annotators.
+
+    official   {"1909.00694": {"title": "..", "abstract": "..",
+                 "full_text": [{"section_name": "..", "paragraphs": [..]}, ..],
+                 "qas": [{"question": "..", "question_id": "..", "answers": [{"answer": {"unanswerable": false,
+                    "extractive_spans": [..], "yes_no": null, "free_form_answer": "", "evidence": [..]}}]}]}}
+    hub copy   a row a paper, its "id" among the other fields, and columns:
+                 "full_text": {"section_name": [..], "paragraphs": [[..], ..]},
+                 "qas": {"question": [..], "question_id": [..], "answers": [{"answer": [..]}, ..]}
+
+The document is title, abstract, then every section's name (" ::: " between its parts, as published) and paragraphs.
+Answers are those of the official evaluator (scripts/evaluator.py of allenai/qasper-led-baseline): "Unanswerable", else
+the extractive spans joined with ", ", else the free form, else "Yes" or "No". Supporting are the evidence paragraphs of
+all annotators; evidence that names a table or figure ("FLOAT SELECTED: ...") is in no text, so it cannot be shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.datasets.rows import SEPARATOR, Group, RowError, explain, records
+from harness.types import Document, Example, Gold, Passage, Question, Support
+
+__all__ = ["ROW_KEYS", "parse_row"]
+
+ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
+FLOAT = "FLOAT SELECTED"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Answer(_Strict):
+    unanswerable: bool
+    extractive_spans: list[str]
+    yes_no: bool | None = None
+    free_form_answer: str
+    evidence: list[str]
+
+
+class _Annotation(_Strict):
+    answer: _Answer
+
+
+class _Question(_Strict):
+    question: str
+    question_id: str
+    answers: list[_Annotation]
+
+
+class _Section(_Strict):
+    section_name: str | None = None
+    paragraphs: list[str]
+
+
+class _Paper(_Strict):
+    id: str
+    title: str
+    abstract: str
+    full_text: list[_Section]
+    qas: list[_Question]
+
+
+def _checked(raw: dict[str, Any]) -> _Paper:
+    nested = {key: records(raw[key], key) for key in ("full_text", "qas") if key in raw}
+    if isinstance(nested.get("qas"), list):
+        nested["qas"] = [
+            {**q, "answers": records(q["answers"], f"qas[{n}].answers")}
+            if isinstance(q, dict) and "answers" in q
+            else q
+            for n, q in enumerate(nested["qas"])
+        ]
+    try:
+        return _Paper.model_validate({**raw, **nested})
+    except ValidationError as error:
+        raise explain(error) from None
+
+
+class _Text:
+    """A paper's text while it is put together, and where each of its pieces is."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.passages: list[Passage] = []
+        self.places: dict[str, tuple[int, int]] = {}
+        self.at = 0
+
+    def passage(self, title: str, parts: list[str]) -> None:
+        """Add the parts that are not blank, a line each, as one passage."""
+        parts = [part for part in parts if part.strip()]
+        if not parts:
+            return
+        if self.pieces:
+            self.pieces.append(SEPARATOR)
+            self.at += len(SEPARATOR)
+        start = self.at
+        for part in parts:
+            # Where the same text comes twice, evidence means the first.
+            self.places.setdefault(_spaced(part), (self.at, self.at + len(part)))
+            self.at += len(part) + 1  # and the line break
+        self.at -= 1
+        self.pieces.append("\n".join(parts))
+        self.passages.append(Passage(title, start, self.at))
+
+    def find(self, wanted: str) -> tuple[int, int] | None:
+        """Where a paragraph, or else a part of one, is."""
+        if (place := self.places.get(_spaced(wanted))) is not None:
+            return place
+        at = "".join(self.pieces).find(wanted)
+        return None if at < 0 else (at, at + len(wanted))
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _text(paper: _Paper) -> _Text:
+    text = _Text()
+    text.passage(paper.title, [paper.title, paper.abstract])
+    for section in paper.full_text:
+        name = section.section_name or ""
+        paragraphs = [p for p in section.paragraphs if p.strip()] or [""]
+        text.passage(name, [name, paragraphs[0]])
+        for paragraph in paragraphs[1:]:
+            text.passage(name, [paragraph])
+    return text
+
+
+def _answer(answer: _Answer, field: str) -> tuple[str, str]:
+    """Text and kind of one annotator's answer, the kinds named as by the official evaluator."""
+    if answer.unanswerable:
+        return "Unanswerable", "none"
+    if answer.extractive_spans:
+        return ", ".join(answer.extractive_spans), "extractive"
+    if answer.free_form_answer:
+        return answer.free_form_answer, "abstractive"
+    if answer.yes_no is None:
+        raise RowError(field, "is neither unanswerable nor extractive, free-form or yes/no")
+    return ("Yes" if answer.yes_no else "No"), "boolean"
+
+
+def _evidence(question: _Question, paper_id: str, text: _Text) -> tuple[tuple[Support, ...], dict[str, int]]:
+    """The evidence of all annotators as spans, and how much of it names a float or is not found in the text."""
+    spans: set[tuple[int, int]] = set()
+    left = {"evidence_floats": 0, "evidence_not_found": 0}
+    named = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
+    for evidence in dict.fromkeys(named):
+        if evidence.startswith(FLOAT):
+            left["evidence_floats"] += 1
+        elif (place := text.find(evidence)) is not None:
+            spans.add(place)
+        else:
+            left["evidence_not_found"] += 1
+    return tuple(Support(paper_id, *span) for span in sorted(spans)), {k: n for k, n in left.items() if n}
+
+
+def _example(question: _Question, number: int, paper_id: str, text: _Text) -> Example:
+    where = f"qas[{number}]"
+    for name, value in (("question_id", question.question_id), ("question", question.question)):
+        if not value.strip():
+            raise RowError(f"{where}.{name}", "is empty")
+    if not question.answers:
+        raise RowError(f"{where}.answers", "the question has no answer")
+    told = [_answer(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
+    if blank := [n for n, (answer, _) in enumerate(told) if not answer.strip()]:
+        raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
+    supporting, left = _evidence(question, paper_id, text)
+    gold = Gold(tuple(dict.fromkeys(answer for answer, _ in told)), supporting, {"types": [k for _, k in told], **left})
+    return Example(Question(question.question_id, question.question, (paper_id,)), gold)
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One paper with all its questions. Gold.extra: `types` (one an annotator: extractive, abstractive, boolean, none),
+    evidence_floats and evidence_not_found where there are any. Raises RowError naming the field.
+    """
+    paper = _checked(raw)
+    if not paper.id.strip():
+        raise RowError("id", "is empty")
+    text = _text(paper)
+    if not text.pieces:
+        raise RowError(None, "the document is empty: title, abstract and sections have no text")
+    document = Document(paper.id, "".join(text.pieces), paper.title, tuple(text.passages))
+    return Group(document, tuple(_example(q, n, paper.id, text) for n, q in enumerate(paper.qas)))

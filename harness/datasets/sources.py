@@ -1,0 +1,127 @@
+"""Where the rows of a config are: a file, a folder, a zip archive, a package's data, the hub.
+
+find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of the hub is fetched when its turn comes
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from harness.config import DatasetConfig
+from harness.datasets.choose import ARCHIVE, Ambiguous, choose, names_subset
+from harness.datasets.files import SUFFIXES, Member, kind_of
+from harness.errors import CannotRun, ConfigError, DataError, close_matches
+
+__all__ = ["OPTIONS", "PACKAGE", "Source", "find", "members", "patterns_of"]
+
+PACKAGE = "package:"
+OPTIONS = ("files",)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows are read: files in order, how the manifest names them, and the commit they are at.
+
+    files: walked once; those of the hub are downloaded on the way. Going through it raises CannotRun and DataError.
+    """
+
+    files: Iterable[Path | Member]
+    name: str
+    revision: str | None = None
+
+
+def patterns_of(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
+    """options.files as patterns. Raises ConfigError for that and for options that are not `known`."""
+    problems = []
+    for key in config.options:
+        if key not in known:
+            near = close_matches(key, known)
+            problems.append(f"dataset.options: unknown key '{key}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    patterns = config.options.get("files", ())
+    patterns = (patterns,) if isinstance(patterns, str) else patterns
+    if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, str) and p for p in patterns):
+        problems.append("dataset.options.files: should be a file name or pattern, or a list of them")
+    if problems:
+        raise ConfigError(problems)
+    return tuple(patterns)
+
+
+def find(config: DatasetConfig) -> Source:
+    """The files that hold the rows of `config`.
+
+    Raises ConfigError for a config that says nothing or two things, DataError for a local place, CannotRun for others.
+    """
+    patterns = patterns_of(config)
+    if config.data is not None:
+        if config.revision is not None:
+            raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
+        if config.data.startswith(PACKAGE):
+            return _packaged(config.data)
+        return _local(config.data, config, patterns)
+    if config.hub is None:
+        raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
+    from harness.datasets.hub import HubFiles, fetch
+
+    fetched = fetch(HubFiles(config.hub, config.split, config.subset, config.revision, patterns))
+    name = f"{config.hub} ({', '.join(fetched.names)})"
+    if not fetched.names[0].lower().endswith(ARCHIVE):
+        return Source(fetched.paths(), name, fetched.revision)
+    (archive,) = fetched.paths()
+    return Source(_inside(archive, config, patterns), name, fetched.revision)
+
+
+def _packaged(reference: str) -> Source:
+    package, _, inner = reference.removeprefix(PACKAGE).partition("/")
+    try:
+        path = Path(str(resources.files(package) / inner))
+    except (ImportError, ValueError):
+        raise CannotRun(f"dataset.data '{reference}': there is no package '{package}'") from None
+    if not inner or not path.is_file():
+        raise CannotRun(f"dataset.data '{reference}': the package '{package}' has no such file")
+    return Source((path,), reference)
+
+
+def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+    path = Path(data).expanduser()
+    if path.is_file() and path.name.lower().endswith(ARCHIVE):
+        inside = _inside(path, config, patterns)
+        return Source(inside, f"{path.name} ({', '.join(member.name for member in inside)})")
+    if patterns and not path.is_dir():
+        raise ConfigError(["dataset.options.files: chooses among files of a folder or the hub; this is one file"])
+    if path.is_dir():
+        names = _chosen([entry.name for entry in path.iterdir() if entry.is_file()], config, patterns, data, "folder")
+        if names[0].lower().endswith(ARCHIVE):
+            return Source(_inside(path / names[0], config, patterns), names[0])
+        return Source(tuple(path / name for name in names), ", ".join(names))
+    if not path.exists():
+        raise DataError(data, None, None, "no such file or folder")
+    if kind_of(path) is None:
+        raise DataError(data, None, None, f"not a data file by its name; known are {', '.join(SUFFIXES)}, {ARCHIVE}")
+    return Source((path,), path.name)
+
+
+def _chosen(names: Sequence[str], config: DatasetConfig, patterns: tuple[str, ...], place: str, noun: str) -> list[str]:
+    """The files of one split among `names`; a folder or archive of one subset need not name it."""
+    subset = config.subset if config.subset and names_subset(names, config.subset) else None
+    try:
+        return choose(names, split=config.split, subset=subset, patterns=patterns)
+    except Ambiguous as error:
+        raise DataError(place, None, None, f"the {noun} {error}") from None
+
+
+def members(archive: Path) -> list[str]:
+    """Names of the files in a zip archive. Raises DataError for what is none."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            return [entry.filename for entry in opened.infolist() if not entry.is_dir()]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(archive.name, None, None, f"not a readable zip archive ({error})") from None
+
+
+def _inside(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
+    names = [name for name in members(archive) if not name.lower().endswith(ARCHIVE)]
+    return [Member(archive, name) for name in _chosen(names, config, patterns, archive.name, "archive")]

@@ -1,0 +1,142 @@
+"""The stories of NarrativeQA where they lie: loose files, an archive, or JSON lines; each is read when it is asked for.
+
+    <id>.content, in the folder or its tmp/     what download_stories.sh leaves
+    narrativeqa_full_text.zip                   the same files in an archive, as in the hub copy
+    stories.jsonl, stories.jsonl.gz             {"document_id": "..", "text": ".."}
+
+Bytes are decoded as UTF-8 or, where they are not, as Latin-1, and line ends become "\\n". Nothing else is changed: the
+frames of Project Gutenberg and the HTML of scripts stay, as in the hub copy. The official word counts, and with them
+the papers' shortest document (5,077 tokens), include the frames; LongBench cuts them off.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from harness.datasets.files import Broken, read_rows
+from harness.errors import DataError
+
+__all__ = ["STORIES", "Stories", "decoded", "stories_in"]
+
+SUFFIX = ".content"
+STORIES = "narrativeqa_full_text.zip"
+LINES = ("stories.jsonl", "stories.jsonl.gz")
+
+
+class Stories(Protocol):
+    """Texts by document id."""
+
+    def read(self, document_id: str) -> str | None:
+        """The text of a story, None where it is not there. Raises DataError for one that cannot be read."""
+
+    def digest(self, document_ids: Iterable[str]) -> str:
+        """What tells these texts from others; "-" stands for one that is not there. No text is kept or decoded."""
+
+
+def decoded(data: bytes) -> str:
+    """A story's bytes as text; see the module's docstring."""
+    if data.startswith(b"\x1f\x8b"):
+        data = gzip.decompress(data)  # as some servers send them
+    try:
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class _Folder:
+    """One file a story."""
+
+    def __init__(self, folder: Path) -> None:
+        self._places = (folder, folder / "tmp")
+
+    def _path(self, document_id: str) -> Path | None:
+        name = document_id + SUFFIX
+        return next((place / name for place in self._places if (place / name).is_file()), None)
+
+    def read(self, document_id: str) -> str | None:
+        path = self._path(document_id)
+        try:
+            return None if path is None else decoded(path.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
+
+    def digest(self, document_ids: Iterable[str]) -> str:
+        whole = hashlib.sha256()
+        for document_id in document_ids:
+            path = self._path(document_id)
+            if path is None:
+                whole.update(b"-")
+                continue
+            with path.open("rb") as stream:
+                whole.update(hashlib.file_digest(stream, "sha256").digest())
+        return whole.hexdigest()
+
+
+class _Archive:
+    """One member a story; the archive's directory knows size and checksum of each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                inside = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
+        except (OSError, zipfile.BadZipFile) as error:
+            raise DataError(path.name, None, None, f"not a readable zip archive ({error})") from None
+        self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in inside}
+
+    def read(self, document_id: str) -> str | None:
+        entry = self._members.get(document_id)
+        if entry is None:
+            return None
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                return decoded(archive.read(entry))
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise DataError(f"{self._path.name}/{entry.filename}", None, None, f"cannot be read ({error})") from None
+
+    def digest(self, document_ids: Iterable[str]) -> str:
+        known = (self._members.get(document_id) for document_id in document_ids)
+        rows = [f"{entry.file_size} {entry.CRC:08x}" if entry else "-" for entry in known]
+        return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+class _Lines:
+    """One file with all stories: read up to the one that is asked for, which is kept with those before it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows = read_rows(path)
+        self._seen: dict[str, str] = {}
+
+    def read(self, document_id: str) -> str | None:
+        while document_id not in self._seen:
+            try:
+                place, row = next(self._rows)
+            except StopIteration:
+                return None
+            name = None if isinstance(row, Broken) else row.get("document_id")
+            text = None if isinstance(row, Broken) else row.get("text")
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise place.error(None, row.problem if isinstance(row, Broken) else "needs 'document_id' and 'text'")
+            self._seen[name] = text.replace("\r\n", "\n").replace("\r", "\n")
+        return self._seen[document_id]
+
+    def digest(self, document_ids: Iterable[str]) -> str:
+        with self._path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def stories_in(folder: Path) -> Stories:
+    """The stories of a folder of official files; loose files where there is nothing else."""
+    if (folder / STORIES).is_file():
+        return _Archive(folder / STORIES)
+    lines = [folder / name for name in LINES if (folder / name).is_file()]
+    return _Lines(lines[0]) if lines else _Folder(folder)

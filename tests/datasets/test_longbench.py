@@ -1,0 +1,100 @@
+"""LongBench's rows: texts shared by questions, its own file for each data set, mistakes named."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import presets
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.errors import DataError
+from tests.datasets.support import config, longbench, needs_real, real, write_lines
+
+
+def _load(data: Path, subset: str | None = "musique", **more: Any) -> Dataset:
+    return load(config("longbench", data=str(data), subset=subset, split="test", **more))
+
+
+def test_rows_as_used(tmp_path: Path) -> None:
+    data = _load(write_lines(tmp_path / "r.jsonl", [longbench(2), longbench(3), longbench(4, all_classes=["A"])]))
+    first, second, third = data.examples
+    assert (first.question.id, first.question.text) == ("lb2", "Who built mill 2?")
+    assert first.gold.answers == ("Ada", "Ada Velmark")
+    assert first.gold.supporting == ()
+    assert first.gold.extra == {"length": 12, "language": "en"}
+    assert third.gold.extra["all_classes"] == ["A"]
+    # Two questions on one text are two questions on one document, which is indexed once.
+    assert first.question.document_ids == second.question.document_ids != third.question.document_ids
+    assert data.documents[first.question.document_ids[0]].text == longbench(2)["context"]
+    assert len(data.documents) == 2
+
+
+def test_folder_and_archive_give_the_file_of_the_data_set(tmp_path: Path) -> None:
+    files = {"musique.jsonl": longbench(1), "musique_e.jsonl": longbench(2, dataset="musique_e"), "qasper.jsonl": {}}
+    (tmp_path / "folder").mkdir()
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        for name, row in files.items():
+            write_lines(tmp_path / "folder" / name, [row])
+            archive.write(tmp_path / "folder" / name, f"data/{name}")
+    folder, zipped = _load(tmp_path / "folder"), _load(tmp_path / "data.zip")
+    assert [e.question.id for e in folder.examples] == ["lb1"]
+    assert folder.fingerprint == zipped.fingerprint
+    assert (folder.source, zipped.source) == ("musique.jsonl", "data.zip (data/musique.jsonl)")
+    extended = _load(tmp_path / "folder" / "musique_e.jsonl")
+    assert [e.question.id for e in extended.examples] == ["lb2"]
+
+
+MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+    ({"_id": None}, "_id", "should be a string, is null"),
+    ({"_id": ""}, "_id", "is empty"),
+    ({"_id": "lb1"}, "question id", "'lb1' is also the id of the row at rows.jsonl, line 1"),
+    ({"input": ""}, "input", "is empty"),
+    ({"input": 3}, "input", "should be a string, is a number"),
+    ({"context": " \n"}, "context", "is empty"),
+    ({"answers": "Ada"}, "answers", "should be a list, is a string"),
+    ({"answers": []}, "answers", "the row has no answer"),
+    ({"answers": [" "]}, "answers", "the row has no answer"),
+    ({"answers": [None]}, "answers[0]", "should be a string, is null"),
+    ({"length": "12"}, "length", "should be a whole number, is a string"),
+    ({"all_classes": "x"}, "all_classes", "should be a list, is a string"),
+    ({"dataset": "qasper"}, "dataset", "the row is of 'qasper', not of 'musique'; give the file of 'musique'"),
+    ({"context": "\ud800"}, None, "half a character"),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "problem"), MISTAKES)
+def test_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (longbench(1), longbench(2, **changes))))
+    with pytest.raises(DataError) as caught:
+        _load(path)
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["_id", "input", "context", "answers"])
+def test_missing_key(tmp_path: Path, key: str) -> None:
+    row = longbench(1)
+    del row[key]
+    with pytest.raises(DataError, match=f"line 1, field '{key}': is missing"):
+        _load(write_lines(tmp_path / "r.jsonl", [row]))
+
+
+@needs_real
+@pytest.mark.parametrize(("name", "count"), [("narrativeqa", 2), ("qasper", 6), ("hotpotqa", 8), ("musique", 4)])
+def test_real_rows_through_the_shipped_config(name: str, count: int) -> None:
+    (_, fields), *_ = presets.read("datasets", f"longbench/{name}")
+    shipped = DatasetConfig.model_validate({**fields, "data": str(real("data", "longbench"))})
+    data = load(shipped)
+    raw = [json.loads(line) for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()]
+    assert (len(data), data.source) == (count, f"{name}.jsonl")
+    for example, row in zip(data.examples, raw, strict=True):
+        assert (example.question.id, example.question.text) == (row["_id"], row["input"])
+        assert example.gold.answers == tuple(dict.fromkeys(row["answers"]))
+        assert data.documents[example.question.document_ids[0]].text == row["context"]

@@ -1,0 +1,284 @@
+"""NarrativeQA: official files in every form they come in, rows, and that a limit reads no story too many."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets import load, stories
+from harness.datasets.base import Dataset
+from harness.errors import ConfigError, DataError
+from tests.datasets.support import (
+    as_csv,
+    config,
+    needs_real,
+    official_stories,
+    parquet,
+    real,
+    story_row,
+    tables,
+    write_lines,
+)
+
+ROWS = [story_row(n) for n in range(6)]  # three stories with two questions each
+
+
+def _load(data: Path, limit: int | None = None, **more: Any) -> Dataset:
+    return load(config("narrativeqa", **{"data": str(data), "split": "test", **more}), limit)
+
+
+def _asked(data: Dataset) -> list[tuple[Any, ...]]:
+    return [
+        (
+            e.question,
+            e.gold,
+            data.documents[e.question.document_ids[0]].text,
+            data.documents[e.question.document_ids[0]].title,
+        )
+        for e in data.examples
+    ]
+
+
+def _archives(folder: Path) -> Path:
+    """The hub copy's two archives."""
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / "narrativeqa-master.zip", "w") as archive:
+        for name, text in tables(ROWS).items():
+            archive.writestr(f"narrativeqa-master/{name}", text)
+    with zipfile.ZipFile(folder / "narrativeqa_full_text.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for row in ROWS[::2]:
+            archive.writestr(f"{row['document']['id']}.content", row["document"]["text"])
+    return folder
+
+
+def _lines(folder: Path) -> Path:
+    official_stories(folder, ROWS)
+    for path in (folder / "tmp").iterdir():
+        path.unlink()
+    rows = [{"document_id": row["document"]["id"], "text": row["document"]["text"]} for row in ROWS[::-2]]
+    (folder / "stories.jsonl.gz").write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in rows).encode()))
+    return folder
+
+
+def _parquet(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "test-00000-of-00002.parquet").write_bytes(parquet(ROWS[:3]))
+    (folder / "test-00001-of-00002.parquet").write_bytes(parquet(ROWS[3:]))
+    return folder
+
+
+FORMS: dict[str, Callable[[Path], Path]] = {
+    "official": lambda folder: official_stories(folder, ROWS),
+    "archives": _archives,
+    "lines": _lines,
+    "rows": lambda folder: write_lines(folder.with_suffix(".jsonl"), ROWS),
+    "parquet": _parquet,
+    "qaps.csv": lambda folder: official_stories(folder, ROWS) / "qaps.csv",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_questions(tmp_path: Path, form: str) -> None:
+    data = _load(FORMS[form](tmp_path / "nqa"))
+    assert _asked(data) == _asked(_load(official_stories(tmp_path / "plain", ROWS)))
+    assert len(data) == 6
+    assert [d.text for d in data.documents.values()] == [f"Story {n}.\nAda went home." for n in range(3)]
+    first = data.examples[0]
+    assert first.question.id == "000000000000-0cf6146d"
+    assert first.question.document_ids == data.examples[1].question.document_ids == ("0" * 40,)
+    assert first.gold.answers == ("home", "to her home")
+    assert first.gold.extra == {"kind": "gutenberg"}
+    assert data.documents["0" * 40].title == "Book 0"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_limit_changes_no_fingerprint(tmp_path: Path, form: str) -> None:
+    path = FORMS[form](tmp_path / "nqa")
+    whole = _load(path)
+    for limit in (1, 2, 3, 9):
+        part = _load(path, limit)
+        assert part.fingerprint == whole.fingerprint
+        assert part.examples == whole.examples[:limit]
+        assert len(part.documents) == (min(limit, 6) + 1) // 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fingerprint_sees_stories_beyond_the_limit(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _load(FORMS[form](tmp_path / "a"), 1).fingerprint
+    monkeypatch.setitem(ROWS[4]["document"], "text", "Story 2.\nAda went away.")
+    monkeypatch.setitem(ROWS[5]["document"], "text", "Story 2.\nAda went away.")
+    assert _load(FORMS[form](tmp_path / "b"), 1).fingerprint != before
+
+
+@pytest.mark.parametrize("form", ["official", "archives"])
+def test_limit_decodes_no_story_too_many(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = FORMS[form](tmp_path / "nqa")
+    seen: list[bytes] = []
+    plain = stories.decoded
+
+    def spy(data: bytes) -> str:
+        seen.append(data)
+        return plain(data)
+
+    monkeypatch.setattr(stories, "decoded", spy)
+    _load(path, 2)
+    assert len(seen) == 1
+    _load(path, 3)
+    assert len(seen) == 3
+
+
+def test_limit_needs_no_story_beyond_it(tmp_path: Path) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS)
+    (folder / "tmp" / f"{ROWS[5]['document']['id']}.content").unlink()
+    assert len(_load(folder, 4)) == 4
+    with pytest.raises(DataError) as caught:
+        _load(folder)
+    assert str(caught.value) == (
+        f"qaps.csv, line 6, field 'document_id': the story '{2:040}' is not there; put {2:040}.content into 'nqa' or its "
+        "tmp/, or narrativeqa_full_text.zip into 'nqa'; mend or remove the row"
+    )
+
+
+def test_rows_beyond_the_limit_are_not_parsed(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [ROWS[0], ROWS[1], "{broken"])
+    assert len(_load(path, 2)) == 2
+    with pytest.raises(DataError, match="line 3: broken JSON"):
+        _load(path, 3)
+
+
+def test_splits(tmp_path: Path) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS, split="valid")
+    for split in ("validation", "valid", "dev"):
+        assert len(_load(folder, split=split)) == 6
+    with pytest.raises(DataError, match=r"qaps\.csv: has no question of the set 'test' \(dataset\.split=test\)"):
+        _load(folder)
+
+
+BYTES: list[tuple[bytes, str]] = [
+    (b"a\r\nb\rc", "a\nb\nc"),
+    (b"\xef\xbb\xbfcaf\xc3\xa9", "café"),
+    (b"caf\xe9", "café"),
+    (gzip.compress(b"packed"), "packed"),
+    (b"<html><pre>INT. HOUSE</pre>", "<html><pre>INT. HOUSE</pre>"),
+    (b"*** START OF THIS PROJECT ***\nx", "*** START OF THIS PROJECT ***\nx"),
+]
+
+
+@pytest.mark.parametrize(("data", "text"), BYTES)
+def test_stories_are_decoded_and_not_cleaned(tmp_path: Path, data: bytes, text: str) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS[:1])
+    (folder / "tmp" / f"{0:040}.content").write_bytes(data)
+    assert _load(folder).documents["0" * 40].text == text
+
+
+def test_a_question_that_is_asked_twice_keeps_two_ids(tmp_path: Path) -> None:
+    ids = [e.question.id for e in _load(write_lines(tmp_path / "r.jsonl", [ROWS[0], ROWS[0]])).examples]
+    assert ids == ["000000000000-0cf6146d", "000000000000-0cf6146d-2"]
+
+
+def test_a_second_answer_may_be_missing_or_the_same(tmp_path: Path) -> None:
+    rows = [
+        story_row(0, answers=[{"text": "home"}, {"text": " "}]),
+        story_row(1, answers=[{"text": "x"}, {"text": "x"}]),
+    ]
+    for data in (_load(write_lines(tmp_path / "r.jsonl", rows)), _load(official_stories(tmp_path / "f", rows))):
+        assert [e.gold.answers for e in data.examples] == [("home",), ("x",)]
+
+
+ROW_MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+    ({"document": "x"}, "document", "should be an object, is a string"),
+    ({"document": {"id": "a"}}, "document.text", "is missing"),
+    ({"document": {"id": "a", "text": " "}}, "document.text", "is empty"),
+    ({"document": {"id": "", "text": "x"}}, "document.id", "is empty"),
+    ({"document": {"id": "a", "text": "x", "kind": 3}}, "document.kind", "should be a string, is a number"),
+    ({"document": {"id": f"{0:040}", "text": "x"}}, "document.text", "has another text in an earlier row"),
+    ({"document": {"id": "a", "text": "\ud800"}}, None, "half a character"),
+    ({"question": "Who?"}, "question", "should be an object, is a string"),
+    ({"question": {"text": ""}}, "question.text", "is empty"),
+    ({"answers": []}, "answers", "the row has no answer"),
+    ({"answers": [{"text": ""}]}, "answers", "the row has no answer"),
+    ({"answers": [{"text": None}]}, "answers[0].text", "should be a string, is null"),
+    ({"answers": {"text": ["a"], "tokens": []}}, "answers", "differ in length"),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "problem"), ROW_MISTAKES)
+def test_row_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], {**story_row(1), **changes})))
+    with pytest.raises(DataError) as caught:
+        _load(path)
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+Q = {"document_id": f"{0:040}", "set": "test", "question": "Why?", "answer1": "so", "answer2": ""}
+TABLES: list[tuple[str, str, str]] = [
+    ("qaps.csv", as_csv([{**Q, "question": " "}]), "qaps.csv, line 2, field 'question': is empty"),
+    ("qaps.csv", as_csv([{**Q, "answer1": ""}]), "qaps.csv, line 2, field 'answer1': the row has no answer"),
+    ("qaps.csv", as_csv([{**Q, "document_id": "z"}]), "field 'document_id': 'z' is not a document of this set"),
+    ("qaps.csv", as_csv([{"document_id": "a", "set": "test"}]), "qaps.csv, line 1: has no column 'question'"),
+    (
+        "qaps.csv",
+        "document_id,set,question,answer1,answer2\na,test\n",
+        "line 2, field 'question': is missing: the row has",
+    ),
+    ("qaps.csv", "", "qaps.csv, line 1: has no column 'document_id' (it has none)"),
+    ("documents.csv", "set\n", "documents.csv, line 1: has no column 'document_id'"),
+    ("qaps.csv", "document_id,set,question,answer1,answer2\n" + "x" * 200_000, "not readable as a table (field larger"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "problem"), TABLES)
+def test_table_mistake_is_named(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS)
+    (folder / name).write_text(text, newline="")
+    with pytest.raises(DataError) as caught:
+        _load(folder)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_else_can_be_wrong_with_a_folder(tmp_path: Path) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS)
+    (folder / "tmp" / f"{0:040}.content").write_bytes(b" \n")
+    with pytest.raises(DataError, match="the story '0*' is empty"):
+        _load(folder)
+    with pytest.raises(ConfigError, match="only rows from the hub have one"):
+        _load(folder, revision="main")
+    with pytest.raises(ConfigError, match="unknown key 'file'; did you mean 'files'"):
+        _load(folder, options={"file": "x"})
+    (folder / "qaps.csv").write_bytes(b"document_id,set,question,answer1,answer2\na,test,\xff,x,y\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        _load(folder)
+    (folder / "documents.csv").unlink()
+    with pytest.raises(DataError, match=r"nqa: the folder has no documents\.csv"):
+        _load(folder)
+    (folder / "narrativeqa_full_text.zip").write_bytes(b"x")
+    with pytest.raises(DataError, match="not a readable zip archive|no documents"):
+        _load(folder)
+
+
+def test_stories_jsonl_that_is_none(tmp_path: Path) -> None:
+    folder = official_stories(tmp_path / "nqa", ROWS)
+    (folder / "stories.jsonl").write_text('{"document_id": "a"}\n')
+    with pytest.raises(DataError, match=r"stories\.jsonl, line 1: needs 'document_id' and 'text'"):
+        _load(folder)
+
+
+@needs_real
+@pytest.mark.parametrize(("split", "questions", "count"), [("test", 14, 13), ("validation", 47, 7), ("train", 1, 1)])
+def test_real_stories(split: str, questions: int, count: int) -> None:
+    data = _load(real("data", "narrativeqa"), split=split)
+    assert (len(data), len(data.documents)) == (questions, count)
+    with gzip.open(real("data", "narrativeqa", "stories.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        texts = {row["document_id"]: row["text"] for row in map(json.loads, lines)}
+    assert all(document.text == texts[key] for key, document in data.documents.items())
+    assert max(len(d.text) for d in data.documents.values()) > 250_000

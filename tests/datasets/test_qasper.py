@@ -1,0 +1,209 @@
+"""Qasper: both published forms give the same papers, answers follow the official evaluator, evidence is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets import load
+from harness.datasets.qasper import parse_row
+from harness.datasets.rows import RowError
+from harness.errors import DataError
+from harness.scorers import score
+from harness.scorers.dataset import evaluate_file
+from tests.datasets.support import config, needs_real, parquet, qasper, qasper_columns, real, write_lines
+
+Change = Callable[[dict[str, Any]], Any]
+TEXT = "Mills 1\nWe count mills.\n\nIntroduction\nMills grind.\n\nThey turn.\n\nData ::: Sources\nWe saw 1 mills."
+
+
+def _answer(paper: dict[str, Any], question: int = 0, annotator: int = 0) -> dict[str, Any]:
+    answer: dict[str, Any] = paper["qas"][question]["answers"][annotator]["answer"]
+    return answer
+
+
+def _keyed(papers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {p["id"]: {key: value for key, value in p.items() if key != "id"} for p in papers}
+
+
+def test_a_paper_as_used() -> None:
+    group = parse_row(qasper(1))
+    document = group.document
+    assert (document.id, document.title, document.text) == ("1901.1", "Mills 1", TEXT)
+    assert [(p.title, TEXT[p.start : p.end]) for p in document.passages] == [
+        ("Mills 1", "Mills 1\nWe count mills."),
+        ("Introduction", "Introduction\nMills grind."),
+        ("Introduction", "They turn."),
+        ("Data ::: Sources", "Data ::: Sources\nWe saw 1 mills."),
+    ]
+    first, second = group.examples
+    assert (first.question.id, first.question.document_ids) == ("q1a", ("1901.1",))
+    assert first.gold.answers == ("grind, turn", "They grind")
+    assert [TEXT[s.start : s.end] for s in first.gold.supporting] == ["Mills grind.", "They turn."]
+    assert first.gold.extra == {"types": ["extractive", "abstractive"], "evidence_floats": 1}
+    assert second.gold.answers == ("Yes", "Unanswerable")
+    assert [TEXT[s.start : s.end] for s in second.gold.supporting] == ["Data ::: Sources"]
+    assert second.gold.extra == {"types": ["boolean", "none"]}
+
+
+ANSWERS: list[tuple[dict[str, Any], str, str]] = [
+    ({"yes_no": False}, "No", "boolean"),
+    ({"yes_no": True, "free_form_answer": "It is"}, "It is", "abstractive"),
+    ({"free_form_answer": "x", "extractive_spans": ["a"]}, "a", "extractive"),
+    ({"unanswerable": True, "extractive_spans": ["a"]}, "Unanswerable", "none"),
+]
+
+
+@pytest.mark.parametrize(("fields", "text", "kind"), ANSWERS)
+def test_which_part_of_an_annotation_is_the_answer(fields: dict[str, Any], text: str, kind: str) -> None:
+    paper = qasper(1)
+    empty = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
+    paper["qas"][0]["answers"] = [{"answer": {**empty, **fields}}]
+    gold = parse_row(paper).examples[0].gold
+    assert (gold.answers, gold.extra["types"]) == ((text,), [kind])
+    assert gold.supporting == ()
+
+
+EVIDENCE: list[tuple[str, str | None]] = [
+    ("We count mills.", "We count mills."),
+    ("Mills 1", "Mills 1"),
+    ("They  turn. ", "They turn."),
+    ("saw 1", "saw 1"),
+    ("Not in the paper.", None),
+]
+
+
+@pytest.mark.parametrize(("evidence", "found"), EVIDENCE)
+def test_evidence_is_located(evidence: str, found: str | None) -> None:
+    paper = qasper(1)
+    for annotator in (0, 1):
+        _answer(paper, 0, annotator)["evidence"] = [evidence]
+    gold = parse_row(paper).examples[0].gold
+    assert [TEXT[s.start : s.end] for s in gold.supporting] == ([found] if found else [])
+    assert gold.extra.get("evidence_not_found") == (None if found else 1)
+
+
+def test_a_paragraph_that_comes_twice_is_marked_once() -> None:
+    paper = qasper(1)
+    paper["full_text"][1]["paragraphs"] = ["Mills grind."]
+    (first, _) = parse_row(paper).examples[0].gold.supporting
+    assert first.start == TEXT.index("Mills grind.")
+
+
+@pytest.mark.parametrize("form", ["mapping", "pretty", "list", "lines", "columns", "parquet"])
+def test_every_form_gives_the_same_papers(tmp_path: Path, form: str) -> None:
+    papers = [qasper(1), qasper(2)]
+    path = tmp_path / ("r.parquet" if form == "parquet" else "r.json")
+    if form in ("lines", "columns"):
+        write_lines(path, papers if form == "lines" else [qasper_columns(p) for p in papers])
+    elif form == "parquet":
+        path.write_bytes(parquet([qasper_columns(p) for p in papers]))
+    else:
+        value: Any = papers if form == "list" else _keyed(papers)
+        path.write_text(json.dumps(value, indent=1 if form == "pretty" else None))
+    plain = load(config("qasper", data=str(write_lines(tmp_path / "plain.jsonl", papers))))
+    data = load(config("qasper", data=str(path)))
+    assert (data.fingerprint, data.examples) == (plain.fingerprint, plain.examples)
+    assert data.documents == plain.documents
+    assert list(data.documents) == ["1901.1", "1902.1"]
+
+
+def test_limit_counts_questions_and_keeps_their_papers(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [qasper(1), qasper(2), qasper(3)])
+    whole, part = load(config("qasper", data=str(path))), load(config("qasper", data=str(path)), limit=3)
+    assert part.fingerprint == whole.fingerprint
+    assert part.examples == whole.examples[:3]
+    assert list(part.documents) == ["1901.1", "1902.1"]
+
+
+def _set(key: str, value: Any) -> Change:
+    return lambda paper: paper.__setitem__(key, value)
+
+
+MISTAKES: list[tuple[Change, str | None, str]] = [
+    (lambda p: p.pop("title"), "title", "is missing"),
+    (lambda p: p.pop("id"), "id", "is missing"),
+    (_set("id", " "), "id", "is empty"),
+    (lambda p: p.pop("full_text"), "full_text", "is missing"),
+    (_set("full_text", "text"), "full_text", "should be a list, is a string"),
+    (_set("full_text", {"section_name": ["a"], "paragraphs": []}), "full_text", "section_name 1, paragraphs 0"),
+    (_set("abstract", None), "abstract", "should be a string, is null"),
+    (lambda p: p.update(title=" ", abstract="", full_text=[]), None, "the document is empty"),
+    (_set("qas", None), "qas", "should be a list, is null"),
+    (_set("qas", [3]), "qas[0]", "should be an object, is a number"),
+    (lambda p: p["qas"][1].pop("answers"), "qas[1].answers", "is missing"),
+    (lambda p: p["qas"][1].update(answers=[]), "qas[1].answers", "the question has no answer"),
+    (lambda p: p["qas"][1].update(answers={"answer": [1], "worker_id": []}), "qas[1].answers", "differ in length"),
+    (lambda p: p["qas"][0].update(question=""), "qas[0].question", "is empty"),
+    (lambda p: p["qas"][0].update(question_id=" "), "qas[0].question_id", "is empty"),
+    (lambda p: p["qas"][0].update(question_id="q1a"), "question id", "'q1a' is also the id of the row at"),
+    (lambda p: _answer(p).update(yes_no="yes"), "qas[0].answers[0].answer.yes_no", "true or false, is a string"),
+    (lambda p: _answer(p).update(evidence=None), "qas[0].answers[0].answer.evidence", "should be a list, is null"),
+    (lambda p: _answer(p).update(extractive_spans=[]), "qas[0].answers[0].answer", "is neither unanswerable nor"),
+    (lambda p: _answer(p).update(extractive_spans=[" "]), "qas[0].answers[0].answer", "is blank"),
+    (_set("title", "half \ud800"), None, "half a character (\\ud800)"),
+    (_set("id", "1901.1"), None, "the document '1901.1' has another text in an earlier row"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "problem"), MISTAKES)
+def test_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
+    bad = qasper(2)
+    change(bad)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (qasper(1), bad, qasper(3))))
+    with pytest.raises(DataError) as caught:
+        load(config("qasper", data=str(path)))
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+BROKEN: list[tuple[str, str]] = [
+    ('{"1": {}', "',' or '}' expected after row 1"),
+    ('{"1": {},}', "Expecting value (in row 2)"),
+    ('{"1" {}}', "':' expected after the key of row 1"),
+    ('{"1": {}, 2: {}}', "row 2: broken JSON: the key of a row is a number"),
+    ('{"1": {}} x', "text after the end of the object"),
+    ('{"1": 3}', "row 1: a row should be a JSON object, is a number"),
+    ('{"1": {"id": "2"}}', "row 1: its key is '1' and its 'id' another"),
+    ('{"1": {}}', "row 1, field 'title': is missing"),
+    ("{}", "line 1, field 'id': is missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "problem"), BROKEN)
+def test_a_broken_object_of_papers_is_one_sentence(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "r.json").write_text(content)
+    with pytest.raises(DataError) as caught:
+        load(config("qasper", data=str(tmp_path / "r.json")))
+    assert problem in str(caught.value)
+
+
+def test_row_errors_are_row_errors() -> None:
+    with pytest.raises(RowError, match="is missing"):
+        parse_row({})
+
+
+@needs_real
+def test_answers_give_what_the_official_evaluator_gives() -> None:
+    path = real("data", "qasper", "qasper-train-v0.3-sample.json")
+    data = load(config("qasper", data=str(path)))
+    rows = [json.loads(line) for line in real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()]
+    golden = [row for row in rows if row["metric"] == "qasper.evaluate" and row["data_file"].endswith(path.name)]
+    assert golden
+    papers = json.loads(path.read_text("utf-8"))
+    for row in golden:
+        given = row["predictions"]
+        assert evaluate_file("qasper.evaluate", papers, given)["Answer F1"] == pytest.approx(row["value"]["Answer F1"])
+        values = [
+            score("qasper.token_f1_score", given[e.question.id]["answer"], e.gold.answers)
+            if e.question.id in given
+            else 0.0
+            for e in data.examples
+        ]
+        assert sum(values) / len(values) == pytest.approx(row["value"]["Answer F1"])

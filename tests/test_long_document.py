@@ -1,0 +1,197 @@
+"""Very long documents: what is done and held grows with the text and no faster, and a stopped index is not begun again.
+
+The sizes here are small enough for every run of the suite: twice two points on a line are enough to see a square.
+"""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.cache import IndexCache
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.llm.base import MeteredModel
+from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.meter import Meter
+from harness.method import Index, Task
+from harness.types import Document, Question
+from methods.pecan import Pecan
+from methods.retrieval import BM25
+from methods.window import FullContext
+
+SMALL, LARGE = 6_000, 24_000  # words
+TASK = Task(instruction="Answer.", max_answer_tokens=8)
+QUESTION = Question("q", "Where is mill 17?", ("d",))
+
+
+def story(words: int) -> Document:
+    """A text without repeats, so that no chunk equals another."""
+    text = " ".join(f"mill {n} stands" if n % 9 else f"by river {n}.\n" for n in range(words // 3 + words // 30))
+    return Document("d", " ".join(text.split(" ")[:words]))
+
+
+class Counting(ScriptedModel):
+    """Two points a call; counts the characters it is asked to tokenise and the summaries it writes."""
+
+    def __init__(self, window: int) -> None:
+        script = Script(replies=[Rule(reply="* mill and river\n* river and mill")], window=window)
+        super().__init__(script, attention=lambda row, column: 1.0 + len(column) % 7)
+        self.characters = self.written = 0
+        self.stop_after: int | None = None
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        self.characters += len(text)
+        return super().offsets(text)
+
+    def pick(self, table: str, context: str) -> Rule:
+        if self.stop_after is not None and self.written >= self.stop_after:
+            raise KeyboardInterrupt
+        self.written += 1
+        return self._rules[table][0]  # without keeping every prompt, as a real model would not
+
+
+class Vectors:
+    """An encoder whose vectors cost nothing to make."""
+
+    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+        return np.ones((len(texts), 4), dtype=np.float32)
+
+
+class Desk:
+    """The tools of a method: a counting model, durable parts on disk, and what was said of the progress."""
+
+    def __init__(self, folder: Path, window: int = 1024) -> None:
+        self.reader, self.meter, self.seed, self.task, self.question = Counting(window), Meter(), 0, TASK, None
+        key = {"method": "methods.pecan:Pecan", "document": "d"}
+        self.parts = IndexCache(folder, note=lambda text: None).parts(key)
+        self.phase = self.meter.phase
+        self.made: list[str] = []
+        self.said: list[tuple[int, int, str]] = []
+
+    def model(self, role: str = "reader") -> MeteredModel:
+        return MeteredModel(self.reader, self.meter, role)
+
+    def encoder(self, role: str = "encoder") -> Any:
+        return Vectors()
+
+    def map(self, fn: Callable[[Any], Any], items: Any) -> list[Any]:
+        return [fn(item) for item in items]
+
+    def keep(self, key: str, fn: Callable[[], Any]) -> Any:
+        def make() -> Any:
+            self.made.append(key)
+            return fn()
+
+        return self.parts.keep(key, make, self.meter)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        self.said.append((done, total, what))
+
+
+def index(words: int, folder: Path) -> tuple[Index, Desk]:
+    desk = Desk(folder)
+    method = Pecan(Pecan.Config(chunk_tokens=60, window=1024, reserve=64))
+    return method.index(story(words), desk), desk  # type: ignore[arg-type]
+
+
+def test_the_work_of_an_index_grows_with_the_text(tmp_path: Path) -> None:
+    share = {}
+    for words in (SMALL, LARGE):
+        made, desk = index(words, tmp_path / str(words))
+        share[words] = desk.reader.characters / len(story(words).text)
+        chunks = sum(level == 1 for level in made["level"])
+        assert chunks == words // 60
+        # Every chunk is in one batch of the level above, so each node has an edge from every point of its own batch.
+        assert len(made["weight"]) <= 2 * len(made["level"])
+        total = desk.said[-1][1]
+        assert [done for done, _, what in desk.said if what == desk.said[-1][2]] == list(range(1, total + 1))
+    assert share[LARGE] < 1.1 * share[SMALL]
+    assert share[LARGE] < 4
+
+
+@pytest.mark.parametrize(
+    "method", [FullContext(FullContext.Config()), BM25(BM25.Config(chunk_tokens=60))], ids=["full-context", "bm25"]
+)
+def test_the_work_of_an_answer_grows_with_the_text(method: Any, tmp_path: Path) -> None:
+    share = []
+    for words in (SMALL, LARGE):
+        desk, document = Desk(tmp_path), story(words)
+        built = method.index(document, desk) if method.scope == "document" else {}
+        method.answer(QUESTION, [document], [built], desk)
+        share.append(desk.reader.characters / len(document.text))
+    assert share[1] < 1.1 * share[0]
+
+
+def _peak(work: Callable[[], Any]) -> int:
+    """Most bytes that `work` held at a time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_memory_of_an_index_grows_with_the_text(tmp_path: Path) -> None:
+    index(600, tmp_path / "warm")  # what is imported and compiled on the way is not the index's
+    small = _peak(lambda: index(SMALL, tmp_path / "small"))
+    large = _peak(lambda: index(LARGE, tmp_path / "large"))
+    assert large < 1.2 * LARGE / SMALL * small
+
+
+def test_a_stopped_index_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    whole, undisturbed = index(SMALL, tmp_path / "whole")
+    desk = Desk(tmp_path / "cut")
+    method = Pecan(Pecan.Config(chunk_tokens=60, window=1024, reserve=64))
+    desk.reader.stop_after = 3
+    with pytest.raises(KeyboardInterrupt):
+        method.index(story(SMALL), desk)  # type: ignore[arg-type]
+    kept = sorted((tmp_path / "cut").rglob("*.parts/*/data.json"))
+    before = {path: path.stat().st_mtime_ns for path in kept}
+    again = Desk(tmp_path / "cut")
+    resumed = method.index(story(SMALL), again)  # type: ignore[arg-type]
+    assert len(kept) == 3
+    assert again.reader.written == undisturbed.reader.written - 3
+    assert again.made == undisturbed.made[3:]
+    assert {path: path.stat().st_mtime_ns for path in kept} == before
+    assert again.said == undisturbed.said
+    assert resumed.keys() == whole.keys()
+    for key, value in whole.items():
+        assert np.array_equal(resumed[key], value) if isinstance(value, np.ndarray) else resumed[key] == value
+    # What the finished parts cost is booked again, so that the index's cost does not depend on the interruption.
+    assert again.meter.usage()["answer"]["tokens_in"] == undisturbed.meter.usage()["answer"]["tokens_in"]
+
+
+def _config(path: Path) -> DatasetConfig:
+    fields = {"name": "t", "format": "narrativeqa", "data": str(path), "split": "test", "instruction": "Answer."}
+    return DatasetConfig.model_validate({**fields, "max_answer_tokens": 8, "scorers": ("flashrag.acc",)})
+
+
+@pytest.mark.parametrize("form", ["rows", "official"])
+def test_a_story_that_thirty_questions_share_is_held_once(tmp_path: Path, form: str) -> None:
+    text = "x" * 2_000_000  # as long as the longest story
+    names = [f"{n:040}" for n in range(3)]
+    if form == "rows":
+        with (tmp_path / "r.jsonl").open("w") as out:
+            for n in range(90):
+                row = {"document": {"id": names[n // 30], "text": text}, "question": {"text": f"Why {n}?"}}
+                out.write(json.dumps({**row, "answers": [{"text": "so"}]}) + "\n")
+    else:
+        asked = "".join(f"{names[n // 30]},test,Why {n}?,so,\n" for n in range(90))
+        (tmp_path / "qaps.csv").write_text("document_id,set,question,answer1,answer2\n" + asked)
+        (tmp_path / "documents.csv").write_text("document_id,set\n" + "".join(f"{name},test\n" for name in names))
+        for name in names:
+            (tmp_path / f"{name}.content").write_text(text)
+    path = tmp_path / "r.jsonl" if form == "rows" else tmp_path
+    load(_config(path), 1)
+    # Three stories, and what reading one more row takes: its bytes (also trimmed), its JSON, its text, the row before.
+    assert _peak(lambda: load(_config(path))) < (3 + 6) * len(text)
+    # With a limit, one story and no more.
+    assert _peak(lambda: load(_config(path), 5)) < (1 + 6) * len(text)
