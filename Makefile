@@ -11,7 +11,7 @@ venv: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mlflow,minilm,evaluate,zh,flops,adapters,test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mlflow,minilm,evaluate,zh,flops,adapters,raptor,test,lint]'
 	touch $@
 
 demo: venv

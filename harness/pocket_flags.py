@@ -18,7 +18,7 @@ class TrainFlags:
         str | None, typer.Option("--curriculum", metavar="FILE", help="Stages of recipes. Default: the project's own.")
     ] = None
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="FOLDER", help="Go on from the weights of this model folder.")
+        str | None, typer.Option("--from", metavar="FOLDER", help="Begin from the weights of this model folder.")
     ] = None
     seed: Annotated[int, typer.Option(help="Seed of the first weights and of every text.")] = 0
     steps: Annotated[

@@ -126,7 +126,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
         ((once("Say it."),), "answer: changed since training"),
         ((once(name="muse"),), "muse: never trained"),
         ((once("Say it."), once(name="muse")), "answer: changed since training; muse: never trained"),
-        ((once(scene="nothing"),), "answer: cannot be played, KeyError: "),
+        ((once(scene="nothing"),), "answer: cannot be played, UnknownName: "),
     ],
     ids=["none", "as trained", "changed", "new", "both", "unplayable"],
 )

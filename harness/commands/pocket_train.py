@@ -19,17 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import split
-from harness.errors import CannotRun, ConfigError, UnknownName, UserError
+from harness.errors import ConfigError, UnknownName, UserError
+from harness.pocket import beginning
 
 if TYPE_CHECKING:
     from harness.pocket.curriculum import Curriculum
     from harness.pocket.feed import Feed
-    from harness.pocket.network import Shape
 
 __all__ = ["Options", "main"]
 
 _DEVICES = ("auto", "cpu", "cuda")
-_MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ def main(options: Options) -> int:
     command = shlex.join(["harness", *sys.argv[1:]])
     _check(options)
     course = _course(options)
-    shape = _shape(options)
     from harness.files import touch
 
     touch(options.out)
@@ -59,7 +57,7 @@ def main(options: Options) -> int:
     stop, status = threading.Event(), "FAILED"
     try:
         with _signals(stop):
-            step = _train(options, course, shape, feed, stop)
+            step = _train(options, course, feed, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
         step, status = None, "KILLED"
@@ -75,7 +73,7 @@ def main(options: Options) -> int:
     return 0
 
 
-def _train(options: Options, course: Path | None, shape: Shape | None, feed: Feed | None, stop: threading.Event) -> int:
+def _train(options: Options, course: Curriculum, feed: Feed | None, stop: threading.Event) -> int:
     """Run the training; the step it ended with."""
     from harness.pocket.stoppable import Stoppable
     from harness.pocket.training import Settings
@@ -86,8 +84,9 @@ def _train(options: Options, course: Path | None, shape: Shape | None, feed: Fee
             feed.wake()
 
     o = options
-    settings = Settings(o.out, course, o.begin, o.seed, o.steps, device=o.device, shape=shape)
+    settings = Settings(o.out, course, o.begin, o.seed, o.steps, device=o.device)
     trainer = Stoppable(settings, tell, stop)
+    _keep(options, course)
     trainer.run()
     return trainer.progress.step
 
@@ -116,7 +115,10 @@ def _signals(stop: threading.Event) -> Iterator[None]:
 
 
 def _check(options: Options) -> None:
-    """Raise UnknownName for a device that is none, ConfigError for an MLflow that cannot be used at all."""
+    """Raise UnknownName for a device that is none, ConfigError for an MLflow that cannot be used at all.
+
+    CannotRun and UserError come from a folder that cannot be begun from.
+    """
     if options.device not in _DEVICES and not re.fullmatch(r"cuda:\d+", options.device):
         raise UnknownName("device", options.device, _DEVICES)
     if options.mlflow not in (None, "off"):
@@ -124,6 +126,8 @@ def _check(options: Options) -> None:
 
         if found := problems(options.mlflow or ""):
             raise ConfigError(found)
+    if options.begin is not None:
+        beginning.check(options.begin, options.out / "model")
 
 
 def _feed(options: Options) -> Feed | None:
@@ -141,28 +145,39 @@ def _feed(options: Options) -> Feed | None:
 # --- what to learn ----------------------------------------------------------------------------------------------------
 
 
-def _course(options: Options) -> Path | None:
-    """The curriculum's file; with --skill one that holds only what those skills need, written into the folder."""
+def _course(options: Options) -> Curriculum:
+    """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.pocket.curriculum import curriculum, skills
+    from harness.pocket.recipes import Curriculum
+    from harness.pocket.teacher import WINDOW
 
-    whole = curriculum(options.course)
+    window = WINDOW if options.begin is None else beginning.shape(options.begin).window
+    whole = curriculum(options.course, window)
     wanted = split(options.skills)
     for name in wanted:
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket skills")
+    course = Curriculum.model_validate(_only(whole, wanted)) if wanted else whole
     kept = options.out / "curriculum.yaml"
-    text = _only(whole, wanted) if wanted else None
-    before = kept.read_text(encoding="utf-8") if kept.exists() else None
-    if (options.out / "checkpoint" / "state.json").exists() and before != text:
+    before = _skills(curriculum(kept, window)) if kept.exists() else None
+    begun = (options.out / "checkpoint" / "state.json").exists()
+    if begun and before != (_skills(course) if wanted else None):
         raise UserError(f"the training in {options.out} is of other skills; name another folder with --out")
-    if text is None:
-        return options.course
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(text, encoding="utf-8")
-    return kept
+    return course
 
 
-def _only(whole: Curriculum, wanted: Sequence[str]) -> str:
+def _skills(course: Curriculum) -> set[str]:
+    return {recipe.skill for stage in course.stages for recipe in stage.recipes} - {"recall"}
+
+
+def _keep(options: Options, course: Curriculum) -> None:
+    """Write what --skill left of the curriculum into the folder, once the training is known to go on with it."""
+    if split(options.skills):
+        text = json.dumps(course.model_dump(mode="json"), indent=2)  # which is YAML too
+        (options.out / "curriculum.yaml").write_text(text + "\n", encoding="utf-8")
+
+
+def _only(whole: Curriculum, wanted: Sequence[str]) -> dict[str, Any]:
     """The stages with recipes of these skills, and of recall, which all begin with. Raises UserError for one without.
 
     A stage whose gates were all those of other skills waits for the ones that are left.
@@ -180,42 +195,4 @@ def _only(whole: Curriculum, wanted: Sequence[str]) -> str:
         raise UserError(
             f"the curriculum has no recipe of the skill '{missing[0]}'; add one, or name another --curriculum"
         )
-    return json.dumps({"stages": stages}, indent=2) + "\n"  # which is YAML too
-
-
-# --- where to begin ---------------------------------------------------------------------------------------------------
-
-
-def _shape(options: Options) -> Shape | None:
-    """The shape of the weights to go on from, None to begin anew. Raises CannotRun, UserError."""
-    begin = options.begin
-    if begin is None:
-        return None
-    missing = [name for name in _MODEL_FILES if not (begin / name).is_file()]
-    if missing:
-        raise CannotRun(
-            f"'{begin}' is no folder of a trained pocket model: it has no {missing[0]}"
-            if begin.is_dir()
-            else f"there is no folder '{begin}' to go on from"
-        )
-    there = options.out / "model" / "tokenizer.json"
-    if there.exists() and there.read_bytes() != (begin / "tokenizer.json").read_bytes():
-        raise UserError(
-            f"the training in {options.out} has another tokenizer than '{begin}'; name another folder with --out"
-        )
-    from harness.pocket.network import Shape
-
-    config = _config(begin)
-    names = {"vocabulary": "vocab_size", "width": "hidden_size", "layers": "num_hidden_layers"}
-    names |= {"heads": "num_attention_heads", "inner": "intermediate_size", "window": "max_position_embeddings"}
-    try:
-        return Shape(**{ours: int(config[theirs]) for ours, theirs in names.items()})
-    except (KeyError, TypeError, ValueError) as error:
-        raise CannotRun(f"the config.json in '{begin}' is none of a pocket model ({error})") from error
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise CannotRun(f"the config.json in '{folder}' cannot be read ({error})") from error
+    return {"stages": stages}

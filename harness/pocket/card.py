@@ -62,8 +62,8 @@ _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looke
 class Card:
     """card.json; `folder` is where the weights are and is not written.
 
-    trained: seed, steps, tokens, seconds, stages passed, hardware; sha256: of weights and tokenizer; skills: name ->
-    fingerprint at training time; exam: questions a cell and seed; results: rows of the exam.
+    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from; sha256: of weights and
+    tokenizer; skills: name -> fingerprint at training time; exam: questions a cell and seed; results: rows of the exam.
     """
 
     folder: Path
@@ -204,9 +204,21 @@ def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
 
 
 def trained_skills(course: Curriculum, passed: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the skills that the passed stages train, in their order; `recall` is none."""
-    done = {line["stage"] for line in passed}
-    names = [recipe.skill for stage in course.stages if stage.name in done for recipe in stage.recipes]
+    """Names of the skills that the passed stages trained, in their order; `recall` is none.
+
+    What a stage says was right ("0 answer": 0.9) names them whatever the course file says by now; the course is asked
+    for stages that say nothing.
+    """
+    there = {stage.name: stage.recipes for stage in course.stages}
+    names: list[str] = []
+    for line in passed:
+        if "right" in line:
+            numbered = sorted(
+                (int(number), skill) for number, _, skill in (key.partition(" ") for key in line["right"])
+            )
+            names += [skill for _, skill in numbered]
+        else:
+            names += [recipe.skill for recipe in there.get(line["stage"], ())]
     return [name for name in dict.fromkeys(names) if name != "recall"]
 
 
@@ -216,8 +228,13 @@ def forget(folder: Path) -> None:
     (folder / "CARD.md").unlink(missing_ok=True)
 
 
-def begin(folder: Path, course: Curriculum, progress: Progress, seed: int, device: str) -> None:
-    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet."""
+def begin(
+    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, began: str | None = None
+) -> None:
+    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet.
+
+    began: the beginning of the sha256 of the weights that the training began from, None for first weights.
+    """
     from harness.pocket.curriculum import skills
 
     known = skills()
@@ -229,6 +246,7 @@ def begin(folder: Path, course: Curriculum, progress: Progress, seed: int, devic
         "seconds": round(progress.seconds),
         "stages": progress.passed,
         "hardware": _hardware(device),
+        **({"began": began} if began else {}),
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
     write(replace(new(folder), trained=trained, skills=prints))

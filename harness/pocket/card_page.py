@@ -111,13 +111,20 @@ def _training(card: Card) -> list[str]:
     hardware = told.get("hardware", {})
     head = (
         f"Seed {told.get('seed')}, {told.get('steps', 0):,} steps, {told.get('tokens', 0):,} tokens, "
-        f"{minutes:,.0f} minutes on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} threads.\n"
+        f"{minutes:,.0f} minutes on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} threads"
     )
-    rows = [["stage", "steps", "minutes, in all", "mastered", "replies right at its end"]]
+    began = told.get("began")
+    head += f", from trained weights whose sha256 begins with {began}.\n" if began else ".\n"
+    rows = [["stage", "steps", "minutes", "minutes, in all", "mastered", "replies right at its end"]]
+    before = 0.0
     for stage in told.get("stages", ()):
+        # Earlier versions wrote the minutes in all only.
+        own = stage.get("stage_minutes", round(stage.get("minutes", before) - before, 1))
+        before = stage.get("minutes", before)
         right = ", ".join(f"{name} {_percent(share)} %" for name, share in stage.get("right", {}).items())
         mastered = "yes" if stage.get("mastered") else "no"
-        rows.append([stage["stage"], str(stage.get("steps", "")), str(stage.get("minutes", "")), mastered, right])
+        spent = [str(stage.get("steps", "")), str(own), str(stage.get("minutes", ""))]
+        rows.append([stage["stage"], *spent, mastered, right])
     return ["## Training\n", head, _table(rows)]
 
 

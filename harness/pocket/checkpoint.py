@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -20,7 +20,7 @@ from torch import Tensor
 from harness.errors import CannotRun, UserError
 from harness.home import write_json
 
-__all__ = ["Progress", "load", "save", "tokenizer_hash"]
+__all__ = ["Found", "Progress", "load", "save", "tokenizer_hash"]
 
 
 @dataclass
@@ -40,13 +40,21 @@ class Progress:
     passed: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Found(NamedTuple):
+    """A checkpoint as it was read; `about`: all that was written of the training it is of."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+
+
 def tokenizer_hash(folder: Path) -> str:
     """sha256 of the folder's tokenizer.json."""
     return hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
 
 
 def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write a checkpoint; the one before stays until the new one is whole. `about`: what must agree on resuming."""
+    """Write a checkpoint; the one before stays until the new one is whole. `about`: which training it is of."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{progress.step:07d}.safetensors"
     draft = folder / f".{name}"
@@ -58,8 +66,8 @@ def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: di
             old.unlink()
 
 
-def load(folder: Path, about: dict[str, Any]) -> tuple[Progress, dict[str, Tensor]] | None:
-    """The checkpoint in `folder`, None where there is none.
+def load(folder: Path, about: dict[str, Any]) -> Found | None:
+    """The checkpoint in `folder`, None where there is none. `about`: what must agree; it may have been told more.
 
     Raises UserError where it belongs to another seed, tokenizer or shape, CannotRun where it is damaged.
     """
@@ -67,7 +75,7 @@ def load(folder: Path, about: dict[str, Any]) -> tuple[Progress, dict[str, Tenso
         return None
     try:
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        name, theirs = state.pop("tensors"), state.pop("about")
+        name, theirs = state.pop("tensors"), dict(state.pop("about"))
         progress = Progress(**state)
         tensors = load_file(str(folder / name))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -79,4 +87,4 @@ def load(folder: Path, about: dict[str, Any]) -> tuple[Progress, dict[str, Tenso
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
         )
-    return progress, tensors
+    return Found(progress, tensors, theirs)

@@ -7,121 +7,116 @@ skills()                    name -> Skill of every method preset
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from harness import presets, registry
 from harness.checks import explain
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.method import Method, Skill
-from harness.pocket.scenes import SCHEMAS, Recipe
+from harness.pocket.recipes import Curriculum, RecipeModel, Stage
+from harness.pocket.teacher import WINDOW
 
-__all__ = ["Curriculum", "Stage", "curriculum", "skills"]
+__all__ = ["Curriculum", "RecipeModel", "Stage", "curriculum", "skills"]
 
-T = TypeVar("T")
 OWN = Path(__file__).with_name("curriculum.yaml")
-_ASKS = ("one", "two", "compare", "same", "nothing")
 
 
-def _some(items: tuple[T, ...]) -> tuple[T, ...]:
-    # Not Field(min_length=1): what is wrong in an item would be told once more as a list that is too short.
-    if not items:
-        raise ValueError("should have at least one item")
-    return items
+def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
+    """Read a curriculum for a model with a window of so many tokens.
 
-
-class RecipeModel(BaseModel):
-    """A line of a stage; see harness.pocket.scenes.Recipe. `pairs` instead of a text: see recall.
-
-    gate: of this recipe, where it is another than the stage's (0: the stage does not wait for it).
+    Raises UserError for a file that is none, ConfigError with all that is wrong in it, each with its stage's name.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    skill: str
-    kinds: tuple[str, ...] = ("musique", "narrativeqa", "qasper")
-    facts: tuple[int, int] | None = None
-    tokens: tuple[int, int] | None = None
-    pairs: tuple[int, int] | None = None
-    between: int = Field(default=0, ge=0)
-    ask: dict[str, float] = {"one": 1.0}
-    questions: int = Field(default=1, ge=1)
-    pieces: int = Field(default=1, ge=1)
-    some: bool = False
-    mixed: bool = False
-    size: int = Field(default=256, ge=32)
-    weight: float = Field(default=1.0, gt=0)
-    gate: float | None = Field(default=None, ge=0, le=1)
-
-    @model_validator(mode="after")
-    def _one_text(self) -> RecipeModel:
-        given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")
-        if self.skill == "recall" and given != ["pairs"]:
-            raise ValueError("the skill 'recall' takes 'pairs'")
-        for name, known in ((self.kinds, SCHEMAS), (tuple(self.ask), _ASKS)):
-            for one in name:
-                if one not in known:
-                    raise ValueError(f"unknown '{one}'; known: {', '.join(known)}")
-        return self
-
-    def recipe(self) -> Recipe:
-        """As the scenes take it."""
-        values = self.model_dump(exclude={"pairs", "between", "gate"})
-        return Recipe(**values)
-
-
-class Stage(BaseModel):
-    """Recipes and when to go on.
-
-    gate: share of replies wholly right, in each recipe, over the last `over` batches of it; steps: at most; rate:
-    learning rate, falling linearly to `end_rate` over `steps` where that is given; tokens: a step.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    recipes: Annotated[tuple[RecipeModel, ...], AfterValidator(_some)]
-    gate: float = Field(default=0.95, gt=0, le=1.01)
-    over: int = Field(default=50, ge=1)
-    steps: int = Field(ge=1)
-    rate: float = Field(default=1e-3, gt=0)
-    end_rate: float | None = None
-    tokens: int = Field(default=8192, ge=256)
-
-
-class Curriculum(BaseModel):
-    """All stages."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    stages: Annotated[tuple[Stage, ...], AfterValidator(_some)]
-
-
-def curriculum(path: Path | None = None) -> Curriculum:
-    """Read a curriculum. Raises UserError for a file that is none, ConfigError for what is wrong in it, UnknownName."""
     path = path or OWN
     try:
         values: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
+    problems: list[str] = []
+    found = None
     try:
         found = Curriculum.model_validate(values)
     except ValidationError as error:
         # No path before the keys: it would be told to give them with --set, which a file of its own does not know.
-        raise ConfigError([f"{path.name}: {one}" for one in explain(error, Curriculum, "", {})]) from None
-    known = skills()
-    for stage in found.stages:
-        for recipe in stage.recipes:
-            if recipe.skill != "recall" and recipe.skill not in known:
-                raise UnknownName("skill", recipe.skill, known)
-            if recipe.pairs and recipe.skill != "recall" and known[recipe.skill].scene != "question":
-                raise ConfigError(
-                    [f"{path.name}: 'pairs' is for 'recall' and skills that answer, not '{recipe.skill}'"]
-                )
+        told = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
+        problems = [f"{_place(e['loc'], values)}{sentence}" for e, sentence in told]
+    problems += _senseless(values if found is None else found.model_dump(), window)
+    if problems or found is None:
+        raise ConfigError([f"{path.name}: {one}" for one in problems])
     return found
+
+
+def _place(loc: Sequence[int | str], values: Any) -> str:
+    """ "stage 'two hops': " where the place is in a stage that has a name."""
+    if len(loc) < 2 or loc[0] != "stages":
+        return ""
+    stage = values["stages"][loc[1]]
+    return f"stage '{stage['name']}': " if isinstance(stage, Mapping) and stage.get("name") else ""
+
+
+def _senseless(values: Any, window: int) -> Iterator[str]:
+    """What is wrong between one value and another; values that are wrong in themselves are passed over."""
+    stages = values.get("stages") if isinstance(values, Mapping) else None
+    names: set[object] = set()
+    for s, stage in enumerate(stages if isinstance(stages, Sequence) else ()):
+        if not isinstance(stage, Mapping):
+            continue
+        name = stage.get("name")
+        if name and str(name) in names:
+            yield f"stages.{s}: a stage before is named '{name}' too; give it another name"
+        names.add(str(name))
+        recipes = stage.get("recipes")
+        for r, raw in enumerate(recipes if isinstance(recipes, Sequence) else ()):
+            with contextlib.suppress(ValidationError):
+                for problem in _clashes(RecipeModel.model_validate(raw), window):
+                    yield f"{_place(('stages', s), values)}stages.{s}.recipes.{r}: {problem}"
+
+
+def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
+    """What one recipe asks for that cannot be, or would mean nothing."""
+    known = skills()
+    if recipe.skill != "recall" and recipe.skill not in known:
+        yield str(UnknownName("skill", recipe.skill, known))
+        return
+    scene = "recall" if recipe.skill == "recall" else known[recipe.skill].scene
+    if recipe.size > window:
+        yield f"size={recipe.size} is more than the window of {window} tokens"
+    if recipe.pairs is not None:
+        if scene not in ("recall", "question"):
+            yield f"'pairs' is for 'recall' and skills that answer, not '{recipe.skill}'"
+        if 2 * recipe.pairs[1] > recipe.size:
+            yield f"pairs={list(recipe.pairs)}: {recipe.pairs[1]} pairs do not fit size={recipe.size}"
+    elif scene == "recall":
+        yield "the skill 'recall' takes 'pairs'"
+    if recipe.tokens is not None and recipe.tokens[1] > window and not recipe.some:
+        yield f"tokens={list(recipe.tokens)}: a text of {recipe.tokens[1]} tokens is longer than the window of {window}"
+    if scene == "gathered" and recipe.pieces < 2:
+        yield f"'{recipe.skill}' gathers the points of several parts; give it pieces of 2 or more"
+    yield from _idle(recipe, scene)
+
+
+def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
+    """What is given and would be passed over in silence."""
+    defaults = {name: field.default for name, field in RecipeModel.model_fields.items()}
+    if recipe.pairs is not None:
+        for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):
+            if getattr(recipe, name) != defaults[name]:
+                yield f"'{name}' means nothing beside 'pairs'; leave it out"
+        return
+    if recipe.between:
+        yield "'between' means nothing without 'pairs'; leave it out"
+    if recipe.some and (recipe.tokens is None or recipe.pieces < 2):
+        yield "'some' needs a text of 'tokens' in 'pieces' of 2 or more"
+    if recipe.some and scene in ("points", "summary"):
+        yield f"'some' is not for '{recipe.skill}', which tells all of a text"
+    if recipe.mixed and scene != "sufficiency":
+        yield f"'mixed' is not for '{recipe.skill}', which is shown no search"
 
 
 @cache

@@ -111,7 +111,8 @@ class Feed:
         metrics = [m for line in lines[state["lines"] :] for m in _metrics(json.loads(line))]
         for start in range(0, len(metrics), 1000):  # MLflow's limit of one call
             client.log_batch(state["run"], metrics=metrics[start : start + 1000])
-        state["lines"] = len(lines)
+        # A log that was cut on resuming grows by the same lines again: the store has them.
+        state["lines"] = max(state["lines"], len(lines))
         write_json(self._out / "mlflow.json", state)
 
 

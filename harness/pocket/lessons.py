@@ -9,7 +9,7 @@ A token sees its own branch and the trunk before the branch, nothing else:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,11 @@ class Tree:
     def __len__(self) -> int:
         return len(self.trunk) + sum(len(b.ids) for b in self.branches)
 
+    @property
+    def replies(self) -> int:
+        """How many replies it has: one on the trunk, where there are targets, and one a branch."""
+        return bool(self.targets) + len(self.branches)
+
 
 def grow(told: Sequence[Told]) -> list[Tree]:
     """One tree of all that share their beginning (asides: one tree each).
@@ -70,7 +75,8 @@ class Batch:
     """Arrays of shape [rows, size]; `predict`: flat indices of the tokens before the targets, `targets`: these [most].
 
     `group`: the reply that each target belongs to, counted from 0, -1 for none: a reply is right when all its
-    targets are. Unused places have target IGNORED.
+    targets are. Unused places have target IGNORED. `kept`, `dropped`: replies that are trained on, and those that are
+    not because their text or branch found no room, or the batch no place for their targets.
     """
 
     ids: np.ndarray
@@ -81,6 +87,7 @@ class Batch:
     predict: np.ndarray
     targets: np.ndarray
     group: np.ndarray
+    kept: int = 0
     dropped: int = 0
 
 
@@ -133,44 +140,57 @@ def _blank(rows: int, size: int, most: int) -> Batch:
     def grid(value: int = 0) -> np.ndarray:
         return np.full((rows, size), value, np.int32)
 
-    def line(value: int = 0) -> np.ndarray:
-        return np.full(most, value, np.int64)
-
     # What is not used sees only what is not used either: no tree has the number -1.
-    return Batch(grid(), grid(), grid(-1), grid(), grid(), line(), line(IGNORED), line(-1))
+    return Batch(grid(), grid(), grid(-1), grid(), grid(), *_places(most))
+
+
+def _places(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`predict`, `targets` and `group` of a batch in which nothing is marked yet."""
+    return np.zeros(most, np.int64), np.full(most, IGNORED, np.int64), np.full(most, -1, np.int64)
 
 
 def fill(trees: Iterator[Tree], rows: int, size: int, most: int) -> Batch:
     """Take trees until an eighth of the rows' number (two at least) found no row with room for them.
 
-    At most `most` targets are kept: a reply that goes beyond stays in its row, but is not trained on. Raises
-    UserError where text after text is too long for a row.
+    At most `most` targets are kept: a reply that goes beyond stays in its row, but is not trained on; where no reply
+    is that short, the shortest is kept all the same, for a batch without a target has no loss. Raises UserError where
+    text after text is too long for a row.
     """
     batch = _blank(rows, size, most)
     open_rows = [_Row(batch, i) for i in range(rows)]
     marks: list[tuple[list[int], list[int]]] = []
-    misses = 0
+    misses = long = 0
     while misses < max(2, rows // 8):
-        tree = _cut(next(trees), size)
+        whole = next(trees)
+        tree = _cut(whole, size)
         if tree is None:
-            batch.dropped += 1
-            if batch.dropped > 50 * rows:
+            batch.dropped += whole.replies
+            long += 1
+            if long > 50 * rows:
                 raise UserError(f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size")
             continue
         row = next((r for r in open_rows if r.room() >= len(tree)), None)
-        if row is None:
+        if row is None:  # the batch is full: another one may draw its like
             misses += 1
         else:
             row.add(tree, marks)
+            batch.dropped += whole.replies - tree.replies
     _mark(batch, marks, most)
     return batch
 
 
-def _mark(batch: Batch, marks: Iterable[tuple[list[int], list[int]]], most: int) -> None:
+def _mark(batch: Batch, marks: Sequence[tuple[list[int], list[int]]], most: int) -> None:
+    """Put the targets into their places; the arrays grow where `most` is too small for the shortest reply."""
+    shortest = min(len(tokens) for _, tokens in marks)
+    if shortest > most:
+        most = shortest
+        batch.predict, batch.targets, batch.group = _places(most)
     at = 0
     for number, (places, tokens) in enumerate(marks):
         if at + len(tokens) > most:
+            batch.dropped += 1
             continue
         here = slice(at, at + len(tokens))
         batch.predict[here], batch.targets[here], batch.group[here] = places, tokens, number
+        batch.kept += 1
         at += len(tokens)

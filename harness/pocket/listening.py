@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from harness.errors import QuestionError
-from harness.llm.base import LanguageModel, Probe, Session, Span, Written
+from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.meter import Meter
 from harness.method import Scene, Skill
-from harness.pocket.teacher import _Tools
+from harness.pocket.teacher import SceneTools
 
 __all__ = ["Heard", "listen"]
 
@@ -41,10 +41,8 @@ def listen(model: LanguageModel, skill: Skill, scene: Scene) -> Heard:
     """
     heard = Heard()
     longest = max((model.count(reply) for reply in scene.replies), default=0)
-    listening = _Listening(model, heard, 2 * longest + _MORE)
     try:
-        # The teacher's tools hand out whatever model they are given.
-        skill.play(scene, _Tools(cast(Any, listening), scene))
+        skill.play(scene, _Listeners(model, scene, heard, 2 * longest + _MORE))
     except QuestionError:
         heard.failed = True
     heard.written += [""] * (len(scene.replies) - len(heard.written))
@@ -52,29 +50,28 @@ def listen(model: LanguageModel, skill: Skill, scene: Scene) -> Heard:
     return heard
 
 
-class _Listening(LanguageModel):
-    """The model with an ear at every session."""
+class _Listeners(SceneTools):
+    """The scene's tools, with an ear at every session."""
 
-    def __init__(self, model: LanguageModel, heard: Heard, most: int) -> None:
-        self.name, self.capabilities, self.window = model.name, model.capabilities, model.window
-        self.shape, self.identity, self.first_prompts = model.shape, model.identity, model.first_prompts
-        self._model, self._heard, self._most = model, heard, most
+    def __init__(self, model: LanguageModel, scene: Scene, heard: Heard, most: int) -> None:
+        super().__init__(model, scene)
+        self._heard, self._most = heard, most
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
-        """A session that is listened to."""
-        return _Ear(self._model.session(meter, role, adapter), self._heard, self._most)
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The one model, listened to."""
+        return _Listened(self._model, self.meter, role, self._heard, self._most)
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """As the model's."""
-        return self._model.offsets(text)
 
-    def count(self, text: str) -> int:
-        """As the model's."""
-        return self._model.count(text)
+class _Listened(MeteredModel):
+    """A model whose sessions are listened to."""
 
-    def turn_tokens(self) -> int:
-        """As the model's."""
-        return self._model.turn_tokens()
+    def __init__(self, model: LanguageModel, meter: Meter, role: str, heard: Heard, most: int) -> None:
+        super().__init__(model, meter, role)
+        self._heard, self._most = heard, most
+
+    def session(self, adapter: str | None = None) -> Session:
+        """A session with an ear at it."""
+        return _Ear(super().session(adapter), self._heard, self._most)
 
 
 class _Ear(Session):

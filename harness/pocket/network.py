@@ -20,6 +20,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from harness.pocket.lessons import IGNORED
+from harness.pocket.teacher import WINDOW
 
 if TYPE_CHECKING:
     from harness.pocket.lessons import Batch
@@ -39,7 +40,7 @@ class Shape:
     layers: int = 6
     heads: int = 3
     inner: int = 448
-    window: int = 2048
+    window: int = WINDOW
     base: float = 10000.0
     epsilon: float = 1e-5
 
@@ -191,7 +192,10 @@ def save(weights: dict[str, Tensor], shape: Shape, folder: Path, ends: tuple[int
 
 
 def load(folder: Path, shape: Shape) -> dict[str, Tensor]:
-    """The weights of a folder that `save` wrote, in float32. Raises CannotRun where they are of another shape."""
+    """The weights of a folder that `save` wrote, in float32.
+
+    Raises CannotRun where they cannot be read, are of another shape, or are more than a network of this shape has.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -201,7 +205,11 @@ def load(folder: Path, shape: Shape) -> dict[str, Tensor]:
         theirs = {k: v.float() for k, v in load_file(str(folder / "model.safetensors")).items()}
     except (OSError, SafetensorError) as error:
         raise CannotRun(f"the weights in {folder} cannot be read ({str(error).splitlines()[0]})") from error
-    weights = start(shape, 0)
+    layers = {name.split(".")[2] for name in theirs if name.startswith("model.layers.")}
+    if len(layers) != shape.layers:
+        raise CannotRun(
+            f"the weights in {folder} are of another shape: {len(layers)} layers there, {shape.layers} here"
+        )
     try:
         found = {ours: theirs[name] for ours, name in _ENDS.items()}
         for i in range(shape.layers):
@@ -211,10 +219,15 @@ def load(folder: Path, shape: Shape) -> dict[str, Tensor]:
             found[f"{i}.gate_up"] = torch.cat([theirs[f"{head}mlp.{n}_proj.weight"] for n in ("gate", "up")])
     except KeyError as error:
         raise CannotRun(f"the weights in {folder} lack {error}; they are of another shape than asked for") from None
-    wrong = [k for k, w in weights.items() if found[k].shape != w.shape]
-    if wrong:
+    for name, weight in start(shape, 0).items():
+        if found[name].shape != weight.shape:
+            raise CannotRun(
+                f"the weights in {folder} are of another shape: {name} is {tuple(found[name].shape)} there, "
+                f"{tuple(weight.shape)} here"
+            )
+    more = sorted(theirs.keys() - _exported(found, shape.layers).keys())
+    if more:
         raise CannotRun(
-            f"the weights in {folder} are of another shape: {wrong[0]} is {tuple(found[wrong[0]].shape)} there, "
-            f"{tuple(weights[wrong[0]].shape)} here"
+            f"the weights in {folder} have {len(more)} tensors that a pocket model does not have, such as '{more[0]}'"
         )
     return found

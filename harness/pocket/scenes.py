@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from harness.errors import UnknownName
 from harness.method import Scene, Task
 from harness.pocket.dice import Dice
 from harness.pocket.facts import Fact, FactBase, Path, prove
@@ -295,11 +296,14 @@ def _line(text: str) -> str:
 
 
 def _gathered(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """Points of what several points are about: four at a time, by their subjects."""
-    subjects = [facts[0].subject for facts in shown.stated]
+    """Points of what several points are about, four subjects at a time; parts that state no fact are left out."""
+    parts = [(text, facts[0].subject) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+    if not parts:
+        return
+    texts, subjects = zip(*parts, strict=True)
     groups = [list(dict.fromkeys(subjects[i : i + GROUP])) for i in range(0, len(subjects), GROUP)]
     lines = [_BULLET + about(group) for group in groups]
-    yield Scene(Question("scene", "", ("scene",)), shown.texts, task_of(shown.kind), ("\n".join(lines),))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
 GROUP = 4
@@ -311,6 +315,18 @@ def about(names: Sequence[str]) -> str:
     return f"About {', '.join(first)} and {last}." if first else f"About {last}."
 
 
+def _walked(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
+    """A scene of scenes_walk.py, which is made of this file's parts and so cannot be imported at the top."""
+
+    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+        from harness.pocket import scenes_walk
+
+        found: Iterator[Scene] = getattr(scenes_walk, name)(recipe, shown, dice)
+        yield from found
+
+    return made
+
+
 SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "question": _answers,
     "choice": _choices,
@@ -318,9 +334,14 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "points": _points,
     "summary": _summary,
     "gathered": _gathered,
+    "shortened": _walked("shortened"),
+    "triage": _walked("triage"),
+    "leaf": _walked("leaf"),
 }
 
 
 def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """The scenes of one text; none where it allows no such question."""
+    """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
+    if scene not in SCENES:
+        raise UnknownName("kind of scene", scene, SCENES)
     yield from SCENES[scene](recipe, show(recipe, dice, purpose), dice)

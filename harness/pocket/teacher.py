@@ -25,7 +25,10 @@ from harness.meter import Meter
 from harness.method import Scene, Skill, Task
 from harness.types import Question
 
-__all__ = ["Aside", "Teacher", "Told"]
+__all__ = ["WINDOW", "Aside", "SceneTools", "Teacher", "Told"]
+
+WINDOW = 2048
+"""Tokens that the pocket model's window holds."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,7 +54,7 @@ class Told:
 class Teacher(LanguageModel):
     """A LanguageModel without weights; see the module's docstring."""
 
-    def __init__(self, tokenizer: Any, name: str = "teacher", window: int = 2048) -> None:
+    def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
         self.name, self.window, self.shape = name, window, None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity, self.first_prompts = {}, {}
@@ -72,7 +75,7 @@ class Teacher(LanguageModel):
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
         self.next_reply: Callable[[], str] = lambda: _next(replies, skill, "replies")
         self.next_verdict: Callable[[], bool] = lambda: _next(verdicts, skill, "verdicts")
-        skill.play(scene, _Tools(self, scene))
+        skill.play(scene, SceneTools(self, scene))
         if next(replies, None) is not None or next(verdicts, None) is not None:
             raise UserError(f"the skill '{skill.name}' did not ask for all that its scene knows")
         return self._told
@@ -107,6 +110,7 @@ class TeacherSession(Session):
         if told.ids:
             raise UserError("a skill opens one session only; make two skills of it")
         self._model, self._told = model, told
+        self._ended = False  # what was written ended its turn, so the next one only begins
 
     def _add(self, ids: Iterable[int]) -> Span:
         start = len(self._told.ids)
@@ -115,7 +119,9 @@ class TeacherSession(Session):
 
     def user(self, text: str = "") -> Span:
         """Open a user turn."""
-        self._add(self._model.next if self._told.ids else self._model.begin)
+        head = self._model.next if self._told.ids else self._model.begin
+        self._add(head[1:] if self._ended else head)
+        self._ended = False
         return self._add(self._model.plain(text))
 
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
@@ -156,6 +162,7 @@ class TeacherSession(Session):
         span = self._add(self._model.plain(text))
         # The end of the turn is the first token of what the template puts between turns.
         self._told.targets += range(span.start, self._add(self._model.next[:1]).end)
+        self._ended = True
         return Written(text, span, "stop")
 
     def score(self, text: str) -> list[float]:
@@ -178,32 +185,38 @@ class TeacherSession(Session):
         """Nothing to free."""
 
 
-class _Tools:
-    """harness.method.Tools for one scene; a skill asks a model, nothing else."""
+class SceneTools:
+    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing else."""
 
-    def __init__(self, teacher: Teacher, scene: Scene) -> None:
+    def __init__(self, model: LanguageModel, scene: Scene) -> None:
         self.task: Task = scene.task
         self.question: Question | None = scene.question
         self.meter, self.seed = Meter(), 0
-        self._teacher = teacher
+        self._model = model
 
     def model(self, role: str = "reader") -> MeteredModel:
-        return MeteredModel(self._teacher, self.meter, role)
+        """The one model."""
+        return MeteredModel(self._model, self.meter, role)
 
     def encoder(self, role: str = "encoder") -> Any:
+        """Not for a skill."""
         raise UserError("a skill asks a language model only, not an encoder")
 
     def reranker(self, role: str = "reranker") -> Any:
+        """Not for a skill."""
         raise UserError("a skill asks a language model only, not a reranker")
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """One after the other."""
         return [fn(item) for item in items]
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Nothing is kept."""
         return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
+        """As the meter's."""
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        pass
+        """Nobody is told."""

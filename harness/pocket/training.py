@@ -11,10 +11,9 @@ texts.
 from __future__ import annotations
 
 import ctypes
-import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,37 +21,34 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from harness.errors import CannotRun, UserError
-from harness.pocket import card, checkpoint, network, tokenizer
+from harness.errors import CannotRun
+from harness.pocket import beginning, card, checkpoint, journal, network, resume, tokenizer
+from harness.pocket.batches import make_batch, share_right
 from harness.pocket.checkpoint import Progress
-from harness.pocket.curriculum import Curriculum, RecipeModel, Stage, curriculum, skills
+from harness.pocket.curriculum import Curriculum, Stage, curriculum
 from harness.pocket.dice import Dice
-from harness.pocket.lessons import IGNORED, Batch, Tree, fill, grow
+from harness.pocket.lessons import Batch
 from harness.pocket.network import Shape
-from harness.pocket.recall import Drill, drill
-from harness.pocket.recall import scenes as drills_of
-from harness.pocket.scenes import stage as scenes
-from harness.pocket.teacher import Teacher
+from harness.pocket.recall import Drill
+from harness.pocket.teacher import WINDOW, Teacher
 
-__all__ = ["Settings", "Trainer", "make_batch", "train"]
+__all__ = ["Settings", "Trainer", "train"]
 
 _SAY = 50  # steps between lines of the log
-_TARGETS = 8  # a place for one target to so many tokens of a batch
-_LONG = ("pecan points", "pecan points of points", "summary")  # replies nearly as long as their texts
+_LOST = 0.05  # share of a recipe's replies that may be left out without a word
 _CLIP = 1.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; course: what is learnt; begin: a model folder to go on from; steps: stop after so many in all
-    (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None = on where a
-    compiler is found.
+    """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop after so
+    many in all (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None =
+    on where a compiler is found.
     """
 
     out: Path
-    course: Path | None = None
+    course: Path | Curriculum | None = None
     begin: Path | None = None
     seed: int = 0
     steps: int | None = None
@@ -62,60 +58,20 @@ class Settings:
     shape: Shape | None = None
 
 
-def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
-    """Trees of a recipe without end."""
-    if recipe.skill == "recall":
-        assert recipe.pairs is not None  # the curriculum checks that
-        while True:
-            yield drill(drills, dice, recipe.pairs, recipe.between)
-    made, skill = recipe.recipe(), skills()[recipe.skill]
-    number = 0
-    while True:
-        inner = Dice("text", dice.between(0, 2**31), number)
-        if recipe.pairs is not None:
-            told = [teacher.play(skill, scene) for scene in drills_of(drills, inner, recipe.pairs, recipe.between)]
-        else:
-            told = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
-        number += 1
-        if told:
-            yield from grow(told)
-        elif number > 10_000:
-            raise UserError(f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks")
-
-
-def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tuple[int, Batch]:
-    """The number of the recipe that was drawn, and a batch of it."""
-    left = dice.random() * sum(r.weight for r in stage.recipes)
-    number = 0
-    for number, recipe in enumerate(stage.recipes):  # noqa: B007 - the last one takes what rounding leaves
-        left -= recipe.weight
-        if left < 0:
-            break
-    recipe = stage.recipes[number]
-    rows = max(1, stage.tokens // recipe.size)
-    most = rows * recipe.size // (3 if recipe.skill == "recall" or recipe.skill in _LONG else _TARGETS)
-    return number, fill(_trees(recipe, dice, teacher, drills), rows, recipe.size, most)
-
-
-def _share_right(right: np.ndarray, batch: Batch) -> float:
-    """Share of replies all of whose tokens were the likeliest."""
-    told = batch.targets != IGNORED
-    groups = batch.group[told]
-    wrong = np.bincount(groups, weights=~right[told], minlength=1)
-    there = np.bincount(groups, minlength=1) > 0
-    return float((wrong[there] == 0).mean()) if there.any() else 0.0
-
-
 class Trainer:
     """Everything a training holds; `run` does steps until the curriculum ends."""
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
         self.settings, self.tell = settings, tell
-        self.course: Curriculum = curriculum(settings.course)
         self.device = _device(settings.device)
         folder = settings.out / "model"
+        shape = settings.shape
+        if settings.begin is not None:
+            beginning.check(settings.begin, folder)
+            shape = shape or beginning.shape(settings.begin)
+        self.course = _course(settings.course, shape)
         self.tokenizer = _tokenizer(folder, settings)
-        self.shape = settings.shape or Shape(vocabulary=len(self.tokenizer))
+        self.shape = shape or Shape(vocabulary=len(self.tokenizer))
         self.teacher = Teacher(self.tokenizer, "pocket-llama", self.shape.window)
         self.drills = Drill(self.teacher)
         self.about = {
@@ -124,7 +80,26 @@ class Trainer:
             "shape": vars(self.shape),
         }
         self.progress = Progress()
-        self.weights = self._first_weights()
+        self._losses = _compiled(settings, self.device)
+        self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
+        self._begin()
+        journal.cut(settings.out / "log.jsonl", self.progress.step)
+
+    def _begin(self) -> None:
+        """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
+        out, begin = self.settings.out, self.settings.begin
+        found = checkpoint.load(out / "checkpoint", self.about)
+        notes: list[str] = []
+        if found is not None:
+            notes = [*resume.course_notes(found, self.course, out), *resume.start_notes(found, begin, out)]
+            self._origin = {"begin": found.about["begin"]} if "begin" in found.about else {}
+        else:
+            self._origin = {"begin": None if begin is None else beginning.weights_mark(begin)}
+        if found is None and begin is not None:
+            weights = network.load(begin, self.shape)
+        else:
+            weights = network.start(self.shape, self.settings.seed)
+        self.weights = {k: w.to(self.device).requires_grad_() for k, w in weights.items()}
         self.optimizer = torch.optim.AdamW(
             [
                 {"params": [w for n, w in self.weights.items() if _decays(n)], "weight_decay": 0.05},
@@ -133,43 +108,38 @@ class Trainer:
             betas=(0.9, 0.98),
             fused=True,
         )
-        self._resume()
-        self._losses = _compiled(settings, self.device)
-
-    def _first_weights(self) -> dict[str, Tensor]:
-        weights = network.start(self.shape, self.settings.seed)
-        if self.settings.begin is not None:
-            weights = network.load(self.settings.begin, self.shape)
-        return {k: w.to(self.device).requires_grad_() for k, w in weights.items()}
+        if found is not None:
+            self._restore(found)
+            for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
+                self.tell(line)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
-    def _resume(self) -> None:
-        found = checkpoint.load(self.settings.out / "checkpoint", self.about)
-        if found is None:
-            return
-        self.progress, tensors = found
+    def _restore(self, found: checkpoint.Found) -> None:
+        self.progress = found.progress
         with torch.no_grad():
             for name, weight in self.weights.items():
-                weight.copy_(tensors[f"weight.{name}"])
+                weight.copy_(found.tensors[f"weight.{name}"])
                 self.optimizer.state[weight] = {
-                    "step": torch.tensor(float(self.progress.step)),
-                    "exp_avg": tensors[f"mean.{name}"].to(self.device),
-                    "exp_avg_sq": tensors[f"square.{name}"].to(self.device),
+                    "step": torch.tensor(float(self.progress.step), device=self.device),  # fused AdamW wants it there
+                    "exp_avg": found.tensors[f"mean.{name}"].to(self.device),
+                    "exp_avg_sq": found.tensors[f"square.{name}"].to(self.device),
                 }
-        self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
 
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
         tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
         for name, weight in self.weights.items():
-            state = self.optimizer.state[weight]
-            tensors |= {f"mean.{name}": state["exp_avg"], f"square.{name}": state["exp_avg_sq"]}
-        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, self.about)
+            state = self.optimizer.state.get(weight, {})  # before the first step there are no moments
+            for ours, theirs in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
+                tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+        about = {**self.about, **self._origin, "course": resume.marks(self.course)}
+        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, about)
         ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         card.forget(self.settings.out / "model")
         network.save(self.weights, self.shape, self.settings.out / "model", ends)
-        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device)
+        began = self._origin.get("begin")
+        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, began)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -234,8 +204,10 @@ class Trainer:
                 f"the loss is {value} at step {p.step}; start again from the last checkpoint with a lower rate"
             )
         recent = p.recent.setdefault(str(number), [])
-        recent.append(round(_share_right(right.cpu().numpy(), batch), 4))
+        recent.append(round(share_right(right.cpu().numpy(), batch), 4))
         del recent[: -stage.over]
+        lost = self._lost.setdefault(number, [0, 0])
+        lost[0], lost[1] = lost[0] + batch.dropped, lost[1] + batch.kept
         p.step += 1
         p.tokens += int((batch.own >= 0).sum())
         return value
@@ -253,17 +225,21 @@ class Trainer:
             for i, (r, s) in enumerate(zip(stage.recipes, enough, strict=True))
             if s
         }
+        minutes = round(p.seconds / 60, 1)
+        before = p.passed[-1].get("minutes", 0.0) if p.passed else 0.0
         p.passed.append(
             {
                 "stage": stage.name,
                 "steps": p.step - p.since,
                 "mastered": mastered,
                 "right": shares,
-                "minutes": round(p.seconds / 60, 1),
+                "minutes": minutes,  # in all, as it always was
+                "stage_minutes": round(minutes - before, 1),
             }
         )
         self.tell(f"stage '{stage.name}' {'mastered' if mastered else 'ended'} at step {p.step}: {shares}")
         p.stage, p.since, p.recent = p.stage + 1, p.step, {}
+        self._lost = {}
 
     def _log(self, loss: float) -> None:
         p, stage = self.progress, self._stage()
@@ -274,13 +250,16 @@ class Trainer:
             "loss": round(loss, 5),
             "right": right,
             "minutes": round(p.seconds / 60, 2),
+            "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
         }
-        line["tokens_per_s"] = round(p.tokens / max(p.seconds, 1e-9))
-        with (self.settings.out / "log.jsonl").open("a", encoding="utf-8") as f:
-            f.write(json.dumps(line) + "\n")
+        shares = {n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())}
+        lost = {f"{n} {stage.recipes[n].skill}": round(share, 3) for n, share in shares.items() if share > _LOST}
+        self._lost = {}
+        journal.append(self.settings.out / "log.jsonl", {**line, "left_out": lost} if lost else line)
         self.tell(
             f"step {p.step}  {stage.name}  loss {loss:.4f}  right {right}  "
-            f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
+            + (f"left out for want of room {lost}  " if lost else "")
+            + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
         )
 
 
@@ -297,14 +276,17 @@ def _device(name: str) -> str:
     return name
 
 
+def _course(told: Path | Curriculum | None, shape: Shape | None) -> Curriculum:
+    if isinstance(told, Curriculum):
+        return told
+    return curriculum(told, WINDOW if shape is None else shape.window)
+
+
 def _tokenizer(folder: Path, settings: Settings) -> Any:
     from transformers import AutoTokenizer
 
-    source = settings.begin
-    if source is not None and not (folder / "tokenizer.json").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-            shutil.copyfile(source / name, folder / name)
+    if settings.begin is not None:
+        beginning.take_tokenizer(settings.begin, folder)
     if (folder / "tokenizer.json").exists():
         return AutoTokenizer.from_pretrained(str(folder))
     return tokenizer.build(folder, settings.seed)
@@ -330,7 +312,11 @@ def _keep_memory() -> None:
 
 
 def train(settings: Settings, tell: Callable[[str], None]) -> Path:
-    """Run the curriculum and return the model's folder. Raises UserError, CannotRun, ConfigError as its parts do."""
+    """Run the curriculum and return the model's folder.
+
+    Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
+    be used, ConfigError for mistakes in the course.
+    """
     trainer = Trainer(settings, tell)
     trainer.run()
     return settings.out / "model"

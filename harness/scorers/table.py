@@ -62,6 +62,7 @@ _QASPER = "allenai/qasper-led-baseline scripts/evaluator.py"
 _BLEU = "huggingface/evaluate metrics/bleu"
 _ROUGE_SCORE = "google-research rouge_score"
 _ALCE = "princeton-nlp/ALCE eval.py"
+_QUALITY = "nyu-mll/quality, accuracy over the options; how a reply is read is this project's"
 _HERE = "this project"
 
 _LONGBENCH_ZH = "harness.scorers.longbench_zh"
@@ -204,6 +205,9 @@ TABLE: dict[str, Scorer] = {
             "str_em": ("share of sub-questions answered in the text", "short_answers"),
             "str_hit": ("all sub-questions answered in the text", "short_answers"),
         },
+    ),
+    "quality.accuracy": Scorer(
+        "harness.scorers.quality:accuracy", _QUALITY, "the right option is named, by letter or text, and no other"
     ),
     "evidence_recall": Scorer(
         "harness.scorers.evidence:evidence_recall", _HERE, "share of supporting passages shown", "shown"

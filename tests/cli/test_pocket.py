@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import UserError
 from harness.pocket import card as cards
 from harness.pocket.checkpoint import Progress
 from harness.pocket.curriculum import Curriculum, skills
@@ -74,10 +76,17 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["train", "--out", "o", "--device", "gpu"], ["unknown device 'gpu'"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
-    (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml", "unknown skill 'anwser'. Did you mean"]),
+    (
+        ["train", "--out", "o", "--curriculum", "bad.yaml"],
+        ["bad.yaml: stage 'both': ", "unknown skill 'anwser'. Did you mean"],
+    ),
     (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
     (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
     (["train", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no config.json"]),
+    (
+        ["train", "--out", "o", "--from", "bare"],
+        ["'bare' is no folder of a trained pocket model: it has no tokenizer.js"],
+    ),
     (["train", "--out", "o", "--mlflow", "mlruns"], ["MLflow no longer writes to a folder ('mlruns')"]),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
     (["eval", "."], ["the folder '.' holds no model (no config.json)"]),
@@ -94,11 +103,12 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
 def test_a_mistake_is_one_sentence(
     arguments: list[str], parts: list[str], here: Cli, model: Path, course: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser"))
+    (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
+    (tmp_path / "bare").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "bare" / name).write_bytes((model / name).read_bytes())
     done = here("pocket", *arguments)
     assert done.returncode == 2, done.stderr
-    if "bad.yaml" in arguments:
-        parts = parts[1:]
     for part in parts:
         assert part in done.stderr
     assert done.stderr.startswith("error: ")
@@ -165,7 +175,7 @@ def test_check(here: Cli, cli: Cli, model: Path) -> None:
     done = cli("pocket", "check", "model")
     assert done.returncode == 4
     told = done.stderr.splitlines()
-    assert {line.split("'")[1] for line in told} == {"answer", "pecan search"}
+    assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf"}
     assert all("changed since training" in line for line in told)
 
 
@@ -249,8 +259,26 @@ def test_train_two_steps_and_resume(cli: Cli, here: Cli, model: Path, course: st
     assert done.stderr.count("warning: not logged to MLflow") == 1
     assert "Traceback" not in done.stderr
     assert "going on from step 2, stage 'more'" in done.stderr
+    assert "it began from 'model' and has gone on since; the weights there are not used again" in done.stderr
     assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 3
     assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
+
+    # Weights that are not those it began from; stages at the end are allowed, those begun stay as they are.
+    other = shutil.copytree(model, tmp_path / "other")
+    data = bytearray((other / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (other / "model.safetensors").write_bytes(data)
+    done = here(*command[:4], "--from", "other", "--curriculum", course, "--steps", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the training in trained began from other weights than those in 'other'; leave --from out" in done.stderr
+    (tmp_path / "changed.yaml").write_text(COURSE.replace("steps: 2", "steps: 1"))
+    done = here(*command[:6], "--curriculum", "changed.yaml", "--steps", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "of another course: its stage 1 'both' was begun and is not the same now" in done.stderr
+    (tmp_path / "longer.yaml").write_text(COURSE + COURSE.split("\n", 1)[1].replace("name: ", "name: again "))
+    done = here(*command[:6], "--curriculum", "longer.yaml", "--steps", "3")
+    assert (done.returncode, done.stdout) == (0, "trained/model\n")
+    assert "the course was changed behind stage 2: 2 stages before, 4 now" in done.stderr
 
     # The tokenizer of the folder is replaced: the checkpoint is no longer of it.
     tokenizer = tmp_path / "trained/model/tokenizer.json"
@@ -271,6 +299,28 @@ def test_a_training_of_other_skills_is_not_gone_on_with(here: Cli, course: str, 
     assert "the training in o is of other skills" in done.stderr
 
 
+def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
+    from harness.commands.pocket_train import Options, _course, _keep
+
+    out, path = tmp_path / "o", tmp_path / course
+    first = Options(out, path, skills=("answer",))
+    (out / "checkpoint").mkdir(parents=True)
+    _keep(first, _course(first))
+    (out / "checkpoint" / "state.json").write_text("{}")
+    more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
+    path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
+    found = _course(first)
+    assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
+    assert [stage.name for stage in _course(Options(tmp_path / "other", path)).stages][-1] == "again more"
+    for skills_ in ((), ("pecan search",), ("answer", "pecan search")):
+        with pytest.raises(UserError, match="is of other skills"):
+            _course(Options(out, path, skills=skills_))
+    kept = json.loads((out / "curriculum.yaml").read_text())
+    assert [stage["name"] for stage in kept["stages"]] == ["both", "more"], (
+        "nothing is written before it is gone on with"
+    )
+
+
 def recipe(skill: str, **more: object) -> dict[str, object]:
     return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
 
@@ -289,7 +339,7 @@ def test_only_some_skills() -> None:
     )
 
     def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
-        kept = Curriculum.model_validate(json.loads(_only(whole, names)))
+        kept = Curriculum.model_validate(_only(whole, names))
         return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
 
     assert left("pecan search") == [
@@ -302,7 +352,7 @@ def test_only_some_skills() -> None:
         ("1", [("answer", 0.5), ("recall", 0)]),
         ("2", [("answer", None)]),
     ]
-    assert Curriculum.model_validate(json.loads(_only(whole, ["answer", "choose", "pecan search"]))) == whole
+    assert Curriculum.model_validate(_only(whole, ["answer", "choose", "pecan search"])) == whole
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(

@@ -35,3 +35,26 @@ def teacher(own: Any) -> Teacher:
 @pytest.fixture(scope="session")
 def drills(teacher: Teacher) -> Drill:
     return Drill(teacher)
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.pocket import trainings
+
+    path = tmp_path_factory.mktemp("course") / "course.yaml"
+    path.write_text(trainings.COURSE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def undisturbed(
+    tokenizer_folder: Path, course: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[str]]:
+    """A training of 200 steps, and what it said. Not to be written to."""
+    from harness.pocket.training import train
+    from tests.pocket import trainings
+    from tests.pocket.slow_training import settings
+
+    out, said = trainings.begun(tokenizer_folder, tmp_path_factory.mktemp("undisturbed")), list[str]()
+    assert train(settings(out, course, steps=200), said.append) == out / "model"
+    return out, said

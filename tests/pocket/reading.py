@@ -12,16 +12,6 @@ from harness.pocket.values import KINDS as VALUES
 from harness.pocket.values import make
 from harness.pocket.wording import _OPENERS, schema
 
-SCHEMA_OF = {
-    "musique": "encyclopedia",
-    "hotpotqa": "encyclopedia",
-    "2wikimultihopqa": "encyclopedia",
-    "retrieved": "encyclopedia",
-    "narrativeqa": "story",
-    "quality": "story",
-    "qasper": "paper",
-}
-
 
 @cache
 def shape(kind: str) -> str:

@@ -37,8 +37,18 @@ COURSE = Curriculum.model_validate(
 )
 
 
+RIGHT = {
+    "first": {"0 recall": 0.97},
+    "second": {"0 pecan search": 0.5, "1 answer": 0.97},
+    "third": {"0 answer": 0.97, "1 pecan points": 0.25},
+}
+
+
 def passed(*names: str) -> list[dict[str, Any]]:
-    return [{"stage": n, "steps": 5, "mastered": True, "right": {"0 answer": 0.97}, "minutes": 1.5} for n in names]
+    return [
+        {"stage": n, "steps": 5, "mastered": True, "right": RIGHT[n], "minutes": 1.5 * at, "stage_minutes": 1.5}
+        for at, n in enumerate(names, 1)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -139,11 +149,21 @@ def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.Monk
         (("first",), []),
         (("first", "second"), ["pecan search", "answer"]),
         (("second", "third"), ["pecan search", "answer", "pecan points"]),
-        (("third", "of another curriculum"), ["answer", "pecan points"]),
+        (("third",), ["answer", "pecan points"]),
     ],
 )
 def test_trained_skills(names: tuple[str, ...], found: list[str]) -> None:
     assert trained_skills(COURSE, passed(*names)) == found
+    bare = [{"stage": name} for name in names]  # what is not told is asked of the course
+    assert trained_skills(COURSE, bare) == found
+
+
+def test_skills_of_stages_that_the_course_no_longer_has() -> None:
+    """Training goes on with a course in which stages were renamed and added; what was trained stays trained."""
+    right = {"10 choose": 0.1, "2 pecan points": 0.5, "0 recall": 1.0}  # as JSON sorts them; in order it is 0, 2, 10
+    told = [{"stage": "of an earlier course", "right": right}, *passed("second")]
+    assert trained_skills(COURSE, told) == ["pecan points", "choose", "pecan search", "answer"]
+    assert trained_skills(COURSE, [{"stage": "of an earlier course"}]) == []
 
 
 def test_stale(folder: Path) -> None:
@@ -185,10 +205,34 @@ def test_the_card_of_a_training(own: Path) -> None:
     assert platform.node() not in text
     assert str(own) not in text
     assert "never to be mistaken for a real model" in text
-    assert "| second | 5 | 1.5 | yes | 0 answer 97 % |" in text
+    assert "| second | 5 | 1.5 | 3.0 | yes | 0 pecan search 50 %, 1 answer 97 % |" in text
+    assert "began" not in card.trained
     assert stale(card, skills().values()) == [
         (name, UNTRAINED) for name in skills() if name not in ("pecan search", "answer")
     ]
+
+
+def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
+    """Lines of earlier versions have the minutes in all only; the first two stages are in no course file any more."""
+    early = [
+        {"stage": "zero", "steps": 3, "mastered": False, "right": {"0 choose": 0.5}, "minutes": 2.0},
+        {"stage": "one", "steps": 4, "mastered": True, "right": {"0 recall": 1.0}, "minutes": 5.5},
+    ]
+    late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
+    progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
+    begin(own, COURSE, progress, 0, "cpu", "0123456789abcdef")
+    card = cards.read(own)
+    assert card is not None
+    assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
+    assert card.skills.keys() == {"choose", "answer", "pecan points"}
+    rows = [line for line in page(card).splitlines() if line.startswith("| ")]
+    at = rows.index("| stage | steps | minutes | minutes, in all | mastered | replies right at its end |")
+    assert rows[at + 2 : at + 5] == [
+        "| zero | 3 | 2.0 | 2.0 | no | 0 choose 50 % |",
+        "| one | 4 | 3.5 | 5.5 | yes | 0 recall 100 % |",
+        "| third | 5 | 1.5 | 7.0 | yes | 0 answer 97 %, 1 pecan points 25 % |",
+    ]
+    assert "from trained weights whose sha256 begins with 0123456789abcdef." in page(card)
 
 
 def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ConfigError, UnknownName, UserError
+from harness.errors import ConfigError, UserError
 from harness.method import Skill
+from harness.pocket.batches import make_batch
 from harness.pocket.curriculum import RecipeModel, curriculum, skills
 from harness.pocket.dice import Dice
 from harness.pocket.recall import Drill
 from harness.pocket.scenes import SCENES, Recipe
 from harness.pocket.teacher import Teacher
-from harness.pocket.training import make_batch
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 
@@ -26,7 +26,7 @@ def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: st
 
 def test_skills_are_those_that_methods_declare() -> None:
     found = skills()
-    assert set(found) == {"answer", "choose", "pecan search", "pecan points", "pecan points of points", "summary"}
+    assert set(found) >= {"answer", "choose", "pecan search", "pecan points", "pecan points of points", "summary"}
     assert all(isinstance(s, Skill) and s.name == name and s.scene in SCENES for name, s in found.items())
 
 
@@ -54,9 +54,9 @@ def test_a_recipe_of_recall_has_pairs() -> None:
 
 
 BAD = [
-    ("{skill: anser, facts: [1, 3]}", "", UnknownName, "unknown skill 'anser'. Did you mean 'answer'"),
+    ("{skill: anser, facts: [1, 3]}", "", ConfigError, "stage 'a': .*unknown skill 'anser'. Did you mean 'answer'"),
     ("{skill: answer}", "", ConfigError, "needs one of facts, tokens, pairs; has none"),
-    ("{skill: answer, facts: [1, 3], tokens: [9, 9]}", "", ConfigError, r"has \['facts', 'tokens'\]"),
+    ("{skill: answer, facts: [1, 3], tokens: [200, 300]}", "", ConfigError, r"has \['facts', 'tokens'\]"),
     ("{skill: recall, facts: [1, 3]}", "", ConfigError, "the skill 'recall' takes 'pairs'"),
     (
         "{skill: pecan points, pairs: [1, 3]}",
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, recipe: str, more: str, error: t
         curriculum(write(tmp_path, recipe, more))
     assert str(tmp_path) not in str(raised.value)
     assert "--set" not in str(raised.value)  # a curriculum is a file; nothing of it can be set otherwise
-    assert error is UnknownName or "course.yaml" in str(raised.value)
+    assert "course.yaml" in str(raised.value)
 
 
 def test_all_mistakes_at_once(tmp_path: Path) -> None:
@@ -117,21 +117,89 @@ def test_a_file_that_is_none(tmp_path: Path, text: str | None, error: type[UserE
         curriculum(path)
 
 
-@pytest.mark.xfail(strict=True, reason="ranges and weights are not checked: drawn from as they are, or without end")
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        "{skill: answer, facts: [5, 2]}",
-        "{skill: answer, facts: [0, 0]}",
-        "{skill: recall, pairs: [0, 0]}",
-        "{skill: recall, pairs: [9000, 9000]}",
-        "{skill: answer, tokens: [-5, 300]}",
-        "{skill: answer, facts: [1, 3], ask: {one: 0}}",
-        "{skill: answer, facts: [1, 3], ask: {one: 1, two: -1}}",
-        "{skill: answer, facts: [1, 3], kinds: []}",
-        "{skill: pecan points of points, facts: [1, 3]}",
-    ],
-)
-def test_a_recipe_that_makes_no_sense(tmp_path: Path, recipe: str) -> None:
-    with pytest.raises(ConfigError):
+SENSELESS = [
+    ("{skill: answer, facts: [5, 2]}", r"facts=\[5, 2\]: should be the lowest and the highest number, 1 or more"),
+    ("{skill: answer, facts: [0, 0]}", r"facts=\[0, 0\]: should be the lowest and the highest"),
+    ("{skill: recall, pairs: [0, 0]}", r"pairs=\[0, 0\]: should be the lowest and the highest"),
+    ("{skill: recall, pairs: [9000, 9000]}", r"pairs=\[9000, 9000\]: 9000 pairs do not fit size=256"),
+    ("{skill: recall, pairs: [4, 129]}", r"pairs=\[4, 129\]: 129 pairs do not fit size=256"),
+    ("{skill: answer, tokens: [-5, 300]}", r"tokens=\[-5, 300\]: should be .* 200 or more"),
+    ("{skill: answer, tokens: [100, 300]}", r"tokens=\[100, 300\]: should be .* 200 or more"),
+    ("{skill: answer, tokens: [300, 9000]}", r"a text of 9000 tokens is longer than the window of 2048"),
+    ("{skill: answer, facts: [1, 3], size: 4096}", "size=4096 is more than the window of 2048 tokens"),
+    ("{skill: answer, facts: [1, 3], ask: {one: 0}}", "ask={'one': 0}: should be weights above 0; leave out what is"),
+    ("{skill: answer, facts: [1, 3], ask: {one: 1, two: -1}}", "ask={'one': 1, 'two': -1}: should be weights above 0"),
+    ("{skill: answer, facts: [1, 3], ask: {one: .nan}}", "finite number"),
+    ("{skill: answer, facts: [1, 3], ask: {}}", "ask={}: should be weights above 0"),
+    ("{skill: answer, facts: [1, 3], weight: .inf}", "weight=inf: .*finite number"),
+    ("{skill: answer, facts: [1, 3], kinds: []}", r"kinds=\[\]: should have at least one item"),
+    ("{skill: pecan points of points, facts: [1, 3]}", "gathers the points of several parts; give it pieces of 2 or"),
+    ("{skill: answer, facts: [1, 3], between: 4}", "'between' means nothing without 'pairs'; leave it out"),
+    ("{skill: answer, pairs: [1, 3], questions: 4}", "'questions' means nothing beside 'pairs'; leave it out"),
+    ("{skill: recall, pairs: [1, 3], ask: {two: 1}}", "'ask' means nothing beside 'pairs'"),
+    (
+        "{skill: answer, facts: [1, 3], pieces: 2, some: true}",
+        "'some' needs a text of 'tokens' in 'pieces' of 2 or more",
+    ),
+    ("{skill: answer, tokens: [200, 300], some: true}", "'some' needs a text of 'tokens' in 'pieces' of 2 or more"),
+    ("{skill: summary, tokens: [200, 300], pieces: 3, some: true}", "'some' is not for 'summary', which tells all of"),
+    ("{skill: answer, tokens: [200, 300], pieces: 3, mixed: true}", "'mixed' is not for 'answer', which is shown no"),
+]
+
+
+@pytest.mark.parametrize(("recipe", "message"), SENSELESS)
+def test_a_recipe_that_makes_no_sense(tmp_path: Path, recipe: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^course.yaml: stage 'a': stages\.0\.recipes\.0[.:].*{message}"):
         curriculum(write(tmp_path, recipe))
+
+
+SENSIBLE = [
+    "{skill: answer, tokens: [900, 4000], pieces: 20, some: true, size: 1536}",  # only some of it is shown
+    "{skill: pecan search, tokens: [900, 2400], pieces: 20, some: true, mixed: true, size: 1536}",
+    "{skill: recall, pairs: [4, 128]}",
+    "{skill: answer, pairs: [2, 6], between: 5, weight: 0.5, gate: 0}",
+]
+
+
+@pytest.mark.parametrize("recipe", SENSIBLE)
+def test_a_recipe_that_makes_sense(tmp_path: Path, recipe: str) -> None:
+    assert len(curriculum(write(tmp_path, recipe)).stages[0].recipes) == 1
+
+
+def test_the_window_is_that_of_the_model(tmp_path: Path) -> None:
+    path = write(tmp_path, "{skill: answer, tokens: [300, 1000], size: 1200}")
+    assert curriculum(path).stages
+    assert curriculum(path, 1200).stages
+    with pytest.raises(ConfigError, match="2 mistakes.*\n.*size=1200 is more than the window of 999.*\n.*of 999$"):
+        curriculum(path, 999)
+
+
+WRONG = """stages:
+  - {name: one, steps: 0, recipes: [{skill: answer, facts: [5, 2]}, {skill: chose, facts: [1, 2]}]}
+  - {name: two, steps: 9, recipes: [{skill: recall, facts: [1, 2]}, {skill: answer, facts: [1, 2], some: true}]}
+  - {name: two, steps: 9, end_rate: -1, recipes: [{skill: answer, facts: [1, 2]}]}
+"""
+
+
+def test_all_mistakes_of_all_stages_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "course.yaml"
+    path.write_text(WRONG)
+    with pytest.raises(ConfigError, match="7 mistakes") as raised:
+        curriculum(path)
+    found = [problem.removeprefix("course.yaml: ") for problem in raised.value.problems]
+    starts = [
+        "stage 'one': stages.0.recipes.0.facts=[5, 2]: should be the lowest",
+        "stage 'one': stages.0.steps=0: should be greater than or equal to 1",
+        "stage 'two': stages.2.end_rate=-1: should be greater than or equal to 0",
+        "stage 'one': stages.0.recipes.1: unknown skill 'chose'. Did you mean 'choose'",
+        "stage 'two': stages.1.recipes.0: the skill 'recall' takes 'pairs'",
+        "stage 'two': stages.1.recipes.1: 'some' needs a text of 'tokens'",
+        "stages.2: a stage before is named 'two' too; give it another name",
+    ]
+    assert len(found) == len(starts)
+    for problem, start in zip(found, starts, strict=True):
+        assert problem.startswith(start)
+
+
+def test_the_projects_own_is_checked_with_the_same_rules() -> None:
+    assert len({stage.name for stage in curriculum().stages}) == len(curriculum().stages) > 5

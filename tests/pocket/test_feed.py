@@ -71,6 +71,29 @@ def test_one_run_a_training_and_a_point_a_line(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "mlruns").exists()
 
 
+class Client:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def log_batch(self, run: str, metrics: list[Any]) -> None:
+        self.steps += [m.step for m in metrics if m.key == "loss"]
+
+
+def test_a_log_that_was_cut_on_resuming_is_not_told_twice(tmp_path: Path) -> None:
+    fed, client, state = Feed.__new__(Feed), Client(), {"run": "r", "lines": 0}
+    fed._out = tmp_path
+    write(tmp_path, 50, 100, 150)
+    fed._send(client, state)  # type: ignore[arg-type]
+    (tmp_path / "log.jsonl").unlink()
+    write(tmp_path, 50, 100)  # the checkpoint is of step 100
+    fed._send(client, state)  # type: ignore[arg-type]
+    write(tmp_path, 150, 200)
+    fed._send(client, state)  # type: ignore[arg-type]
+    assert client.steps == [50, 100, 150, 200]
+
+
 def test_a_store_that_hangs_holds_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count, cycle
+from itertools import chain, count, cycle
 
 import numpy as np
 import pytest
@@ -160,13 +160,32 @@ def test_a_text_with_no_branch_that_fits_is_counted() -> None:
     assert fill(cycle([bare, short]), rows=2, size=64, most=50).dropped >= 6
 
 
-@pytest.mark.xfail(strict=True, reason="branches without room and replies beyond `most` are left out uncounted")
-@pytest.mark.parametrize(
-    ("tree", "most"), [(Tree([1] * 50, [], [Branch(50, [2] * 9, [8])] * 3), 50), (Tree([1] * 20, [18, 19], []), 5)]
-)
-def test_a_branch_that_is_left_out_is_counted(tree: Tree, most: int) -> None:
-    batch = fill(cycle([tree]), rows=2, size=64, most=most)
-    assert batch.dropped > 0
+LEFT_OUT = [
+    # 50 + 9 of 64 tokens: a row has one of three branches
+    ("branches without room", Tree([1] * 50, [], [Branch(50, [2] * 9, [8])] * 3), 50, 2, 4),
+    # three trees a row with two targets each; two of the six find a place among five
+    ("no place for targets", Tree([1] * 20, [18, 19], []), 5, 2, 4),
+    ("room for all", Tree([1] * 20, [18, 19], [Branch(20, [2], [0])]), 50, 12, 0),
+    ("too long", Tree([1] * 65, [64], [Branch(60, [2] * 2, [1])] * 2), 50, 2, 6),
+]
+
+
+@pytest.mark.parametrize(("tree", "most", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT])
+def test_replies_that_are_left_out_are_counted(tree: Tree, most: int, kept: int, dropped: int) -> None:
+    trees = cycle([tree]) if len(tree.trunk) < 64 else chain([tree, tree], cycle([Tree([1] * 60, [59], [])]))
+    batch = fill(trees, rows=2, size=64, most=most)
+    assert (batch.kept, batch.dropped) == (kept, dropped)
+    assert len(replies(batch)) == kept
+
+
+def test_a_batch_has_a_target_whatever_its_replies_are() -> None:
+    """Where every reply is longer than `most`, the shortest is kept: without a target the loss would be NaN."""
+    long, short = Tree([1] * 20, list(range(10, 20)), []), Tree([1] * 20, list(range(13, 20)), [])
+    batch = fill(cycle([long, short]), rows=1, size=64, most=5)
+    assert [len(targets) for _, targets in replies(batch).values()] == [7]
+    assert (batch.kept, batch.dropped) == (1, 2)
+    assert len(batch.predict) == len(batch.targets) == len(batch.group) == 7
+    assert len(fill(cycle([short]), rows=1, size=64, most=9).targets) == 9
 
 
 def test_branches_are_left_out_where_a_row_is_too_short_for_all() -> None:

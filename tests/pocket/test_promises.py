@@ -10,8 +10,9 @@ import pytest
 
 from harness.pocket.facts import Fact, FactBase, Path, prove
 from harness.pocket.names import core
+from harness.pocket.scenes import SCHEMAS
 from harness.pocket.world import KINDS, Sample, sample
-from tests.pocket.reading import SCHEMA_OF, read
+from tests.pocket.reading import read
 
 LENGTHS = (200, 230, 400, 900, 2500)
 EACH = 160
@@ -72,7 +73,7 @@ def test_the_text_states_the_fact_base_and_nothing_else(kind: str) -> None:
         told = sentences(made)
         assert Counter(fact for fact, _ in told) == Counter(made.base.facts)
         for fact, sentence in told:
-            assert read(SCHEMA_OF[kind], sentence) == {fact}
+            assert read(SCHEMAS[kind], sentence) == {fact}
         for document in made.documents:
             rest, at = "", 0
             for stated in made.stated[document.id]:
@@ -131,7 +132,7 @@ def test_passages_and_titles(kind: str) -> None:
             ends = [0, *(p.end + 2 for p in document.passages)]
             assert [p.start for p in document.passages] == ends[:-1]
             assert document.passages[-1].end == len(document.text)
-            if SCHEMA_OF[kind] == "encyclopedia":
+            if SCHEMAS[kind] == "encyclopedia":
                 titles = [p.title for p in document.passages]
                 assert len(set(titles)) == len(titles)
                 for p in document.passages:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.pocket.dice import Dice
 from harness.pocket.names import ENDINGS, core
-from harness.pocket.recall import Drill, drill
+from harness.pocket.recall import Drill, drill, scenes
 from harness.pocket.teacher import Teacher
 
 
@@ -53,3 +55,36 @@ def test_the_same_dice_make_the_same_exercise(drills: Drill) -> None:
     one, two, other = (drill(drills, Dice("drill", n), (2, 6), 2) for n in (1, 1, 2))
     assert one == two
     assert one != other
+
+
+# --- as texts and questions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("between", [0, 6])
+@pytest.mark.parametrize("pairs", [(1, 1), (2, 6)])
+def test_a_question_names_one_of_a_pair_and_the_answer_is_the_other(
+    drills: Drill, pairs: tuple[int, int], between: int
+) -> None:
+    names, counts, sides = set(drills.names), set(), set()
+    for n in range(40):
+        found = list(scenes(drills, Dice("scenes", n), pairs, between))
+        counts.add(len(found))
+        ((text,),) = {scene.texts for scene in found}  # all are about one text
+        lines = [
+            [word for word in re.findall(r"\w+", line) if word in names] for line in re.split(r"\.\s*", text) if line
+        ]
+        assert all(len(line) == 2 for line in lines)
+        assert len({name for line in lines for name in line}) == 2 * len(lines)  # nothing stands there twice
+        for line, scene in zip(lines, found, strict=True):
+            (asked,) = [word for word in re.findall(r"\w+", scene.question.text) if word in names]
+            assert {asked, *scene.replies} == set(line)
+            assert scene.question.text.endswith("?")
+            assert not scene.verdicts
+            sides.add(asked == line[0])
+    assert (min(counts), max(counts)) == pairs
+    assert sides == {True, False}  # else the answer could be found by its place
+
+
+def test_the_same_dice_make_the_same_questions(drills: Drill) -> None:
+    one, two, other = (list(scenes(drills, Dice("scenes", n), (2, 6), 4)) for n in (1, 1, 2))
+    assert one == two != other

@@ -17,12 +17,14 @@ from harness.llm.session import HFSession, first_tokens
 from harness.meter import Meter
 from harness.method import Scene, Skill, Task, Tools
 from harness.pocket import network
+from harness.pocket.cells import general
 from harness.pocket.curriculum import skills
 from harness.pocket.dice import Dice
 from harness.pocket.network import Shape
 from harness.pocket.scenes import Recipe, stage
-from harness.pocket.teacher import Aside, Teacher, _Tools
+from harness.pocket.teacher import Aside, SceneTools, Teacher
 from harness.types import Question
+from methods import summary
 
 SCENE = Scene(
     Question("q", "Who wrote Velindra?", ("d",)),
@@ -75,6 +77,41 @@ def test_what_is_put_into_the_models_mouth_is_no_target(teacher: Teacher) -> Non
     told = teacher.play(Skill("mine", "question", begins), Scene(SCENE.question, (), SCENE.task, replies=("Toren",)))
     assert [told.ids[i] for i in told.targets] == [*teacher.plain("Toren"), 1]
     assert told.ids[: told.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
+
+
+def test_a_turn_after_a_reply_ends_the_one_before_once(teacher: Teacher) -> None:
+    begin, end, user, assistant = range(4)
+    plain = teacher.plain
+
+    def turns(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            s.user("Who?")
+            s.write(8)
+            s.user("Where?")
+            s.reply("There")
+            s.user("Sure?")
+            s.write(8)
+
+    told = teacher.play(
+        Skill("mine", "question", turns), Scene(SCENE.question, (), SCENE.task, replies=("Toren", "Kelford"))
+    )
+    first = [begin, user, *plain("Who?"), end, assistant, *plain("Toren"), end]
+    second = [user, *plain("Where?"), end, assistant, *plain("There"), end]
+    assert told.ids == [*first, *second, user, *plain("Sure?"), end, assistant, *plain("Kelford"), end]
+    assert [told.ids[t] for t in told.targets] == [*plain("Toren"), end, *plain("Kelford"), end]
+
+
+def test_the_skill_of_the_shared_summary(teacher: Teacher) -> None:
+    """Its prompt is the one that methods ask with, texts on lines of their own; the whole reply is learnt."""
+    begin, end, user, assistant = range(4)
+    (skill,) = summary.SKILLS
+    scene = Scene(Question("scene", "", ("scene",)), ("Toren wrote.", "Kelford lies."), SCENE.task, ("Both do.",))
+    told = teacher.play(skill, scene)
+    parts = [summary.HEAD, "Toren wrote.", "\n", "Kelford lies.", summary.TAIL]
+    asked = [begin, user, *(token for part in parts for token in teacher.plain(part)), end, assistant]
+    assert told.ids == [*asked, *teacher.plain("Both do."), end]
+    assert told.targets == list(range(len(asked), len(told.ids)))
+    assert (skill.name, skill.scene, told.asides) == ("summary", "summary", [])
 
 
 def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
@@ -172,13 +209,14 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
     skill = SKILL if name == "mine" else skills()[name]
     scenes = [SCENE]
     if name != "mine":
-        scenes = [s for n in range(6) for s in stage(KINDS[skill.scene], skill.scene, Dice(n), "evaluation")]
+        recipe = KINDS.get(skill.scene) or general(skill.scene).recipe
+        scenes = [s for n in range(6) for s in stage(recipe, skill.scene, Dice(n), "evaluation")]
         assert len(scenes) >= 4
     for scene in scenes:
         s = Forced(real, Meter(), "reader").start(scene.replies)
         monkeypatch.setattr(real, "session", lambda *_, s=s: s)
         told = teacher.play(skill, scene)
-        skill.play(scene, _Tools(real, scene))  # type: ignore[arg-type]
+        skill.play(scene, SceneTools(real, scene))
         assert s.ids == told.ids[:-1] if scene.replies else s.ids == told.ids
         assert {told.ids[-1]} <= real.stop_ids or not scene.replies
         assert len(s.probes) == len(told.asides) == len(scene.verdicts)
@@ -186,7 +224,6 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
             assert (aside.at, aside.ids) == (at, (*fed, firsts[0 if verdict else 1]))
 
 
-@pytest.mark.xfail(strict=True, reason="the end of the turn is put down twice when a turn follows what was written")
 def test_a_second_turn_after_a_reply_that_was_written(real: Any, teacher: Teacher) -> None:
     def twice(scene: Scene, tools: Tools) -> None:
         with tools.model().session() as s:

@@ -1,0 +1,187 @@
+"""Scenes of a walk down a tree of summaries: what the parents say, which part to go into, whether a segment answers.
+
+"shortened"   texts: summaries of consecutive parts           reply: "About A, B and C. About D." (a sentence a part)
+"triage"      texts: working memory, then summaries           reply: "Action: 2", the part with the first missing fact
+"leaf"        texts: working memory, then a segment           reply: "Action: -2\\nAnswer: x", or "Action: -1"
+
+A summary of a segment tells its facts; one of several parts names what they are about. The working memory is one text,
+a line for each summary in it, "" where there is none. Which part is right is decided by the facts alone: a scene in
+which the summaries do not show it is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.method import Scene
+from harness.pocket import scenes
+from harness.pocket.dice import Dice
+from harness.pocket.facts import Fact, FactBase, Path, Query, prove
+from harness.pocket.growth import Asked
+from harness.pocket.names import ENDINGS
+from harness.pocket.scenes import Recipe, Shown
+from harness.pocket.wording import openers, schema
+from harness.types import Question
+
+__all__ = ["leaf", "shortened", "triage"]
+
+_PARTS = 5  # summaries to choose from at most
+_LACKING = 0.3  # share of segments from which a fact that is needed was taken out
+_TRIES = 2  # drawn questions for each one that is wanted
+
+Part = tuple[Fact, ...]
+
+
+def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Summaries of the parts, of one kind, and a sentence about the names in each."""
+    parts = _parts(shown, dice)
+    if not parts:
+        return
+    high = dice.chance(0.4)
+    texts = tuple(_names_told(_halves(part), shown) if high else _facts_told(part, shown) for part in parts)
+    reply = _names_told(parts, shown)
+    yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
+
+
+def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Summaries of the parts, some of them read already; the part with the first fact that the memory lacks."""
+    for asked in _asked(recipe, shown, dice):
+        left = _parts(shown, dice)
+        told: Part = ()
+        memory = [_names_told(left, shown)] if dice.chance(0.4) else []
+        if len(left) > 2 and dice.chance(0.5):
+            told = left.pop(dice.below(len(left)))
+            memory.append(_facts_told(told, shown))
+        lacking = [fact for fact in asked.supports if fact not in told]
+        right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
+        if not right or len(left) < 2:
+            continue
+        named = dice.chance(0.5) and _leads(asked, told, lacking[0], left, shown) == right
+        told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
+        texts = ("\n".join(memory), *told_of)
+        yield Scene(_question(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+
+
+def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A part of the text as a segment; its answer, where the segment and the memory prove it."""
+    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
+    for asked in _asked(recipe, shown, dice):
+        last = [i for i, (_, facts) in enumerate(parts) if asked.supports and asked.supports[-1] in facts]
+        number = dice.pick(last) if last and dice.chance(0.7) else dice.below(len(parts))
+        text, facts = parts[number]
+        others = [part for i, (_, part) in enumerate(parts) if i != number and part]
+        first = [part for part in others if asked.supports and asked.supports[0] in part]
+        told: Part = ()
+        memory = [_names_told([*others, facts] if facts else others, shown)] if others and dice.chance(0.5) else []
+        if others and dice.chance(0.6):
+            told = dice.pick(first or others)
+            memory.append(_facts_told(told, shown))
+        if asked.supports and dice.chance(_LACKING):
+            text, facts = _without(dice.pick(asked.supports), text, facts, shown)
+        answer = asked.answer if _proved(asked, (*told, *facts)) else None
+        reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
+        yield Scene(_question(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def _asked(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
+    """Questions about the text, none twice, as often of each kind as the recipe says."""
+    seen: set[Query] = set()
+    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
+        asked = _draw(recipe, shown, dice)
+        if asked is not None and asked.query not in seen:
+            seen.add(asked.query)
+            yield asked
+            if len(seen) == recipe.questions:
+                return
+
+
+def _draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+    left = dice.random() * sum(recipe.ask.values())
+    for name, weight in recipe.ask.items():
+        left -= weight
+        if left < 0:
+            found: Asked | None = getattr(shown.asker, name)()
+            return found
+    return None
+
+
+def _question(asked: Asked) -> Question:
+    return Question("scene", asked.text, ("scene",))
+
+
+def _proved(asked: Asked, facts: Sequence[Fact]) -> bool:
+    base = FactBase()
+    for fact in facts:
+        base.add(fact)
+    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+
+
+# --- parts and what is told of them -----------------------------------------------------------------------------------
+
+
+def _parts(shown: Shown, dice: Dice) -> list[Part]:
+    """The facts of the text's parts, where it has some; else of 2 to 5 parts of about equal size."""
+    found = [facts for facts in shown.stated if facts]
+    if 2 <= len(found) <= _PARTS:
+        return found
+    facts = [fact for part in found for fact in part]
+    count = min(len(facts), dice.between(2, _PARTS))
+    return [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
+
+
+def _halves(part: Part) -> list[Part]:
+    """The parts that a higher node stands for."""
+    middle = (len(part) + 1) // 2
+    return [half for half in (part[:middle], part[middle:]) if half]
+
+
+def _facts_told(part: Part, shown: Shown) -> str:
+    """The facts as sentences without their openings, in one line."""
+    return " ".join(_plain(shown.sentences[fact], shown) for fact in part)
+
+
+def _plain(sentence: str, shown: Shown) -> str:
+    for opener in openers(scenes.SCHEMAS[shown.kind]):
+        if sentence.startswith(opener):
+            rest = sentence[len(opener) :]
+            return rest[0].upper() + rest[1:]
+    return sentence
+
+
+def _names_told(parts: Sequence[Part], shown: Shown) -> str:
+    """ "About A and B. About C.": a sentence for each part with what it names."""
+    return " ".join(scenes.about(_names(part, shown)) for part in parts)
+
+
+def _names(part: Part, shown: Shown) -> list[str]:
+    """What the facts are about, and the things they lead to, in order; values are none."""
+    relations = schema(scenes.SCHEMAS[shown.kind]).relations
+    found: dict[str, None] = {}
+    for fact in part:
+        found[fact.subject] = None
+        if relations[fact.relation].object in ENDINGS:
+            found[fact.object] = None
+    return list(found)
+
+
+def _leads(asked: Asked, told: Part, wanted: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
+    """The parts that name what is known of the wanted fact: from the question, or from facts that were told."""
+    known = set(_starts(asked.query)) | {end for fact in told for end in (fact.subject, fact.object)}
+    known &= {wanted.subject, wanted.object}
+    return [i for i, part in enumerate(parts) if known & set(_names(part, shown))]
+
+
+def _starts(query: Query) -> list[str]:
+    return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
+
+
+def _without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
+    """The segment without one of its facts; as it is, where it does not state that fact."""
+    if fact not in facts or text.count(shown.sentences[fact]) != 1:
+        return text, facts
+    before, _, after = text.partition(shown.sentences[fact])
+    joined = before.rstrip(" ") + " " + after.lstrip(" ") if after.strip() else before
+    return joined.strip(), tuple(f for f in facts if f != fact)

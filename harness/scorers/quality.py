@@ -1,0 +1,69 @@
+"""QuALITY's accuracy (Pang et al. 2022, section 5): the share of questions whose right option is chosen.
+
+    accuracy("(B)", ["Toren"], all_classes=["Kelford", "Toren", "Ardun", "Mirel"])            -> 1.0
+    accuracy("It was Toren.", ...)                                                            -> 1.0
+    accuracy("(B) or (C)", ...), accuracy("(A) Toren", ...), accuracy("nobody", ...)          -> 0.0
+
+The published code takes the likeliest of four options. A written reply has to be read first, and that is this
+project's: letters and option texts are looked for; a reply that names no option, or more than one, is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.scorers.base import ScoreError
+from harness.scorers.squad import normalize_answer
+
+__all__ = ["accuracy", "chosen"]
+
+# A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or after a word for it.
+_LETTERS = (
+    re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*"),
+    re.compile(r"[(\[]([A-Za-z])[)\]]"),
+    re.compile(r"(?:^|\n)\s*([A-Z])[.):](?=\s)"),
+    re.compile(r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer(?:\s+is)?:?)\s+([A-Z])\b(?![\w'])"),
+)
+
+
+def _lettered(text: str, count: int) -> set[int]:
+    """The options, of `count`, that the text names by a letter."""
+    alone = _LETTERS[0].fullmatch(text)
+    found = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
+    numbers = {ord(letter.upper()) - ord("A") for letter in found}
+    return {number for number in numbers if number < count}
+
+
+def _told(text: str, options: Sequence[str]) -> set[int]:
+    """The options whose words stand in the text; one that stands only inside another one's words does not count."""
+    words = f" {normalize_answer(text)} "
+    plain = [f" {normalize_answer(option)} " for option in options]
+    found: set[int] = set()
+    # The longest first, each taken out of the text, so that what is inside it is not found again.
+    for at in sorted(range(len(options)), key=lambda n: -len(plain[n])):
+        if plain[at].strip() and plain[at] in words:
+            found |= {n for n, other in enumerate(plain) if other == plain[at]}
+            words = words.replace(plain[at], " | ")
+    return found
+
+
+def chosen(text: str, options: Sequence[str]) -> int | None:
+    """The number of the one option that the reply names, by its letter, its text, or both; None for none or several."""
+    exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
+    if len(exact) == 1:
+        return exact[0]
+    found = _lettered(text, len(options)) | _told(text, options)
+    return found.pop() if len(found) == 1 else None
+
+
+def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
+    """1.0 where the reply names the right option and no other, else 0.0.
+
+    references: the text of the right option; all_classes: all options in the order of their letters. Raises ScoreError
+    where no reference is one of them.
+    """
+    right = {at for at, option in enumerate(all_classes) if option in references}
+    if not right:
+        raise ScoreError(f"the reference {list(references)} is none of the options {list(all_classes)}")
+    return float(chosen(prediction, all_classes) in right)

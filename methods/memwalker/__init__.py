@@ -1,0 +1,17 @@
+"""MemWalker (Chen et al. 2023, arXiv 2310.05029): a model walks down a tree of summaries to the part that answers.
+
+config.py    every choice the paper leaves open, with the recommended default
+prompts.py   this project's words for what the paper's prompts ask; a prompt is a list of pieces
+replies.py   what a reply says, strictly: a number, or -1, or -2 with an answer
+tree.py      segments -> summaries -> summaries of up to 8 summaries -> ... one root
+asking.py    one request of the walk, repeated until its reply is understood
+walk.py      the walk: choose a part, read it, answer or go back
+skills.py    what all this asks of a model
+method.py    the Method the registry names
+
+No code was released; the walk is written from the paper's description (facts 3).
+"""
+
+from methods.memwalker.method import MemWalker
+
+__all__ = ["MemWalker"]

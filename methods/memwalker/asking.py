@@ -1,0 +1,107 @@
+"""One request of the walk: the prompt with as much working memory as fits, and replies until one is understood.
+
+    heard = asking.ask(Request(model, build, parse, answer_tokens), memory)
+    heard.found         what `parse` made of the reply; None where the walk ends, and asking.why says why
+
+The first reply is the likeliest one; further ones are sampled (facts 3.3), each with a seed of its own. The prompt
+is read once, however often it is replied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from harness.errors import WindowExceeded
+from harness.llm.base import MeteredModel
+from harness.tools import derived_seed
+from methods.memwalker import prompts
+from methods.memwalker.config import MemWalkerConfig
+from methods.pecan.graph import Graph
+
+__all__ = ["EMPTY", "Asking", "Heard", "Request"]
+
+EMPTY = "(empty)"  # stands for a summary that was not written
+_FORM = "Action: -2\nAnswer:\n"
+_REASONS = "Reasoning:\n"
+_SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """build: the prompt's pieces for a working memory; parse: a reply, None where it is not in the form asked for."""
+
+    model: MeteredModel
+    build: Callable[[list[str]], list[str]]
+    parse: Callable[[str], T | None]
+    answer_tokens: int = 0
+
+
+@dataclass
+class Heard(Generic[T]):
+    """tokens: of the prompt; memory: nodes shown in it; notes: what did not go as usual."""
+
+    tokens: int
+    memory: list[int]
+    notes: list[str]
+    found: T | None = None
+
+
+@dataclass
+class Asking:
+    """Asks for one walk and counts; seed: of the run; name: of the question."""
+
+    graph: Graph
+    config: MemWalkerConfig
+    seed: int
+    name: str
+    calls: int = 0
+    invalid: int = 0
+    why: str = field(default="", init=False)
+
+    def ask(self, request: Request[T], memory: Sequence[int]) -> Heard[T]:
+        """Ask until the reply is understood. Raises WindowExceeded where not even an empty memory makes it fit."""
+        model, config = request.model, self.config
+        limit = model.count(_FORM) + _SPARE + request.answer_tokens
+        if config.reasoning:
+            limit += model.count(_REASONS) + config.reasoning_tokens
+        heard, pieces = self._prompt(request, list(memory) if config.working_memory else [], limit)
+        with model.session() as s:
+            prompts.feed(s, pieces)
+            for strike in range(config.strikes):
+                if self.calls == config.max_calls:
+                    self.why = f"the walk took {config.max_calls} replies"
+                    return heard
+                self.calls += 1
+                with s.branch():
+                    told = s.write(
+                        limit,
+                        temperature=config.temperature if strike else 0.0,
+                        top_p=config.top_p if strike else 1.0,
+                        seed=derived_seed(self.seed, "memwalker", self.name, str(self.calls)),
+                    ).text
+                heard.found = request.parse(told)
+                if heard.found is not None:
+                    return heard
+                self.invalid += 1
+                heard.notes.append(f"invalid reply {told[:60]!r}")
+        self.why = f"{config.strikes} invalid replies"
+        return heard
+
+    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], list[str]]:
+        """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
+        model = request.model
+        for gone in range(len(memory) + 1):
+            pieces = request.build([self.graph.text[i] or EMPTY for i in memory[gone:]])
+            tokens = model.turn_tokens() + sum(map(model.count, pieces))
+            if tokens + limit <= model.window:
+                notes = [f"{gone} of {len(memory)} summaries in the working memory did not fit"] if gone else []
+                return Heard(tokens, memory[gone:], notes), pieces
+        raise WindowExceeded(
+            f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
+            f"{model.window} of '{model.name}'; raise model.window, or lower method.segment_tokens, "
+            "method.summary_tokens or method.children"
+        )

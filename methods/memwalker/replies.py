@@ -1,0 +1,55 @@
+"""What a reply says. Strict: what is not in the form that was asked for is None, and the walk asks again.
+
+choice("Action: 2", 4)                     2
+verdict("Action: -1")                      Verdict(None)
+verdict("Action: -2\\nAnswer: Kelford")    Verdict("Kelford")
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["BACK", "Verdict", "choice", "verdict"]
+
+BACK = -1
+ANSWER = -2
+
+_ACTION = re.compile(r"^[ \t]*Action:[ \t]*(-?[0-9]{1,9})[ \t]*\.?[ \t]*$", re.MULTILINE)
+_SAID = re.compile(r"^[ \t]*Answer:(.*)", re.MULTILINE | re.DOTALL)
+
+
+class Verdict(NamedTuple):
+    """answer: of a segment that gives one; None: go back."""
+
+    answer: str | None
+
+
+def _action(reply: str) -> tuple[int, str] | None:
+    """The number of the one action line and what stands behind it; None without one, or with two that differ."""
+    found = list(_ACTION.finditer(reply))
+    if len({int(m.group(1)) for m in found}) != 1:
+        return None
+    return int(found[0].group(1)), reply[found[0].end() :]
+
+
+def choice(reply: str, count: int, back: bool = False) -> int | None:
+    """The number chosen of 0 to count - 1, or BACK where that is allowed; None for any other reply."""
+    action = _action(reply)
+    if action is None:
+        return None
+    number = action[0]
+    return number if 0 <= number < count or (back and number == BACK) else None
+
+
+def verdict(reply: str) -> Verdict | None:
+    """What a segment gives: an answer (-2, with some text behind "Answer:"), or none (-1); None for any other reply."""
+    action = _action(reply)
+    if action is None:
+        return None
+    number, rest = action
+    if number == BACK:
+        return Verdict(None)
+    said = _SAID.search(rest)
+    answer = said.group(1).strip() if said else ""
+    return Verdict(answer) if number == ANSWER and answer else None

@@ -1,0 +1,113 @@
+"""The memory tree (facts 3.1), the same for every question.
+
+level 1   segments of 1,000 tokens, each with its summary    s1 s2 s3 s4 s5 ...
+level 2   a summary of up to 8 consecutive summaries          p1          p2
+...       until one node is left, the root
+
+Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of one segment is its own root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from harness.errors import QuestionError
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Document
+from methods import summary
+from methods.memwalker import prompts
+from methods.memwalker.config import MemWalkerConfig
+from methods.pecan.graph import Graph
+from methods.raptor.sentences import packed
+
+__all__ = ["build_tree", "even"]
+
+
+def even(nodes: list[int], most: int) -> list[list[int]]:
+    """Consecutive groups of `most` nodes at most, as few as can be, of about equal size."""
+    count = -(-len(nodes) // most)
+    return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
+
+
+def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
+    """The tree of `document`; text[i] is a summary, span[i] the segment under a node of level 1.
+
+    Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
+    """
+    model = tools.model("builder")
+    room = _room(config, model)
+    graph = Graph()
+    spans = packed(document.text, config.segment_tokens, model)
+    segments = [document.text[a:b].strip() for a, b in spans]
+    told = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, config.summary_tokens), tools)
+    nodes = [graph.add(text, 1, span) for text, span in zip(told, spans, strict=True)]
+    if not nodes:
+        graph.notes.append("the document has no text, so there is nothing to read")
+    level = 1
+    while len(nodes) > 1:
+        level += 1
+        groups = even(nodes, config.children)
+        texts = [[graph.text[i] for i in group] for group in groups]
+        told = _all(level, texts, lambda t: _parent(t, room, model, config), tools)
+        nodes = [graph.add(text, level) for text in told]
+        graph.connect(
+            [
+                ([node], group, np.full((1, len(group)), 1 / len(group)))
+                for node, group in zip(nodes, groups, strict=True)
+            ]
+        )
+        graph.log.append(f"level {level}: {len(nodes)} nodes")
+    if empty := sum(not text for text in graph.text):
+        graph.notes.append(f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts blindly")
+    return graph
+
+
+def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
+    """Tokens of summaries that the request for their parent may hold."""
+    segment = model.window - summary.frame_tokens(model) - config.summary_tokens
+    if segment < config.segment_tokens:
+        raise QuestionError(
+            f"the window of '{model.name}' ({model.window} tokens) leaves {max(segment, 0)} tokens for a segment of "
+            f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
+            "method.summary_tokens, or raise model.window"
+        )
+    room = model.window - model.turn_tokens() - sum(map(model.count, prompts.parents([]))) - config.summary_tokens
+    if room < config.summary_tokens or room // config.children <= model.count("\n"):
+        raise QuestionError(
+            f"the window of '{model.name}' ({model.window} tokens) is too short for the summaries of "
+            f"{config.children} parts; lower method.summary_tokens or method.children, or raise model.window"
+        )
+    return room
+
+
+def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], tools: Tools) -> list[str]:
+    """What is written for each item, on one line; kept by what it is written for."""
+    done = [0]
+
+    def one(texts: list[str]) -> str:
+        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        told = tools.keep(f"level{level}-{name}", lambda: write(texts))
+        done[0] += 1
+        tools.progress(done[0], len(items), f"level {level} summaries")
+        return " ".join(str(told).split())
+
+    return tools.map(one, items)
+
+
+def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+    """One summary of the summaries; where they do not fit together each is shortened first (facts 3.1)."""
+    newline = model.count("\n")
+    if sum(model.count(text) + newline for text in texts) > room:
+        share = min(config.summary_tokens, room // len(texts) - newline)
+        texts = [_short([text], share, model) for text in texts]
+    return _short(texts, config.summary_tokens, model)
+
+
+def _short(texts: list[str], most: int, model: MeteredModel) -> str:
+    with model.session() as s:
+        prompts.feed(s, prompts.parents(texts))
+        return " ".join(s.write(most).text.split())

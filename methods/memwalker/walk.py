@@ -1,0 +1,180 @@
+"""The walk down the tree (facts 3.2).
+
+    node <- root; working memory <- nothing
+    inner node   "which part?"      -> down to one of the children that are not given up
+    segment      "does it answer?"  -> -2: the answer, done.  -1: given up, back to the parent
+    a node whose children are all given up is given up too; when the root is, there is no answer
+    a reply in another form is asked for again, sampled; the third one ends the walk
+
+The summaries of all nodes visited before are shown again as working memory. A choice of one is not asked for.
+Choosing is booked as search, reading a segment as answer: whether it answers is known only afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from harness.method import Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.memwalker import prompts, replies
+from methods.memwalker.asking import EMPTY, Asking, Request
+from methods.memwalker.config import MemWalkerConfig
+from methods.pecan.graph import Graph
+
+__all__ = ["Walk"]
+
+
+@dataclass
+class Walk:
+    """One question's walk over one document's tree; `run` once."""
+
+    graph: Graph
+    document: Document
+    question: Question
+    config: MemWalkerConfig
+    tools: Tools
+    steps: list[Step] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(self.graph, self.config, self.tools.seed, self.question.id)
+        self._visited: list[int] = []  # in the order of the first visit: the working memory
+        self._given_up: set[int] = set()
+        self._read: list[int] = []
+        self._reverts = self._depth = 0
+
+    def run(self) -> Answer:
+        """Walk; "no answer" where no segment gave one, and the last step says why."""
+        text, why = self._walk()
+        reason = "answered" if text else "no answer"
+        if not text and self.config.fallback:
+            text = self._recall()
+            why += "; answered from the working memory" if text else ""
+        self._close(why)
+        return Answer(text, tuple(self.shown), reason, tuple(self.steps))
+
+    def _walk(self) -> tuple[str, str]:
+        """The answer, or "" and why there is none."""
+        if not self.graph.text:
+            return "", ""
+        path = [len(self.graph.text) - 1]
+        while path:
+            node = path[-1]
+            self._depth = max(self._depth, len(path))
+            left = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
+            if self.graph.span[node] is not None:
+                found = self._segment(node)
+                if found is None:
+                    return "", self._asking.why
+                if found.answer is not None:
+                    return found.answer, ""
+            elif left:
+                child = self._choose(node, left, back=self.config.inner_revert and len(path) > 1)
+                if child is None:
+                    return "", self._asking.why
+                if child != replies.BACK:
+                    self._remember(node)
+                    path.append(child)
+                    continue
+            self._remember(node)
+            self._given_up.add(path.pop())
+            if path:
+                self._reverts += 1
+                self._step("revert", path[-1])
+        return "", "every part was tried"
+
+    def _remember(self, node: int) -> None:
+        if node not in self._visited:
+            self._visited.append(node)
+
+    def _choose(self, node: int, left: list[int], back: bool) -> int | None:
+        """One of `left`, or replies.BACK; None where the walk ends."""
+        if len(left) == 1 and not back:
+            self._step("choose", node, {"child": float(left[0])}, Step("", note="the only part left"))
+            return left[0]
+        texts = [self.graph.text[child] or EMPTY for child in left]
+        request = Request(
+            self.tools.model("searcher"),
+            lambda memory: prompts.triage(self.question, memory, texts, reasoning=self.config.reasoning, back=back),
+            lambda reply: replies.choice(reply, len(left), back),
+        )
+        with self.tools.phase("search"):
+            heard = self._asking.ask(request, self._visited)
+        number = heard.found
+        child = number if number is None or number == replies.BACK else left[number]
+        scores = {} if child is None or child == replies.BACK else {"child": float(child)}
+        self._step("choose", node, scores, Step("", tokens=heard.tokens, note="; ".join(heard.notes)))
+        return child
+
+    def _segment(self, node: int) -> replies.Verdict | None:
+        """What the segment under `node` gives, the answer cut to the task's length; None where the walk ends."""
+        start, end = self.graph.span[node] or (0, 0)
+        text = self.document.text[start:end].strip()
+        model, task = self.tools.model("reader"), self.tools.task
+        request = Request(
+            model,
+            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, reasoning=self.config.reasoning),
+            replies.verdict,
+            task.max_answer_tokens,
+        )
+        heard = self._asking.ask(request, self._visited)
+        found = heard.found
+        self._read.append(node)
+        self._show(heard.memory)
+        self.shown.append(Shown("span", self.document.id, start, end))
+        if found is not None and found.answer is not None:
+            offsets = model.offsets(found.answer)[: task.max_answer_tokens]
+            found = replies.Verdict(found.answer[: offsets[-1][1]].strip())
+        scores = {} if found is None else {"answers": float(found.answer is not None)}
+        read = Step("", tokens=heard.tokens, shown=self.shown[-1], note="; ".join(heard.notes))
+        self._step("read", node, scores, read)
+        return found
+
+    def _show(self, nodes: list[int]) -> None:
+        """Note the summaries that the reader saw, each once."""
+        for node in nodes:
+            span, name = self.graph.span[node], self.document.id
+            spans = self.graph.sources(node, 0.0) if span is None else [span]
+            shown = Shown("generated", name, text=self.graph.text[node], sources=tuple((name, a, b) for a, b in spans))
+            if shown.text and shown not in self.shown:
+                self.shown.append(shown)
+
+    def _recall(self) -> str:
+        """An answer from the newest summaries of the working memory; "" without any."""
+        model = self.tools.model("reader")
+        room = reading.room_for_text(self.question, self.tools, model)
+        kept: list[int] = []
+        for node in reversed([i for i in self._visited if self.graph.text[i]]):
+            room -= model.count(self.graph.text[node]) + model.count(reading.SEPARATOR)
+            if room < 0:
+                break
+            kept.insert(0, node)
+        if not kept:
+            return ""
+        self._show(kept)
+        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model)
+
+    def _step(self, action: str, node: int, scores: dict[str, float] | None = None, told: Step | None = None) -> None:
+        """One move at `node`; `told` has what its request was like."""
+        flops, level = self.tools.meter.flops(), self.graph.level[node]
+        step = told or Step("")
+        self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
+
+    def _close(self, why: str) -> None:
+        """The last step: what the walk took, and why it found no answer.
+
+        read: share of the document's segments (by characters) that were read; depth: nodes on the longest way down,
+        the root counted.
+        """
+        lengths = {i: span[1] - span[0] for i, span in enumerate(self.graph.span) if span is not None}
+        counts = {
+            "calls": self._asking.calls,
+            "invalid": self._asking.invalid,
+            "reverts": self._reverts,
+            "depth": self._depth,
+            "read": sum(lengths[i] for i in self._read) / max(sum(lengths.values()), 1),
+        }
+        note = "; ".join(filter(None, [*self.graph.notes, why]))
+        scores = {name: float(count) for name, count in counts.items()}
+        self.steps.append(Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note))

@@ -1,0 +1,143 @@
+"""Soft clusters of embeddings, as RAPTOR makes them (facts 2.3).
+
+    vectors ──UMAP──► 10 dimensions ──Gaussian mixture, number of components by BIC──► global clusters
+    each global cluster ──the same on its own vectors──► local clusters; one with too many tokens is clustered again
+
+A node belongs to every component with a posterior above the threshold. Differences from the released code: equal
+vectors are one point and share its clusters (there too they share labels, but are counted apart); a node without a
+posterior above the threshold goes to its likeliest component instead of being lost; a cluster found twice is kept once;
+one that cannot be split is cut in order instead of being clustered for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from harness.errors import CannotRun
+from methods.raptor.config import NEEDS_UMAP, RaptorConfig
+
+__all__ = ["clusters", "in_order"]
+
+_DEPTH = 5  # times a cluster is clustered again; then it is cut in order
+# numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.
+_ONE = threading.Lock()
+
+
+def clusters(vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig) -> list[list[int]]:
+    """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
+
+    tokens: of each node; a group has `most` of them at most, but for a group of one node. Raises CannotRun where
+    UMAP is asked for and missing.
+    """
+    found = _limited(list(range(len(vectors))), vectors, tokens, most, config)
+    return [list(group) for group in dict.fromkeys(tuple(group) for group in found)]
+
+
+def _limited(
+    group: list[int], vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig, depth: int = _DEPTH
+) -> Iterator[list[int]]:
+    """The clusters of `group`; those of more than `most` tokens are clustered again."""
+    for rows in _soft(vectors[group], config):
+        cluster = [group[row] for row in rows]
+        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= most:
+            yield cluster
+        elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
+            yield from in_order(cluster, tokens, most)
+        else:
+            yield from _limited(cluster, vectors, tokens, most, config, depth - 1)
+
+
+def in_order(group: Sequence[int], tokens: Sequence[int], most: int) -> Iterator[list[int]]:
+    """The group cut in order into parts of `most` tokens at most; a longer node is a part of its own."""
+    part: list[int] = []
+    for node in group:
+        if part and sum(tokens[i] for i in part) + tokens[node] > most:
+            yield part
+            part = []
+        part.append(node)
+    if part:
+        yield part
+
+
+def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
+    """The first row of each distinct vector, and for every row which of these it equals."""
+    numbers: dict[bytes, int] = {}
+    firsts: list[int] = []
+    which: list[int] = []
+    for row, vector in enumerate(vectors):
+        number = numbers.setdefault(vector.tobytes(), len(numbers))
+        if number == len(firsts):
+            firsts.append(row)
+        which.append(number)
+    return firsts, which
+
+
+def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
+    """Global clusters, then local ones inside each: rows of `vectors` in ascending order."""
+    firsts, which = _distinct(vectors)
+    points = vectors[firsts]
+    few = config.dimensions + 1
+    if len(points) <= few:
+        return [list(range(len(vectors)))]
+    found: list[list[int]] = []
+    for members in _mixture(_reduced(points, isqrt(len(points) - 1), config), config):
+        inside = points[members]
+        local = [np.arange(len(members))]
+        if len(members) > few:
+            local = _mixture(_reduced(inside, config.neighbours, config), config)
+        for part in local:
+            kept = set(members[part].tolist())
+            found.append([row for row, number in enumerate(which) if number in kept])
+    return found
+
+
+def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
+    """The points [n, width] in `config.dimensions` dimensions [n, dimensions]; n - 2 at most."""
+    width = max(1, min(config.dimensions, len(points) - 2))
+    if config.reduction == "pca":
+        pca = import_module("sklearn.decomposition").PCA(min(width, points.shape[1]), svd_solver="full")
+        return np.asarray(pca.fit_transform(points.astype(np.float64)))
+    with _ONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tiny and disconnected graphs, which UMAP lays out all the same
+        made = _umap().UMAP(
+            n_neighbors=min(max(2, neighbours), len(points) - 1),
+            n_components=width,
+            metric="cosine",
+            random_state=config.seed,
+            n_jobs=1,
+        )
+        return np.asarray(made.fit_transform(points), dtype=np.float64)
+
+
+def _umap() -> Any:
+    # Only when a tree is built: numba takes seconds to import and compile.
+    try:
+        return import_module("umap")
+    except ModuleNotFoundError as error:
+        raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
+
+
+def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
+    """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point has one at least.
+
+    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded).
+    """
+    kind = import_module("sklearn.mixture").GaussianMixture
+    with _ONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of mixtures that have not converged; BIC judges them like the others
+        tried = [
+            kind(count, random_state=config.seed).fit(points)
+            for count in range(1, max(2, min(config.components, len(points))))
+        ]
+    best = min(tried, key=lambda mixture: float(mixture.bic(points)))
+    posterior = best.predict_proba(points)
+    member = posterior > config.threshold
+    member[np.arange(len(points)), posterior.argmax(axis=1)] = True
+    return [np.flatnonzero(column) for column in member.T if column.any()]

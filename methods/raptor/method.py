@@ -1,0 +1,100 @@
+"""RAPTOR as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from harness.method import Index, Method, Skill, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading, summary
+from methods.pecan.graph import Graph
+from methods.raptor.config import INDEX_FIELDS, RaptorConfig
+from methods.raptor.select import collapsed, traversal
+from methods.raptor.tree import build_tree
+
+__all__ = ["Raptor"]
+
+
+class Raptor(Method):
+    """A tree of summaries; its nodes nearest to the question are read, a line each, in the order they were chosen."""
+
+    Config = RaptorConfig
+    summary = "tree of summaries over clusters of chunks, the nodes nearest to the question read (RAPTOR)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
+    encoders = ("encoder",)
+    scope = "document"
+    index_roles = ("builder", "encoder")
+    index_fields = INDEX_FIELDS
+
+    def prompts(self) -> dict[str, str]:
+        """The shared prompts: a summary, and reading."""
+        return {**summary.PROMPTS, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Summaries, short answers and choices."""
+        return [*summary.SKILLS, *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The tree, and an embedding of every node [nodes, width]."""
+        graph, vectors = build_tree(document, self.config, tools)
+        return {**graph.to_index(), "embeddings": vectors}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Choose nodes, show as many as fit in their order, answer."""
+        (document,), (index,) = documents, indexes
+        graph = Graph.from_index(index)
+        with tools.phase("search"):
+            encoder = tools.encoder()
+            (query,) = encoder.encode([question.text], "query")
+            similarity = encoder.similarity(query, np.asarray(index["embeddings"]))
+        if self.config.retrieval == "traversal":
+            order, reason = traversal(graph, similarity, self.config.top_k), "traversed"
+        else:
+            order = collapsed(similarity)
+            reason = "k" if len(order) > self.config.top_k else "exhausted"
+            order = order[: self.config.top_k]
+        kept, stopped = self._fitting(question, [graph.text[i] for i in order], tools)
+        steps = [Step(action="start", note="; ".join(graph.notes))] if graph.notes else []
+        steps += [_step(graph, node, float(similarity[node]), document, tools) for node in order[:kept]]
+        text = reading.ask(question, [graph.text[i] for i in order[:kept]], tools, tools.model())
+        shown = tuple(step.shown for step in steps if step.shown is not None)
+        return Answer(text, shown, stopped or reason, tuple(steps))
+
+    def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
+        """How many of the first texts are shown, and the limit that ended it, "" where all are: the first that would
+        pass the budget or the window ends the list (facts 2.4).
+        """
+        model = tools.model()
+        room = reading.room_for_text(question, tools, model)
+        separator = model.count(reading.SEPARATOR)
+        told = 0
+        for i, text in enumerate(texts):
+            told += model.count(text)
+            for limit, used, name in ((self.config.max_tokens, told, "budget"), (room, told + i * separator, "window")):
+                if limit is not None and used > limit:
+                    return i, name if i else f"{name}: not even one node fits"
+        return len(texts), ""
+
+
+def _step(graph: Graph, node: int, similarity: float, document: Document, tools: Tools) -> Step:
+    """One chosen node: a chunk is a span of the document, a summary is generated from the chunks under it."""
+    span, name = graph.span[node], document.id
+    if span is not None:
+        shown = Shown("span", name, *span)
+    else:
+        sources = tuple((name, start, end) for start, end in graph.sources(node, 0.0))
+        shown = Shown("generated", name, text=graph.text[node], sources=sources)
+    return Step(
+        action="select",
+        node=node,
+        level=graph.level[node],
+        scores={"similarity": similarity},
+        tokens=tools.model().count(graph.text[node]),
+        flops=tools.meter.flops(),
+        shown=shown,
+    )

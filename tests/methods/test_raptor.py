@@ -1,0 +1,398 @@
+"""RAPTOR: chunks, clusters, trees and what is shown, with answers worked by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.errors import ConfigError, QuestionError
+from harness.llm.scripted import Rule
+from harness.plan import plan_choices
+from harness.progress import Silent
+from harness.runner import run
+from harness.settings import Choices
+from harness.store import read_run
+from harness.types import Document, Question, Shown
+from methods.pecan.graph import Graph
+from methods.raptor import Raptor
+from methods.raptor import config as raptor_config
+from methods.raptor.cluster import clusters, in_order
+from methods.raptor.config import RaptorConfig
+from methods.raptor.select import collapsed, traversal
+from methods.raptor.sentences import packed
+from tests.methods.conftest import FakeTools
+from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
+
+MODEL = FakeTools().model()
+QUESTION = Question("q", "who?", ("d",))
+HOW = {"command": ["harness"], "progress": Silent()}
+PCA = RaptorConfig(reduction="pca")
+
+
+# --- chunks -----------------------------------------------------------------------------------------------------------
+
+
+class Letters:
+    """A model whose tokens are characters, as those of Chinese are."""
+
+    def offsets(self, text):
+        return [(i, i + 1) for i in range(len(text))]
+
+
+CHUNKS = [
+    ("One. Two words. Three.", 3, ["One. Two words.", " Three."]),
+    ("One. Two words. Three.", 4, ["One. Two words. Three."]),
+    ("a b c", 9, ["a b c"]),
+    # The marks stay, and only before white space does one end a sentence.
+    ('It costs 3.14 now. "Really?" he said! Yes.', 4, ["It costs 3.14 now.", ' "Really?" he said! Yes.']),
+    ("a b\nc d e\n\nf", 3, ["a b", "\nc d e", "\n\nf"]),
+    # A long sentence is cut behind its clauses, behind what came before it, and packed with nothing else.
+    ("Go. a b, c d, e f; g h i. End.", 4, ["Go.", " a b, c d,", " e f;", " g h i.", " End."]),
+    # A long clause is cut where tokens end; no chunk is empty, none too long.
+    ("a b c d e f g. h", 3, ["a b c", " d e f", " g.", " h"]),
+    ("", 3, []),
+    (" \n\n ", 3, []),
+]
+
+
+@pytest.mark.parametrize(("text", "size", "wanted"), CHUNKS)
+def test_sentences_are_packed(text, size, wanted):
+    assert [text[a:b] for a, b in packed(text, size, MODEL)] == wanted
+
+
+def test_chinese_sentences_end_without_white_space():
+    text = "\u5979\u6765\u4e86\u3002\u4ed6\u8d70\u4e86\uff01\u201c\u5417\uff1f\u201d\u4e00\u4e8c\uff0c\u4e09\u56db\u4e94\u3002"
+    found = [text[a:b] for a, b in packed(text, 6, Letters())]
+    # Four and four characters, then four, then seven that are cut behind the clause.
+    assert found == [text[:4], text[4:8], text[8:12], text[12:15], text[15:]]
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "word " * 40_000, "." * 200_000, "!) " * 66_000, '."' * 100_000])
+def test_long_texts_without_an_end_take_no_longer(text):
+    spans = packed(text, 100, Letters())
+    assert all(b - a <= 100 for a, b in spans)
+    assert "".join(text[a:b] for a, b in spans) == text
+    assert len(spans) <= 2 * len(text) / 100 + 1
+
+
+@given(st.text(alphabet='ab .,!?;\n"\u3002\uff0c\u00e9', max_size=120), st.integers(1, 9))
+def test_chunks_lose_no_word_and_keep_the_order(text, size):
+    for model in (MODEL, Letters()):
+        spans = packed(text, size, model)
+        assert all(a < b for a, b in spans)
+        assert all(b <= c for (_, b), (c, _) in pairwise(spans))
+        assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+        assert all(len(model.offsets(text[a:b])) <= size + 1 for a, b in spans)
+    assert all(b - a <= size for a, b in packed(text, size, Letters()))
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def points(count, width=16, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
+
+
+def blobs(*sizes):
+    """Groups of points far from each other."""
+    centres = 40 * np.eye(len(sizes), 16, dtype=np.float32)
+    return np.concatenate([points(n, seed=i) * 0.1 + centres[i] for i, n in enumerate(sizes)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 11])
+def test_few_points_are_one_cluster(count):
+    assert clusters(points(count), [1] * count, 3500, PCA) == [list(range(count))]
+
+
+@pytest.mark.parametrize("count", [12, 13, 14, 30])
+def test_every_point_is_in_a_cluster(count):
+    found = clusters(points(count), [1] * count, 3500, PCA)
+    assert {i for group in found for i in group} == set(range(count))
+    assert len({tuple(g) for g in found}) == len(found)
+    assert all(group == sorted(set(group)) for group in found)
+
+
+def test_groups_far_apart_are_found():
+    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, RaptorConfig(reduction="pca", dimensions=2))
+    assert sorted(found) == [list(range(40)), list(range(40, 70)), list(range(70, 120))]
+
+
+def test_equal_vectors_share_their_clusters():
+    one = np.repeat(points(1), 40, axis=0)
+    assert clusters(one, [1] * 40, 3500, PCA) == [list(range(40))]
+    # 24 points in three groups, each point twice.
+    twice = np.concatenate([blobs(8, 9, 7)] * 2)
+    for group in clusters(twice, [1] * 48, 3500, PCA):
+        assert {i % 24 for i in group} == {i for i in group if i < 24}
+        assert len(group) == 2 * len({i % 24 for i in group})
+
+
+CAPS = [
+    # tokens of each, most, groups: what cannot be split by its vectors is cut in order
+    ([5, 5, 5, 5], 10, [[0, 1], [2, 3]]),
+    ([5, 5, 5, 5], 11, [[0, 1], [2, 3]]),
+    ([5, 20, 5, 5], 10, [[0], [1], [2, 3]]),
+    ([20], 10, [[0]]),
+    ([20, 20], 10, [[0], [1]]),
+    ([], 10, []),
+]
+
+
+@pytest.mark.parametrize(("tokens", "most", "wanted"), CAPS)
+def test_a_cluster_that_cannot_be_split_is_cut_in_order(tokens, most, wanted):
+    assert list(in_order(range(len(tokens)), tokens, most)) == wanted
+    if tokens:
+        assert clusters(points(len(tokens)), tokens, most, PCA) == wanted
+        same = np.repeat(points(1), len(tokens), axis=0)
+        assert clusters(same, tokens, most, PCA) == wanted
+
+
+@pytest.mark.parametrize("vectors", [blobs(30), blobs(20, 20), np.repeat(points(1), 30, axis=0)])
+def test_no_cluster_has_more_tokens_than_it_may(vectors):
+    found = clusters(vectors, [10] * len(vectors), 45, PCA)
+    assert {i for group in found for i in group} == set(range(len(vectors)))
+    assert max(map(len, found)) <= 4
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 11])
+def test_few_chunks_have_no_summaries(count):
+    index, tools = index_of(text_of(count))
+    assert index["level"] == [1] * count
+    assert index["embeddings"].shape == (count, 61)
+    assert tools.reader.prompts == []
+    assert bool(index["notes"]) == (count == 0)
+
+
+@pytest.mark.parametrize("text", [text_of(12), text_of(60), "The same words. " * 40])
+def test_a_tree_is_whole_and_ends(text):
+    index, tools = index_of(text, layers=5)
+    graph = Graph.from_index(index)
+    leaves = [i for i, level in enumerate(graph.level) if level == 1]
+    assert index["embeddings"].shape[0] == len(graph.text)
+    assert 2 <= max(graph.level) <= 6
+    second = [i for i, level in enumerate(graph.level) if level == 2]
+    assert {int(c) for i in second for c in graph.below(i)[0]} == set(leaves)
+    for node, level in enumerate(graph.level):
+        below, weight = graph.below(node)
+        assert all(graph.level[c] == level - 1 for c in below)
+        assert len(below) == 0 or weight.sum() == pytest.approx(1)
+        assert (graph.span[node] is not None) == (level == 1)
+    assert {graph.text[i] for i in second} == {"a summary of it"}
+    assert len(tools.kept) == len(set(tools.reader.prompts))
+
+
+def test_summaries_are_asked_for_once_in_document_order_and_cut():
+    index, tools = index_of(text_of(12), [Rule(reply="one two three four")], summary_tokens=2, layers=1)
+    graph = Graph.from_index(index)
+    assert {graph.text[i] for i, level in enumerate(graph.level) if level == 2} == {"one two"}
+    for node in (i for i, level in enumerate(graph.level) if level == 2):
+        below = graph.below(node)[0].tolist()
+        assert below == sorted(below)
+        assert any(
+            "Text:\n" + "\n".join(graph.text[c] for c in below) + "\n\nThe text" in p for p in tools.reader.prompts
+        )
+
+
+def test_empty_summaries_are_left_out_and_told():
+    index, _ = index_of(text_of(30), [Rule(reply=" \n")])
+    assert index["level"] == [1] * 30
+    (note,) = index["notes"]
+    assert note.startswith("level 2: ")
+    assert note.endswith("summaries were empty and are left out")
+    answer = shown_by(Graph.from_index(index), Vectors().encode(index["text"], "passage"), top_k=2)
+    assert answer.steps[0].note == note
+    assert [s.action for s in answer.steps] == ["start", "select", "select"]
+
+
+def test_a_tree_does_not_depend_on_the_trees_before_it():
+    # The released builder remembers how low its lowest tree was (facts 2.3).
+    first, _ = index_of(text_of(60))
+    index_of(text_of(12))
+    again, _ = index_of(text_of(60))
+    assert fingerprint(first) == fingerprint(again)
+
+
+def test_a_window_without_room_for_a_chunk():
+    tools = FakeTools([Rule(reply="x")], window=50, similarity=Vectors())
+    with pytest.raises(QuestionError, match="does not hold a chunk of 30 tokens .* lower method.chunk_tokens"):
+        Raptor(RaptorConfig(chunk_tokens=30, summary_tokens=10, reduction="pca")).index(Document("d", "a b"), tools)
+
+
+def test_umap_gives_the_same_tree_in_every_process():
+    command = [sys.executable, "-m", "tests.methods.raptor_tree"]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    first, second = (run.communicate()[0].split() for run in runs)
+    assert first == second
+    assert int(first[1]) >= 2
+    assert int(first[2]) >= 1
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+# Level 1: nodes 0 to 3; level 2: 4 over 0 1, 5 over 1 2 3; level 3: 6 over 4 5. Node 1 has two parents.
+TEXT = "c0 x. c1 x x. c2 x. c3 x."
+SPANS = [(0, 5), (5, 13), (13, 19), (19, 25)]
+CHILDREN = {4: [0, 1], 5: [1, 2, 3], 6: [4, 5]}
+
+
+def hand_made():
+    graph = Graph()
+    for start, end in SPANS:
+        graph.add(TEXT[start:end].strip(), 1, (start, end))
+    for node, level in ((4, 2), (5, 2), (6, 3)):
+        graph.add(f"s{node} y", level)
+        below = CHILDREN[node]
+        graph.connect([([node], below, np.full((1, len(below)), 1 / len(below)))])
+    return graph
+
+
+class Fixed:
+    """An encoder with a fixed similarity for each node."""
+
+    name, identity = "fixed", {}
+
+    def __init__(self, values):
+        self.values = np.array(values, dtype=np.float32)
+
+    def encode(self, texts, kind):
+        return np.zeros((len(texts), 1), dtype=np.float32)
+
+    def similarity(self, query, passages):
+        return self.values[: len(passages)]
+
+
+SIMILARITY = [0.9, 0.5, 0.1, 0.5, 0.2, 0.6, 0.4]
+
+
+def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
+    vectors = np.zeros((len(graph.text), 1)) if vectors is None else vectors
+    values = np.arange(len(graph.text))[::-1] if similarity is None else similarity
+    tools = FakeTools([Rule(reply=" the reply ")], similarity=Fixed(values), window=window)
+    index = {**graph.to_index(), "embeddings": vectors}
+    answer = Raptor(RaptorConfig(**params)).answer(QUESTION, [Document("d", TEXT)], [index], tools)
+    answer_tools.append(tools)
+    return answer
+
+
+answer_tools: list[FakeTools] = []
+
+
+@pytest.mark.parametrize(
+    ("params", "nodes", "reason"),
+    [
+        ({"top_k": 3}, [0, 5, 1], "k"),  # 1 and 3 tie: document order
+        ({"top_k": 7}, [0, 5, 1, 3, 6, 4, 2], "exhausted"),
+        ({}, [0, 5, 1, 3, 6, 4, 2], "exhausted"),
+        # Two tokens each, three for node 1: it would pass 6, and what comes behind it is not looked at.
+        ({"max_tokens": 6}, [0, 5], "budget"),
+        ({"max_tokens": 7}, [0, 5, 1], "budget"),
+        ({"max_tokens": 1}, [], "budget: not even one node fits"),
+        ({"retrieval": "traversal", "top_k": 1, "max_tokens": None}, [6, 5, 1], "traversed"),
+        ({"retrieval": "traversal", "top_k": 2, "max_tokens": None}, [6, 5, 4, 0, 1], "traversed"),
+        ({"retrieval": "traversal", "top_k": 5, "max_tokens": None}, [6, 5, 4, 0, 1, 3, 2], "traversed"),
+        ({"retrieval": "traversal", "top_k": 1, "max_tokens": 4}, [6, 5], "budget"),
+    ],
+)
+def test_what_is_shown_of_a_hand_made_tree(params, nodes, reason):
+    answer = shown_by(hand_made(), similarity=SIMILARITY, **params)
+    assert [s.node for s in answer.steps] == nodes
+    assert answer.stop_reason == reason
+    assert [s.scores["similarity"] for s in answer.steps] == pytest.approx([SIMILARITY[i] for i in nodes])
+    assert [s.level for s in answer.steps] == [hand_made().level[i] for i in nodes]
+    assert answer.text == "the reply"
+    texts = [hand_made().text[i] for i in nodes]
+    assert not texts or "Text:\n" + "\n\n".join(texts) + "\n\nThe text ends here." in answer_tools[-1].reader.prompts[0]
+
+
+def test_chunks_are_spans_and_summaries_have_the_chunks_under_them_as_sources():
+    answer = shown_by(hand_made(), similarity=SIMILARITY, top_k=5)
+    assert answer.shown == (
+        Shown("span", "d", 0, 5),
+        Shown("generated", "d", text="s5 y", sources=tuple(("d", *s) for s in SPANS[1:])),
+        Shown("span", "d", 5, 13),
+        Shown("span", "d", 19, 25),
+        Shown("generated", "d", text="s6 y", sources=tuple(("d", *s) for s in SPANS)),
+    )
+    assert [s.tokens for s in answer.steps] == [2, 2, 3, 2, 2]
+
+
+def test_the_window_ends_the_list():
+    seen = []
+    for window in range(40, 90):
+        try:
+            answer = shown_by(hand_made(), similarity=SIMILARITY, window=window)
+        except QuestionError:
+            continue
+        seen.append((len(answer.steps), answer.stop_reason))
+    assert seen[0] == (0, "window: not even one node fits")
+    assert [n for n, _ in seen] == sorted(n for n, _ in seen)
+    assert {n for n, _ in seen} == set(range(8))
+    assert all(reason == ("window" if n < 7 else "exhausted") for n, reason in seen if n)
+
+
+def test_selection_of_nothing():
+    assert collapsed(np.zeros(0)) == []
+    assert traversal(Graph(), np.zeros(0), 5) == []
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"chunk_tokens": 0}, {"components": 1}, {"threshold": 1}, {"neighbours": 1}, {"top_k": 0}, {"retrieval": "x"}],
+)
+def test_settings_that_cannot_be_are_refused(bad):
+    with pytest.raises(ValidationError):
+        RaptorConfig(**bad)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "top_k"), [("narrativeqa", 20), ("qasper", 42), ("hotpotqa", 12), ("musique", 22), ("quality", 20)]
+)
+def test_top_x_by_data_set(dataset, top_k):
+    params = plan_choices(Choices(method="raptor-ct-topx", dataset=f"pocket/{dataset}")).config.method.params
+    assert (params["top_k"], params["max_tokens"], params["retrieval"]) == (top_k, None, "collapsed")
+
+
+def test_a_missing_package_is_told_by_the_plan(monkeypatch):
+    monkeypatch.setattr(raptor_config, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"umap-learn.*pip install 'longdoc-harness\[raptor\]'"):
+        plan_choices(Choices(method="raptor-ct", dataset="pocket/musique"))
+    plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", sets={"method.reduction": "pca"}))
+    # The skills can be listed all the same.
+    assert [s.name for s in Raptor(RaptorConfig()).skills()] == ["summary", "answer", "choose"]
+
+
+def test_an_index_is_json_and_arrays():
+    index, _ = index_of(text_of(12))
+    json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
+
+
+def test_a_run_with_the_embedded_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    # Enough chunks for a second level; by PCA, for numba would take longer than all else here.
+    sizes = {"chunk_tokens": 30, "summary_tokens": 40, "cluster_tokens": 200, "reduction": "pca", "top_k": 6}
+    sets = {"dataset.tokens": 400, **{f"method.{k}": v for k, v in sizes.items()}}
+    said = {"profile": "pocket", "limit": 2, "sets": sets}
+    result = run(plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", **said)), tmp_path / "out", **HOW)
+    stored = read_run(result.folder)
+    assert [r["error"] for r in stored.records] == [None, None]
+    for record in stored.records:
+        assert record["stop_reason"] == "k"
+        assert [s["action"] for s in record["steps"]] == ["select"] * 6
+        similarity = [s["scores"]["similarity"] for s in record["steps"]]
+        assert similarity == sorted(similarity, reverse=True)
+        assert record["usage"]["search"]["flops"]["full"] > 0
+    assert all(d["usage"]["index"]["requests"] > 1 for d in stored.documents)

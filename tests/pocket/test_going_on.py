@@ -1,0 +1,178 @@
+"""Trainings that go on: killed, with another course, from other weights, after nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.errors import CannotRun, UserError
+from harness.pocket import beginning, training
+from harness.pocket.checkpoint import Found
+from harness.pocket.training import Trainer, train
+from tests.pocket.slow_training import SHAPE, settings
+from tests.pocket.trainings import RECALL, begun, lines, steady, weights
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_killed_and_resumed_it_ends_the_same(
+    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
+) -> None:
+    out = begun(tokenizer_folder, tmp_path / "out")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.pocket.slow_training", str(out), str(course), "100"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert json.loads((out / "checkpoint" / "state.json").read_text())["step"] == 50
+    said: list[str] = []
+    train(settings(out, course, steps=200), said.append)
+    assert said[0] == "going on from step 50, stage 'short'"
+    theirs, ours = lines(undisturbed[0]), lines(out)
+    assert {n: steady(line) for n, line in ours.items()} == {n: steady(line) for n, line in theirs.items()}
+    for name, weight in weights(out).items():
+        assert torch.equal(weight, weights(undisturbed[0])[name]), name
+    state, other = (json.loads((o / "checkpoint" / "state.json").read_text()) for o in (out, undisturbed[0]))
+    assert list(map(steady, state["passed"])) == list(map(steady, other["passed"]))
+    assert {k: state[k] for k in ("step", "stage", "since", "recent", "tokens")} == {
+        k: other[k] for k in ("step", "stage", "since", "recent", "tokens")
+    }
+
+
+def test_a_resumed_log_has_each_step_once(tokenizer_folder: Path, course: Path, tmp_path: Path) -> None:
+    out = begun(tokenizer_folder, tmp_path / "out")
+    trainer = Trainer(settings(out, course, save=60, steps=120), lambda _: None)
+    trainer.save, save = lambda: None if trainer.progress.step > 60 else save(), trainer.save  # type: ignore[method-assign]
+    trainer.run()
+    train(settings(out, course, save=60, steps=120), lambda _: None)
+    steps = [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()]
+    assert steps == [50, 100]
+
+
+def test_what_is_done_is_not_done_again(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(undisturbed[0], tmp_path / "out")
+    said: list[str] = []
+    train(settings(out, course, steps=150), said.append)
+    assert said == ["going on from step 200, stage 'mixed'"]
+    assert all(torch.equal(w, weights(undisturbed[0])[k]) for k, w in weights(out).items())
+
+
+def test_a_start_is_kept_and_only_the_same_may_be_told_again(
+    undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path
+) -> None:
+    begin, out = undisturbed[0] / "model", tmp_path / "out"
+    train(settings(out, course, begin=begin, steps=2), lambda _: None)
+    mark = json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"]
+    assert mark == beginning.weights_mark(begin)
+    assert json.loads((out / "model" / "card.json").read_text())["trained"]["began"] == mark
+    said: list[str] = []
+    trainer = Trainer(settings(out, course, begin=begin), said.append)
+    assert said[1:] == [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
+    assert torch.equal(trainer.weights["embed"].detach().bfloat16().float(), weights(out)["embed"])
+    trainer.save()
+    assert json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"] == mark
+    with pytest.raises(UserError, match="began from other weights than those in '.*'; leave --from out"):
+        Trainer(settings(out, course, begin=out / "model"), lambda _: None)
+    with pytest.raises(UserError, match="began from no weights, not from those in"):
+        Trainer(settings(undisturbed[0], course, begin=begin), lambda _: None)
+
+
+def test_a_start_without_a_tokenizer_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+    begin = shutil.copytree(undisturbed[0] / "model", tmp_path / "begin")
+    (begin / "tokenizer.json").unlink()
+    with pytest.raises(CannotRun, match="is no folder of a trained pocket model: it has no tokenizer.json"):
+        Trainer(settings(tmp_path / "out", course, begin=begin), lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_seed_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path) -> None:
+    with pytest.raises(UserError, match=r"of another training: seed \(0 there, 1 here\)"):
+        Trainer(settings(undisturbed[0], course, seed=1), lambda _: None)
+    with pytest.raises(UserError, match="of another training: shape"):
+        Trainer(settings(undisturbed[0], course, shape=replace(SHAPE, width=64)), lambda _: None)
+
+
+def test_another_tokenizer_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(undisturbed[0], tmp_path / "out")
+    path = out / "model" / "tokenizer.json"
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(UserError, match=r"of another training: tokenizer \(.* there, .* here\)"):
+        Trainer(settings(out, course), lambda _: None)
+
+
+def test_a_damaged_checkpoint_is_named(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(undisturbed[0], tmp_path / "out")
+    (tensors,) = (out / "checkpoint").glob("*.safetensors")
+    tensors.write_bytes(tensors.read_bytes()[:1000])
+    with pytest.raises(CannotRun, match="is damaged .*; delete the folder to begin again"):
+        Trainer(settings(out, course), lambda _: None)
+
+
+def test_a_training_of_no_steps_can_be_saved_and_gone_on_with(
+    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
+) -> None:
+    out = begun(tokenizer_folder, tmp_path / "out")
+    train(settings(out, course, steps=0), lambda _: None)
+    train(settings(out, course, steps=50), lambda _: None)
+    assert steady(lines(out)[50]) == steady(lines(undisturbed[0])[50])
+
+
+def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(undisturbed[0], tmp_path / "out")
+    other = tmp_path / "course.yaml"
+    other.write_text(course.read_text().replace(", {skill: answer, facts: [1, 2], questions: 2, size: 128}", ""))
+    with pytest.raises(UserError, match="is of another course: its stage 3 'mixed' was begun and is not the same now"):
+        Trainer(settings(out, other, steps=250), lambda _: None)
+    other.write_text(course.read_text() + f"  - {{name: more, steps: 5, recipes: [{RECALL}]}}\n")
+    said: list[str] = []
+    train(settings(out, other, steps=200), said.append)
+    going = "going on from step 200, stage 'mixed'"
+    assert said == [going, "the course was changed behind stage 3: 3 stages before, 4 now"]
+    said.clear()
+    Trainer(settings(out, other), said.append)
+    assert said == [going], "the new course is the one that is kept"
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on(
+    undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(undisturbed[0], tmp_path / "out")
+    path = out / "checkpoint" / "state.json"
+    state = json.loads(path.read_text())
+    assert state["about"].pop("course")
+    assert state["about"].pop("begin") is None
+    assert [line.pop("stage_minutes") >= 0 for line in state["passed"]] == [True, True]
+    path.write_text(json.dumps(state))
+    said: list[str] = []
+    trainer = Trainer(settings(out, course), said.append)
+    assert said[1:] == ["the checkpoint does not say what its course was; it goes on with this one"]
+    assert trainer.progress.step == 200
+    trainer.save()
+    assert "begin" not in json.loads(path.read_text())["about"], "what is not known is not made up"
+
+
+def test_moments_are_restored_on_the_device_with_their_steps(
+    tokenizer_folder: Path, course: Path, tmp_path: Path
+) -> None:
+    """Fused AdamW wants its step counts where the weights are; "meta" stands for a GPU."""
+    trainer = Trainer(settings(begun(tokenizer_folder, tmp_path / "out"), course), lambda _: None)
+    tensors = {f"{kind}.{n}": w.detach() for n, w in trainer.weights.items() for kind in ("weight", "mean", "square")}
+    trainer.device = "meta"
+    trainer.weights = {n: w.detach().to("meta") for n, w in trainer.weights.items()}
+    trainer._restore(Found(training.Progress(step=7), tensors, {}))
+    for weight in trainer.weights.values():
+        state = trainer.optimizer.state[weight]
+        assert {name: tensor.device.type for name, tensor in state.items()} == {
+            "step": "meta", "exp_avg": "meta", "exp_avg_sq": "meta",
+        }  # fmt: skip
+        assert state["step"].dtype == torch.float32

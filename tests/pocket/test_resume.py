@@ -1,0 +1,155 @@
+"""A course that changed while a training was under way, and a start that is told again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UserError
+from harness.pocket.beginning import weights_mark
+from harness.pocket.checkpoint import Found, Progress
+from harness.pocket.recipes import Curriculum
+from harness.pocket.resume import course_notes, marks, start_notes
+
+RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
+ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
+STAGES: list[dict[str, Any]] = [
+    {"name": "easy", "steps": 20, "recipes": [RECALL]},
+    {"name": "mixed", "steps": 60, "recipes": [RECALL, ANSWER]},
+    {"name": "long", "steps": 90, "recipes": [ANSWER]},
+]
+OUT = Path("out")
+
+
+def course(*stages: dict[str, Any]) -> Curriculum:
+    return Curriculum.model_validate({"stages": stages or STAGES})
+
+
+def found(stage: int, steps: int, *, about: dict[str, Any] | None = None, recipes: int = 0) -> Found:
+    """A checkpoint `steps` into a stage of STAGES, with shares for so many recipes."""
+    recent = {str(n): [0.5] for n in range(recipes)}
+    told = {"course": marks(course())} if about is None else about
+    return Found(Progress(step=100 + steps, stage=stage, since=100, recent=recent), {}, told)
+
+
+def with_(at: int, **more: Any) -> list[dict[str, Any]]:
+    return [{**stage, **more} if n == at else stage for n, stage in enumerate(STAGES)]
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"name": "renamed"}, True),
+        ({"gate": 0.95, "over": 50}, True),  # what it was before, said
+        ({"recipes": [RECALL, {**ANSWER, "size": 256, "weight": 1}]}, True),
+        ({"steps": 61}, False),
+        ({"gate": 0.9}, False),
+        ({"end_rate": 0.0001}, False),
+        ({"recipes": [RECALL]}, False),
+        ({"recipes": [ANSWER, RECALL]}, False),
+        ({"recipes": [RECALL, {**ANSWER, "facts": [1, 3]}]}, False),
+        ({"recipes": [RECALL, {**ANSWER, "ask": {"two": 2, "one": 1}}]}, False),  # drawn in another order
+    ],
+)
+def test_a_mark_changes_with_what_a_stage_trains(change: dict[str, Any], same: bool) -> None:
+    before, after = marks(course()), marks(course(*with_(1, **change)))
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, same, True]
+
+
+def test_marks_are_those_that_checkpoints_hold() -> None:
+    """Another value here means that no training goes on from a checkpoint of before."""
+    assert marks(course())[0] == "f499d83afca37246"
+
+
+# --- the course -------------------------------------------------------------------------------------------------------
+
+MORE = {"name": "more", "steps": 5, "recipes": [RECALL]}
+BEHIND = "the course was changed behind stage {}: 3 stages before, {} now"
+ALLOWED = [
+    ("the same", found(1, 5), STAGES, []),
+    ("a stage more", found(1, 5), [*STAGES, MORE], [BEHIND.format(2, 4)]),
+    ("a later stage changed", found(1, 5), with_(2, steps=7), [BEHIND.format(2, 3)]),
+    ("later stages gone", found(1, 5), STAGES[:2], [BEHIND.format(2, 2)]),
+    ("a stage not yet begun changed", found(1, 0), with_(1, steps=7), [BEHIND.format(1, 3)]),
+    ("all done, and more", found(3, 0), [*STAGES, MORE], [BEHIND.format(3, 4)]),
+    ("all done", found(3, 0), STAGES, []),
+    ("nothing begun", found(0, 0), [MORE], [BEHIND.format(0, 1)]),
+    ("a passed stage renamed", found(1, 5), with_(0, name="renamed"), []),
+]
+
+
+@pytest.mark.parametrize(("then", "now", "notes"), [c[1:] for c in ALLOWED], ids=[c[0] for c in ALLOWED])
+def test_what_may_change(then: Found, now: list[dict[str, Any]], notes: list[str]) -> None:
+    assert course_notes(then, course(*now), OUT) == notes
+
+
+REFUSED = [
+    ("a passed stage changed", found(1, 5), with_(0, steps=21), "its stage 1 'easy' was begun and is not the same now"),
+    ("the stage at hand changed", found(1, 5), with_(1, steps=7), "its stage 2 'mixed' was begun"),
+    ("the stage at hand gone", found(1, 5), STAGES[:1], "its stage 2 was begun"),
+    ("a stage put in before", found(1, 5), [MORE, *STAGES], "its stage 1 'more' was begun"),
+    ("all done, one gone", found(3, 0), STAGES[:2], "its stage 3 was begun"),
+    ("one step done", found(0, 1), [MORE], "its stage 1 'more' was begun"),
+]
+
+
+@pytest.mark.parametrize(("then", "now", "message"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_what_may_not(then: Found, now: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(UserError, match=f"the training in out is of another course: {message}.*name another folder"):
+        course_notes(then, course(*now), OUT)
+
+
+NOT_TOLD = ["the checkpoint does not say what its course was; it goes on with this one"]
+
+
+def test_a_checkpoint_of_an_earlier_version() -> None:
+    assert course_notes(found(1, 5, about={}, recipes=2), course(*with_(0, steps=21)), OUT) == NOT_TOLD
+    assert course_notes(found(3, 0, about={}), course(*STAGES, MORE), OUT) == NOT_TOLD
+    for then, now in (
+        (found(1, 5, about={}, recipes=2), with_(1, recipes=[RECALL])),
+        (found(1, 5, about={}), STAGES[:1]),
+        (found(3, 0, about={}), STAGES[:2]),
+    ):
+        with pytest.raises(UserError, match="is of another course"):
+            course_notes(then, course(*now), OUT)
+
+
+# --- the start --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    return tmp_path
+
+
+def test_the_same_start_is_said(start: Path) -> None:
+    then = found(0, 5, about={"begin": weights_mark(start)})
+    assert start_notes(then, None, OUT) == []
+    assert start_notes(then, start, OUT) == [
+        f"it began from '{start}' and has gone on since; the weights there are not used again"
+    ]
+    assert start_notes(found(0, 5, about={}), start, OUT) == [
+        f"the checkpoint does not say what it began from; '{start}' is not used"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        ("0123456789abcdef", "began from other weights than those in"),
+        (None, "began from no weights, not from those in"),
+    ],
+)
+def test_another_start_is_refused(start: Path, then: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=f"the training in out {message} .*; leave --from out .* another folder"):
+        start_notes(found(0, 5, about={"begin": then}), start, OUT)
+
+
+def test_the_mark_of_weights(start: Path) -> None:
+    assert weights_mark(start) == "9a129038d9a00aed"

@@ -1,0 +1,133 @@
+"""Scenes of a walk: the right part has the first missing fact, and an answer is proved by what is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from harness.method import Scene
+from harness.pocket import scenes_walk
+from harness.pocket.dice import Dice
+from harness.pocket.facts import Fact, FactBase, prove
+from harness.pocket.growth import Asked
+from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
+from methods.memwalker.replies import choice, verdict
+
+EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
+KINDS = [*SCHEMAS]
+
+
+def shows(pieces: int, count: int = 84) -> Iterator[tuple[Recipe, Shown, Dice]]:
+    for n in range(count):
+        size = {"facts": (2, 14)} if n % 2 else {"tokens": (200, 600)}
+        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=pieces, **size)
+        dice = Dice("walk", n)
+        yield recipe, show(recipe, dice), dice
+
+
+def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> list[tuple[Shown, Asked | None, Scene]]:
+    """Scenes with the question each was made for."""
+    found: list[tuple[Shown, Asked | None, Scene]] = []
+    asked: list[Asked] = []
+    question = scenes_walk._question
+    monkeypatch.setattr(scenes_walk, "_question", lambda a: (asked.append(a), question(a))[1])
+    for recipe, shown, dice in shows(pieces):
+        scenes = getattr(scenes_walk, kind)(recipe, shown, dice)
+        found += [(shown, asked.pop() if kind != "shortened" else None, scene) for scene in scenes]
+    return found
+
+
+def stated(text: str, shown: Shown) -> list[Fact]:
+    """The facts of the text whose sentence, with or without its opening, stands in `text`."""
+    sentences = {fact: scenes_walk._plain(s, shown) for fact, s in shown.sentences.items()}
+    return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
+
+
+def proves(asked: Asked, facts: list[Fact]) -> bool:
+    base = FactBase()
+    for fact in facts:
+        base.add(fact)
+    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    kinds: Counter[str] = Counter()
+    for shown, asked, scene in told(monkeypatch, "triage", pieces):
+        memory, *summaries = scene.texts
+        number = choice(scene.replies[0], len(summaries))
+        assert number is not None
+        assert 2 <= len(summaries) <= 5
+        assert asked is not None
+        known = stated(memory, shown)
+        missing = next(f for f in asked.supports if f not in known)
+        named = summaries[0].startswith("About ")
+        kinds["names" if named else "facts"] += 1
+        kinds["memory"] += bool(memory)
+        kinds[f"part {number}"] += 1
+        kinds["a later fact"] += missing != asked.supports[0]
+        if named:
+            assert missing.subject in summaries[number]
+        else:
+            assert [i for i, text in enumerate(summaries) if missing in stated(text, shown)] == [number]
+    assert min(kinds[k] for k in ("names", "facts", "memory", "part 0", "part 1", "part 2", "a later fact")) >= 3, kinds
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    kinds: Counter[str] = Counter()
+    for shown, asked, scene in told(monkeypatch, "leaf", pieces):
+        memory, segment = scene.texts
+        found = verdict(scene.replies[0])
+        assert found is not None
+        assert asked is not None
+        enough = proves(asked, stated(memory + "\n" + segment, shown))
+        assert (found.answer is not None) == enough, (asked, scene)
+        assert found.answer in (None, asked.answer)
+        kinds["answer" if enough else "none"] += 1
+        kinds["by memory"] += enough and not proves(asked, stated(segment, shown))
+        kinds["memory"] += bool(memory)
+    assert min(kinds["answer"], kinds["none"]) > 0.2 * (kinds["answer"] + kinds["none"])
+    assert pieces == 1 or min(kinds["by memory"], kinds["memory"]) >= 3, kinds
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_short_summaries_name_what_each_part_is_about(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    lengths: Counter[bool] = Counter()
+    for shown, _, scene in told(monkeypatch, "shortened", pieces):
+        (reply,) = scene.replies
+        sentences = reply.split(". ")
+        assert len(sentences) == len(scene.texts)
+        for text, sentence in zip(scene.texts, sentences, strict=True):
+            assert sentence.startswith("About ")
+            for fact in stated(text, shown):
+                assert fact.subject in sentence
+            for name in sentence.removeprefix("About ").rstrip(".").replace(" and ", ", ").split(", "):
+                assert name.lower() in text.lower()
+        high = scene.texts[0].startswith("About ")
+        lengths[high] += 1
+        assert high or len(reply) < len(" ".join(scene.texts))
+    assert min(lengths[True], lengths[False]) >= 10
+
+
+@pytest.mark.parametrize("kind", ["triage", "leaf", "shortened"])
+def test_scenes_are_the_same_every_time(kind: str) -> None:
+    def scenes() -> list[Scene]:
+        return [s for r, shown, dice in shows(3, 20) for s in getattr(scenes_walk, kind)(r, shown, dice)]
+
+    first = scenes()
+    assert first == scenes()
+    assert len(first) >= 10
+
+
+def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
+    fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
+    shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]
+    without = scenes_walk._without
+    assert without(fact, "One. A is B. Two.", (fact, other), shown) == ("One. Two.", (other,))
+    assert without(fact, "A is B. Two.", (fact,), shown) == ("Two.", ())
+    assert without(fact, "One. A is B.", (fact,), shown) == ("One.", ())
+    assert without(fact, "One. A is B.", (other,), shown) == ("One. A is B.", (other,))
+    assert without(fact, "A is B. A is B.", (fact,), shown) == ("A is B. A is B.", (fact,))

@@ -1,0 +1,54 @@
+"""The small course that trainings are tested with, and how their folders are read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.pocket.curriculum import RecipeModel, Stage
+from harness.pocket.network import load
+from tests.pocket.slow_training import SHAPE
+
+RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
+# The first stages are left after their steps, the last one is not left at all.
+COURSE = f"""
+stages:
+  - {{name: easy, gate: 1.01, over: 2, steps: 20, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
+  - {{name: short, gate: 1.01, over: 5, steps: 60, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
+  - name: mixed
+    gate: 1.01
+    over: 20
+    steps: 1000
+    rate: 3.0e-3
+    end_rate: 1.0e-3
+    tokens: 512
+    recipes: [{RECALL}, {{skill: answer, facts: [1, 2], questions: 2, size: 128}}]
+"""
+
+
+def begun(tokenizer_folder: Path, out: Path) -> Path:
+    """An output folder with the tokenizer in it, so that none is built."""
+    shutil.copytree(tokenizer_folder, out / "model")
+    return out
+
+
+def lines(out: Path) -> dict[int, dict[str, Any]]:
+    """Step -> line of the log; the last one of a step counts."""
+    return {line["step"]: line for line in map(json.loads, (out / "log.jsonl").read_text().splitlines())}
+
+
+def steady(line: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in line.items() if k not in ("minutes", "stage_minutes", "tokens_per_s")}
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    return load(out / "model", SHAPE)
+
+
+def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) -> Stage:
+    recipes = tuple(RecipeModel(skill="recall", pairs=(1, 1), gate=g) for g in gates)
+    return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)

@@ -1,0 +1,113 @@
+"""A reply to a question with options: which one it names, and that one that names several is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.datasets.pocket import load
+from harness.scorers import ScoreError, problems, score, score_record
+from harness.scorers.quality import chosen
+from harness.types import Gold
+
+OPTIONS = ["Kelford", "Toren", "the flute Ardun", "in 1,924"]
+
+CASES = [
+    # a letter
+    ("B", 1),
+    ("b", 1),
+    (" B.\n", 1),
+    ("B)", 1),
+    ("(B)", 1),
+    ("(b)", 1),
+    ("[B]", 1),
+    ("**B**", 1),
+    ("Option B", 1),
+    ("The answer is B.", 1),
+    ("Answer: B", 1),
+    ("I choose (B), as the text says so.", 1),
+    ("The text is clear.\nB. That was it", 1),
+    # an option's text
+    ("Toren", 1),
+    ("toren.", 1),
+    ("It was Toren, of course", 1),
+    ("The flute Ardun", 2),
+    ("flute ardun", 2),
+    ("in 1924", 3),
+    # both, and they agree
+    ("(B) Toren", 1),
+    ("B. Toren", 1),
+    ("C: the flute Ardun", 2),
+    # none
+    ("", None),
+    ("Mirel", None),
+    ("E", None),
+    ("(E)", None),
+    ("Torenford", None),  # a name inside a longer one is another name
+    ("A man of Mirel", None),  # an article is no letter
+    ("The answer is a secret", None),
+    ("Plan B was never tried", None),
+    # several
+    ("(A) or (B)", None),
+    ("Kelford or Toren", None),
+    ("(A) Toren", None),
+    ("B. Toren, not Kelford", None),
+    ("A\nB", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "option"), CASES)
+def test_which_option_a_reply_names(reply: str, option: int | None) -> None:
+    assert chosen(reply, OPTIONS) == option
+    for at, right in enumerate(OPTIONS):
+        assert score("quality.accuracy", reply, [right], all_classes=OPTIONS) == float(option == at)
+
+
+NESTED = [
+    (["Toren", "Toren and Mirel"], "Toren and Mirel", 1),
+    (["Toren", "Toren and Mirel"], "It was Toren", 0),
+    (["Toren", "Toren and Mirel"], "Toren and Mirel. No: Toren", None),
+    (["The end", "the end."], "the end.", 1),  # letter for letter it is one of them
+    (["The end", "the end."], "The end!", None),
+    (["A", "the"], "the", 1),  # nothing is left of them without articles
+    (["A", "B", "C", "D"], "B", 1),  # options may be letters themselves
+]
+
+
+@pytest.mark.parametrize(("options", "reply", "option"), NESTED)
+def test_options_that_contain_each_other(options: list[str], reply: str, option: int | None) -> None:
+    assert chosen(reply, options) == option
+
+
+@given(st.permutations(OPTIONS), st.integers(0, 3), st.sampled_from(["{l}", "({l})", "{l}.", "{t}", "({l}) {t}"]))
+def test_every_way_to_name_the_right_one_is_right(options: list[str], at: int, form: str) -> None:
+    reply = form.format(l="ABCD"[at], t=options[at])
+    assert score("quality.accuracy", reply, [options[at]], all_classes=options) == 1.0
+    assert score("quality.accuracy", reply, [options[at - 1]], all_classes=options) == 0.0
+
+
+def test_a_reference_that_is_no_option() -> None:
+    with pytest.raises(ScoreError, match=r"the reference \['Mirel'\] is none of the options \['Kelford', "):
+        score("quality.accuracy", "B", ["Mirel"], all_classes=OPTIONS)
+    with pytest.raises(ScoreError, match="quality.accuracy needs all_classes"):
+        score("quality.accuracy", "B", ["Toren"])
+    assert problems(["quality.accuracy"]) == []
+
+
+def test_a_record_of_the_made_up_data_set_takes_its_options() -> None:
+    from harness import presets
+    from harness.config import DatasetConfig
+
+    values = presets.read("datasets", "pocket/quality")[-1][1]
+    assert "quality.accuracy" in values["scorers"]
+    example = load(
+        DatasetConfig(**{**values, "options": {**values["options"], "tokens": 400, "questions": 1}})
+    ).examples[0]
+    gold, options = example.gold, example.question.options
+    assert isinstance(gold, Gold)
+    assert options is not None
+    right = options.index(gold.answers[0])
+    for at in range(4):
+        sheet = score_record(["quality.accuracy"], f"({'ABCD'[at]})", [], gold)
+        assert (sheet.scores, sheet.flags) == ({"quality.accuracy": float(at == right)}, {})
