@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from bench import parallel, pecan_search
 from harness.config import ModelConfig
 from harness.llm import capture
 from harness.llm.base import LanguageModel
@@ -261,6 +262,9 @@ def main() -> None:
         os.environ["HARNESS_HOME"] = str(folder / "home")
         model_table(folder, repeats)
         memory_table(folder)
+        pecan_search.table()
+        parallel.table(folder)
+        subprocess.run([sys.executable, "-m", "bench.raptor"], check=True)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
         print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
         for verb in ("--help", "list"):

@@ -2,6 +2,7 @@
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
     harness list | show | validate | score | compare | report | track | trace
+    harness report curves | nodes | queries | tokens
     harness pocket train | eval | skills | check
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
@@ -10,24 +11,20 @@ some questions failed or a result could not be saved or tracked · 4 a declared 
 
 from __future__ import annotations
 
-import inspect
-import os
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from harness.errors import SaveError, UserError
-from harness.flags import Flags, TableFlags
+from harness.figure_flags import add_figures, join_figure
+from harness.flags import Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
+from harness.verbs import takes_flags
 
 __all__ = ["app", "main"]
-
-PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 app = typer.Typer(
     name="harness",
@@ -39,41 +36,6 @@ app = typer.Typer(
 )
 
 
-def takes_flags(verb: Callable[..., int]) -> Callable[..., None]:
-    """Spread a parameter that is a dataclass over the signature Typer reads; a verb's result is the exit code."""
-    own = inspect.signature(verb).parameters
-    hints = get_type_hints(verb, include_extras=True)
-    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
-
-    def wrapper(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
-        try:
-            code = verb(**given)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
-            code = PIPE_CLOSED
-        raise typer.Exit(code)
-
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in own.items():
-        if name in groups:
-            parameters += _spread(groups[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__name__, wrapper.__doc__ = verb.__name__, verb.__doc__
-    return wrapper
-
-
-def _spread(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    defaults = {f.name: [] if f.default is MISSING else f.default for f in fields(group)}
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(n, kind, default=default, annotation=hints[n]) for n, default in defaults.items()]
-
-
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Out = Annotated[str, typer.Option("--out", help="The folder results are kept in.")]
@@ -83,6 +45,7 @@ Out = Annotated[str, typer.Option("--out", help="The folder results are kept in.
 @takes_flags
 def run(
     flags: Flags,
+    how: RunFlags,
     out: Out = "results",
     json: Annotated[bool, typer.Option("--json", help='Last line: {"run": folder, "summary": {...}}.')] = False,
     mlflow: Annotated[
@@ -93,7 +56,9 @@ def run(
     """Run methods over data sets; the same command again resumes."""
     from harness.commands import run as body
 
-    return body.main(flags, body.Options(Path(out), json, mlflow, retry_failed, flags.suite))
+    record = {"record_stops": how.record_stops, "record_t_p": how.record_t_p}
+    given = {name: value for name, value in record.items() if value is not None}
+    return body.main(flags, body.Options(Path(out), json, mlflow, retry_failed, flags.suite, how.parallel, given))
 
 
 @app.command("list")
@@ -180,11 +145,14 @@ def report(
         bool, typer.Option("--paper", help="Published numbers beside the measured ones, with a verdict.")
     ] = False,
 ) -> int:
-    """Print the tables of all runs below a folder, or make a page of them."""
+    """Print the tables of all runs below a folder, or make a page of them; "report curves" and others draw."""
     from harness.commands import report as body
 
     shown = (table.form, table.out, table.columns, table.everything, table.reference)
     return body.main(folder, body.Options(*shown, html, questions, paper))
+
+
+add_figures(app)
 
 
 @app.command()
@@ -203,11 +171,19 @@ def track(
 def trace(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
     question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="As in records.jsonl.")],
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="FILE.svg", help="Draw the searched graph into this file.")
+    ] = None,
+    least: Annotated[
+        float | None, typer.Option("--least", metavar="WEIGHT", help="Draw edges above this weight. Default: 0.05.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")] = None,
+    json: Json = False,
 ) -> int:
-    """Print the stored search steps of one question."""
+    """Print the stored search of one question as a tree, or draw the graph it went over."""
     from harness.commands import trace as body
 
-    return body.main(run, question)
+    return body.main(run, question, graph=graph, json=json, least=least, data=data)
 
 
 pocket = typer.Typer(
@@ -297,7 +273,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _main(arguments: list[str]) -> int:
     try:
-        return int(app(args=spread_sets(arguments), prog_name="harness", standalone_mode=False) or 0)
+        return int(app(args=join_figure(spread_sets(arguments)), prog_name="harness", standalone_mode=False) or 0)
     except UserError as e:
         return _complain(str(e), 2)
     except SaveError as e:

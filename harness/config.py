@@ -40,12 +40,15 @@ class MethodChoice(_Frozen):
     """A preset: which implementation with which parameters, on which view of the documents.
 
     view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
+    encoder, reranker: the preset's own, where it has one; a run with another shows that in its name.
     """
 
     name: str
     implementation: str
     view: Literal["document", "evidence"] = "document"
     params: dict[str, Any] = Field(default_factory=dict)
+    encoder: str | None = None
+    reranker: str | None = None
 
 
 class DatasetConfig(_Frozen):
@@ -105,14 +108,18 @@ class EncoderConfig(_Frozen):
     """A sentence encoder: everything about it that changes a vector is data.
 
     package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
+    pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
+    for questions is, None = one network for both.
     """
 
     name: str
     source: str
+    query_source: str | None = None
     revision: str | None = None
     package: str | None = None
     package_path: str | None = None
     sha256: str | None = None
+    pooling: Literal["mean", "cls"] | None = None
     similarity: Literal["cosine", "dot"] = "cosine"
     query_prefix: str = ""
     passage_prefix: str = ""

@@ -1,4 +1,4 @@
-"""Groups of flags as Typer reads them: what a run is made of, and how a table is shown."""
+"""Groups of flags as Typer reads them: what a run is made of, how it is run, how a table is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Flags", "TableFlags"]
+__all__ = ["Flags", "RunFlags", "TableFlags"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,30 @@ class Flags:
     require_full: Annotated[
         bool, typer.Option("--require-full", help="Refuse the bundled sample where the data set cannot be had.")
     ] = False
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """How a run is made and what it records beside its answers; of `harness run` alone."""
+
+    record_stops: Annotated[
+        int | None,
+        typer.Option(
+            "--record-stops",
+            metavar="N",
+            min=1,
+            help="Search on behind the stop, up to N Yes, and record what every stop would answer.",
+        ),
+    ] = None
+    record_t_p: Annotated[
+        float | None,
+        typer.Option(
+            "--record-t-p", metavar="X", min=0, max=1, help="Record so for every t_p up to X. Default: the run's t_p."
+        ),
+    ] = None
+    parallel: Annotated[
+        int, typer.Option("--parallel", metavar="N", min=1, help="Questions in flight at once; answers stay the same.")
+    ] = 1
 
 
 @dataclass(frozen=True)

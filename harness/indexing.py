@@ -8,15 +8,17 @@ methods whose index belongs to a question.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.cache import Entry, IndexCache, index_key, key_digest
+from harness.crew import Claims, current
 from harness.errors import SaveError
 from harness.failures import STOPS, Failed, failure
 from harness.meter import Meter
-from harness.tools import EngineTools, IndexScope, Models, derived_seed, seed_everything
+from harness.tools import EngineTools, IndexScope, Models
 
 if TYPE_CHECKING:
     from harness.method import Index
@@ -27,15 +29,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Indexer"]
 
-_KEPT = 4  # indexes held in memory: questions on one document follow each other in every data set
+_KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
 
 
 class Indexer:
-    """Indexes for the questions of one run."""
+    """Indexes for the questions of one run, several of which may ask at once: an index is built by one of them."""
 
     def __init__(self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress) -> None:
         self._plan, self._models, self._cache = plan, models, cache
         self._store, self._progress = store, progress
+        self.kept = _KEPT
+        self._building = Claims()
+        self._lock = threading.Lock()  # for what all questions share: the recent indexes, documents.jsonl
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
         self._uncached: list[str] = []
@@ -57,21 +62,28 @@ class Indexer:
     def _index(self, document: Document, question: Question | None) -> Index:
         key = index_key(self._plan, document, question)
         digest = key_digest(key)
+        with self._building.hold(digest):
+            entry = self._entry(document, question, key, digest)
+        value: Index = entry.value()
+        return value
+
+    def _entry(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
         if digest in self._failed:  # the other questions of this document do not pay for the same failure again
             raise Failed(self._failed[digest])
-        entry = self._recent.get(digest)
+        with self._lock:
+            entry = self._recent.get(digest)
         if entry is None:
             entry = self._cache.get(key)
             status = "hit" if entry is not None else "built"
             if entry is None:
                 entry = self._build(document, question, key)
             self._tell(document, question, digest, status, entry.usage)
+        with self._lock:
             self._recent[digest] = entry
-            while len(self._recent) > _KEPT:
+            self._recent.move_to_end(digest)
+            while len(self._recent) > self.kept:
                 self._recent.popitem(last=False)
-        self._recent.move_to_end(digest)
-        value: Index = entry.value()
-        return value
+        return entry
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
         plan, digest = self._plan, key_digest(key)
@@ -80,8 +92,7 @@ class Indexer:
         task = plan.task if question is not None else None
         tools = EngineTools(self._models, meter, task, plan.config.seed, self._progress.part, scope)
         tools.question = question
-        self._models.seed = derived_seed(plan.config.seed, digest)
-        seed_everything(self._models.seed)
+        self._models.begin(digest)
         try:
             value = plan.method.index(document, tools)
             if not isinstance(value, dict):
@@ -107,4 +118,7 @@ class Indexer:
         row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
         if question is not None:
             row["question_id"] = question.id
-        self._store.add_document(row)
+        with self._lock:
+            if crew := current():
+                crew.check()  # an interrupted run may have closed its folder
+            self._store.add_document(row)

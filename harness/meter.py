@@ -17,49 +17,99 @@ from typing import Any
 from harness.events import PHASES, Event, Kind
 from harness.flops import CONVENTIONS, ModelShape, flops
 
-__all__ = ["PHASES", "Event", "Kind", "Meter", "add_usage", "usage_of"]
+__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "usage_of"]
+
+
+class Branch:
+    """What one item of a tools.map call books, beside the others; while it is entered, its thread books there."""
+
+    def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
+        self.events: list[Event] = []
+        self.phase, self.parent = phase, parent
+        # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
+        self.full: float = parent.full if parent else 0.0
+        self._local = local
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._local, "branch", None)
+        self._local.branch = self
+
+    def __exit__(self, *_: object) -> None:
+        self._local.branch = self._before
 
 
 class Meter:
-    """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together."""
+    """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
+
+    Items that run together have a branch each, so that what is booked, in which order and under which phase, does not
+    depend on which of them was faster. A thread that belongs to no branch books on the meter itself.
+    """
 
     def __init__(self, phase: str = "answer") -> None:
-        self.events: list[Event] = []
         self.shapes: dict[str, ModelShape] = {}
-        self._phase = phase
-        # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
-        self._full = 0.0
+        self._local = threading.local()
+        self._root = Branch(self._local, phase)
         self._lock = threading.Lock()
+
+    @property
+    def _branch(self) -> Branch:
+        return getattr(self._local, "branch", None) or self._root
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of the calling thread's branch; outside tools.map, all events."""
+        return self._branch.events
 
     @property
     def current_phase(self) -> str:
         """The phase new events are booked under."""
-        return self._phase
+        return self._branch.phase
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Book the events inside under phase `name`, one of PHASES."""
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is not one of {PHASES}")
-        before, self._phase = self._phase, name
+        branch = self._branch
+        before, branch.phase = branch.phase, name
         try:
             yield
         finally:
-            self._phase = before
+            branch.phase = before
+
+    def fork(self, count: int) -> list[Branch]:
+        """Branches for `count` items that run together, each entered once, in any thread; `join` ends them.
+
+        An item begins in the phase, and with the FLOPs, that the calling thread has now.
+        """
+        parent = self._branch
+        return [Branch(self._local, parent.phase, parent) for _ in range(count)]
+
+    def join(self, branches: Iterable[Branch]) -> None:
+        """Put the events of the branches behind those of the calling thread, in the order of `branches`."""
+        for branch in branches:
+            for event in branch.events:
+                self.record(event, self.shapes.get(event.model))
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Keep `event`; `shape` is the model's, None where FLOPs are unknown (a scripted or remote model)."""
         with self._lock:
-            self.events.append(event)
+            branch = self._branch
+            branch.events.append(event)
             if shape is not None:
                 self.shapes[event.model] = shape
-                self._full += flops(event, shape, "full")
+                branch.full += flops(event, shape, "full")
 
     def flops(self, convention: str = "full") -> float:
-        """FLOPs of all events so far under `convention`."""
+        """FLOPs of all events so far under `convention`; inside tools.map: those before it and the item's own."""
         if convention == "full":
-            return self._full
-        return sum(flops(e, self.shapes[e.model], convention) for e in self.events if e.model in self.shapes)
+            return self._branch.full
+        total = 0.0
+        branch: Branch | None = self._branch
+        while branch is not None:
+            total += sum(flops(e, self.shapes[e.model], convention) for e in branch.events if e.model in self.shapes)
+            branch = branch.parent
+        return total
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """Return {phase: {flops, tokens_in, tokens_cached, tokens_out, requests, seconds}}."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness import registry
+from harness import presets, registry
 from harness.checks import build
 from harness.config import (
     DatasetConfig,
@@ -240,11 +240,20 @@ def _check_encoders(sketch: _Sketch, method: Method) -> None:
         for sentence in facts.problems:
             sketch.wrong(sentence)
         sketch.encoders[role], sketch.facts[role] = config, facts.identity
+        _name_stand_in(sketch, role, config.name)
     origins = sketch.draft.origins
     for role in ("encoder", "reranker"):
         said = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
         if said and role not in method.encoders:
             sketch.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
+
+
+def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
+    """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
+    choice: MethodChoice = sketch.draft.parts["method"]
+    own, suffix = getattr(choice, role, None), f"[{used}]"
+    if own is not None and presets.fold(own) != presets.fold(used) and not choice.name.endswith(suffix):
+        sketch.draft.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
 
 
 # --- the result -------------------------------------------------------------------------------------------------------

@@ -131,11 +131,11 @@ def summaries(kind: str) -> dict[str, str]:
 def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
 
-    The synthetic twin of a data set, "pocket/<name>", is treated as it.
+    Another form of a data set, "pocket/<name>" or "longbench/<name>", is treated as it where it has none of its own.
     """
     table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
-    return dict(table.get(name) or table.get(name.removeprefix(_TWIN)) or {})
+    return dict(table.get(name) or table.get(name.rpartition("/")[2]) or {})
 
 
 def twin(dataset: str) -> str | None:

@@ -5,6 +5,9 @@
 Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
 where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
 end the run with everything recorded so far on disk.
+
+With `parallel` above 1 that many questions are in flight, each in a thread (harness/inflight.py); scoring and writing
+stay in this one. A question's `seconds` then hold what it waited for the others.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ from harness.cache import IndexCache, cache_root
 from harness.errors import SaveError, UserError
 from harness.failures import STOPS, failure
 from harness.indexing import Indexer
+from harness.inflight import OneAtATime, draws_watched, in_flight, places_for
 from harness.meter import Meter
 from harness.serial import plain
 from harness.store import MANIFEST, SUMMARY, RunStore
 from harness.summary import summarise
-from harness.tools import EngineTools, Models, derived_seed, seed_everything
+from harness.tools import EngineTools, Models, derived_seed
 from harness.types import Answer, Document, Example, Question, Record
 from harness.views import View
 
@@ -63,19 +67,24 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
-def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, retry_failed: bool = False) -> RunResult:
+def run(
+    plan: Plan, out: Path, *, command: list[str], progress: Progress, retry_failed: bool = False, parallel: int = 1
+) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    `retry_failed` asks again the questions that are recorded as failed. Raises UserError (RunLocked, DataError),
-    SaveError, and Interrupted on SIGINT, SIGTERM or SIGHUP.
+    `retry_failed` asks again the questions that are recorded as failed; `parallel` is how many are in flight at once,
+    which changes no prediction in float32. Raises UserError (RunLocked, DataError), SaveError, and Interrupted on
+    SIGINT, SIGTERM or SIGHUP.
     """
+    if parallel < 1:
+        raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
     folder = Path(out) / plan.folder
     try:
         with _signals_interrupt():
             config = plan.config.model_dump(mode="json")
             _check_ids(plan)
             with RunStore.open(folder, config, plan.origins, plan.dataset.fingerprint, progress.note) as store:
-                return _Job(plan, store, progress, command).run(retry_failed)
+                return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
 
@@ -113,11 +122,24 @@ def _check_ids(plan: Plan) -> None:
             raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
 
 
+@dataclass
+class _Outcome:
+    """A question that was answered or failed, and what it cost; not scored and recorded yet."""
+
+    example: Example
+    meter: Meter
+    begun: float
+    answer: Answer | None = None
+    error: dict[str, str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
 class _Job:
     """One start of a run, from the first question to the summary."""
 
-    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str]) -> None:
-        self.plan, self.store, self.progress = plan, store, progress
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int) -> None:
+        self.plan, self.store, self.parallel = plan, store, parallel
+        self.progress = progress = progress if parallel == 1 else OneAtATime(progress)
         self.models = Models(plan)
         self.indexer = Indexer(plan, self.models, IndexCache(cache_root(), progress.note), store, progress)
         self.examples = plan.dataset.examples[: plan.config.limit]
@@ -128,9 +150,7 @@ class _Job:
         try:
             self.store.write(MANIFEST, self.manifest)
             done = self._done(retry_failed)
-            for example in self.examples:
-                if example.question.id not in done:
-                    self._ask(example)
+            self._ask([example for example in self.examples if example.question.id not in done])
         except KeyboardInterrupt:
             self._close("interrupted")
             raise
@@ -159,21 +179,36 @@ class _Job:
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         return last.keys() - again
 
-    def _ask(self, example: Example) -> None:
-        """Answer one question and put its record on disk."""
-        begun = time.perf_counter()
-        meter = Meter("answer")
-        question = example.question
-        notes: dict[str, Any] = {}
+    def _ask(self, examples: list[Example]) -> None:
+        """Answer the questions and put their records on disk as they come."""
+        if self.parallel == 1 or not examples:
+            for example in examples:
+                self._finish(self._answered(example))
+            return
+        places = places_for(self.models.load(), self.parallel, self.progress.note)
+        self.indexer.kept = max(self.indexer.kept, places)
+        with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
+            in_flight(examples, places, self._answered, self._finish)
+
+    def _answered(self, example: Example) -> _Outcome:
+        """What the method says to one question, or how it failed."""
+        outcome = _Outcome(example, Meter("answer"), time.perf_counter())
         try:
-            answer = self._answer(example, meter, notes)
+            outcome.answer = self._answer(example, outcome.meter, outcome.notes)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
-            record = self._record(question, meter, notes, error=failure(error))
+            outcome.error = failure(error)
+        return outcome
+
+    def _finish(self, outcome: _Outcome) -> None:
+        """Score an answer and put its record on disk."""
+        example, meter, notes = outcome.example, outcome.meter, outcome.notes
+        if outcome.answer is None:
+            record = self._record(example.question, meter, notes, error=outcome.error)
         else:
-            record = self._scored(example, answer, meter, notes)
-        notes["seconds"] = round(time.perf_counter() - begun, 6)
+            record = self._scored(example, outcome.answer, meter, notes)
+        notes["seconds"] = round(time.perf_counter() - outcome.begun, 6)
         row = plain(asdict(record), lost=[])
         self.store.append(row)
         self.progress.done(row)
@@ -185,8 +220,7 @@ class _Job:
         if plan.method.one_document or plan.config.method.view == "evidence":
             question = replace(question, document_ids=tuple(d.id for d in view.documents))
         indexes = self.indexer.indexes(view.documents, question)
-        self.models.seed = derived_seed(plan.config.seed, "answer", question.id)
-        seed_everything(self.models.seed)
+        self.models.begin("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
         answer = plan.method.answer(question, view.documents, indexes, tools)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):

@@ -159,7 +159,9 @@ def _layers(d: Draft) -> list[Layer]:
 def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     said = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
     chosen = _chosen(layers, path)
-    name = chosen or _DEFAULT.get(path)
+    # A method's preset may name its own encoder or reranker; whatever was said elsewhere comes before it.
+    own = getattr(d.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
+    name = chosen or own or _DEFAULT.get(path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(path + 's')}: --{path} NAME  (harness list {path}s)")
@@ -187,7 +189,8 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
         values = values if mine else _manner(d, kind_of, values, origin, name)
         _over(d, tree, {k: v for k, v in values.items() if k != "name"}, origin)
     tree.values["name"] = name
-    tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), "default")
+    named = d.origins.get(f"method.{path}", "default") if own else "default"
+    tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), named)
     d.add(path, build(model, tree, path), tree)
 
 

@@ -1,6 +1,6 @@
 """What the engine hands a method: metered models and encoders, and nothing that knows a gold answer.
 
-Models(plan)                 loads each distinct model once, at its first use
+Models(plan)                 loads each distinct model once, at its first use; draws are seeded here
 EngineTools(models, meter)   harness.method.Tools for one question, or for one index (with an IndexScope)
 """
 
@@ -13,12 +13,14 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from harness.crew import Claims, current
 from harness.llm.base import LanguageModel, MeteredModel
+from harness.mapping import map_together
 from harness.meter import Meter
 from harness.method import Task
 
@@ -44,7 +46,9 @@ def derived_seed(seed: int, *parts: str) -> int:
 def seed_everything(seed: int) -> None:
     """Seed the global generators of Python, NumPy and, where it is loaded, torch.
 
-    Methods are handed a seed; this covers libraries that draw from the global generators without being asked to.
+    Methods are handed a seed; this covers libraries that draw from the global generators without being asked to. With
+    several questions in flight these generators are everybody's, so nothing is seeded then: a method that must give
+    the same answers at any --parallel draws from generators of its own, seeded with tools.seed.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -76,7 +80,19 @@ class Models:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._loaded: dict[str, LanguageModel] = {}
+        self._loading = Claims()
         self.seed = 0
+
+    def begin(self, *parts: str) -> None:
+        """Seed what follows by the run's seed and `parts` alone; nothing while several questions are in flight."""
+        if current() is None:
+            self.seed = derived_seed(self._plan.config.seed, *parts)
+            seed_everything(self.seed)
+
+    def load(self) -> list[LanguageModel]:
+        """Load every model of the plan now, each distinct one once. Raises CannotRun."""
+        found = [self.model(role) for role in self._plan.models]
+        return list({id(model): model for model in found}.values())
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
@@ -84,25 +100,26 @@ class Models:
         if config is None:
             raise LookupError(_undeclared("needs", role, self._plan.models))
         key = config.model_dump_json()
-        if key not in self._loaded:
-            from harness.llm.load import load_model
+        with self._loading.hold(key):
+            if key not in self._loaded:
+                from harness.llm.load import load_model
 
-            with _draws_unchanged(self.seed):
-                self._loaded[key] = load_model(config)
+                with _draws_unchanged(self.seed):
+                    self._loaded[key] = load_model(config)
         return self._loaded[key]
 
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
         from harness.embed.load import load_encoder
 
-        with _draws_unchanged(self.seed):
+        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
             return load_encoder(self._encoder_config(role), meter, role)
 
     def reranker(self, role: str, meter: Meter) -> Reranker:
         """The reranker of `role`, bound to `meter`. Raises as `model` does."""
         from harness.embed.rerank import load_reranker
 
-        with _draws_unchanged(self.seed):
+        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
             return load_reranker(self._encoder_config(role), meter, role)
 
     def _encoder_config(self, role: str) -> EncoderConfig:
@@ -132,6 +149,7 @@ class IndexScope:
 
     roles: tuple[str, ...]
     parts: Parts
+    making: Claims = field(default_factory=Claims)
 
 
 class EngineTools:
@@ -186,8 +204,15 @@ class EngineTools:
             raise LookupError(_undeclared("index_roles", role, self._scope.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Apply `fn` to every item, order kept; one after the other."""
-        return [fn(item) for item in items]
+        """Apply `fn` to every item, order kept; together where the run has places for it, else one after the other.
+
+        The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
+        map and the item's own.
+        """
+        crew = current()
+        if crew is None:
+            return [fn(item) for item in items]
+        return map_together(crew, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), or what a stopped run kept under `key` of this index; tuples come back as lists.
@@ -196,10 +221,13 @@ class EngineTools:
         """
         if self._scope is None:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
-        return self._scope.parts.keep(key, lambda: self._alone(key, fn), self.meter)
+        with self._scope.making.hold(key):
+            return self._scope.parts.keep(key, lambda: self._alone(key, fn), self.meter)
 
     def _alone(self, key: str, fn: Callable[[], Any]) -> Any:
         """Call fn with draws of its own: what follows must not depend on whether the part was kept or made."""
+        if current() is not None:
+            return fn()
         seed = derived_seed(self.seed, key)
         with _draws_unchanged(seed):
             seed_everything(seed)

@@ -7,19 +7,28 @@ project's, so no byte parity with LongBench is claimed. The answer instruction i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Task, Tools
 from harness.types import Question
 
-__all__ = ["PROMPTS", "SKILLS", "ask", "room_for_text"]
+__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "room_for_text"]
 
 HEAD = "Read the text below, then answer a question about it. {instruction}\n\nText:\n"
 TAIL = "\n\nThe text ends here. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
 CLOSED = "Answer a question from what you know. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
 SEPARATOR = "\n\n"
 PROMPTS = {"longbench-style head": HEAD, "longbench-style tail": TAIL, "closed-book": CLOSED}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one request may differ in: its task, and a window (prompt and answer included) below the model's own."""
+
+    task: Task
+    window: int | None = None
 
 
 def _options(question: Question) -> str:
@@ -32,24 +41,33 @@ def _tail(question: Question, task: Task) -> str:
     return TAIL.format(instruction=task.instruction, question=question.text, options=_options(question))
 
 
-def room_for_text(question: Question, tools: Tools, model: MeteredModel) -> int:
+def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
     """Tokens of text that fit beside the prompt, the question and the answer.
 
     Raises WindowExceeded when the question alone does not fit.
     """
-    frame = model.turn_tokens() + model.count(HEAD.format(instruction=tools.task.instruction))
-    used = frame + model.count(_tail(question, tools.task)) + tools.task.max_answer_tokens
-    if used > model.window:
+    reading = reading or Reading(tools.task)
+    task, window = reading.task, model.window
+    frame = model.turn_tokens() + model.count(HEAD.format(instruction=task.instruction))
+    used = frame + model.count(_tail(question, task)) + task.max_answer_tokens
+    if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
-            f"the question with its prompt and answer takes {used} tokens, more than the window of {model.window} of "
+            f"the question with its prompt and answer takes {used} tokens, more than method.window={reading.window}; "
+            "raise it"
+        )
+    if used > window:
+        raise WindowExceeded(
+            f"the question with its prompt and answer takes {used} tokens, more than the window of {window} of "
             f"'{model.name}'; raise model.window or use a model with a longer one"
         )
-    return model.window - used
+    return min(window, reading.window or window) - used
 
 
-def ask(question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel) -> str:
+def ask(
+    question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
+) -> str:
     """Show `texts` in order (none: closed book), ask, and return the answer, stripped."""
-    task = tools.task
+    task = tools.task if reading is None else reading.task
     with model.session() as s:
         if texts:
             s.user(HEAD.format(instruction=task.instruction))

@@ -1,40 +1,63 @@
-"""Top-k retrieval: fixed-size chunks ranked by BM25 or by a sentence encoder, shown in rank order.
+"""Top-k retrieval: chunks ranked by BM25, a sentence encoder, a reranker or chance, shown in one prompt.
 
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order (facts 1.6, point 31).
+RECOMP's extractive compressor is the same with sentences as chunks, shown in the order of the text (facts 7.4).
 """
 
 from __future__ import annotations
 
 import abc
+import random
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question
-from methods.chunks import Span, fixed_chunks, shown_spans
+from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
 from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, room_for_text
 
-__all__ = ["BM25", "SBERT", "RetrievalConfig", "bm25_scores", "words"]
+__all__ = ["BM25", "SBERT", "Dense", "RandomChunks", "Reranked", "RetrievalConfig", "bm25_scores", "words"]
 
 
 class RetrievalConfig(MethodConfig):
-    """chunk_tokens: size of a chunk; k: chunks shown; budget: tokens shown instead of k (set k to null)."""
+    """What is ranked, and how much of it is shown.
 
+    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens; "sentences" =
+    chunk_sentences whole sentences, where one of more than chunk_tokens tokens is cut and counts as several.
+    least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k (set k to null).
+    order: shown best first ("rank") or as they stand in the text ("document").
+    """
+
+    chunks: Literal["tokens", "packed", "sentences"] = "tokens"
     chunk_tokens: int = Field(default=300, gt=0)
+    chunk_sentences: int | None = Field(default=None, gt=0)
+    least_characters: int = Field(default=1, gt=0)
     k: int | None = Field(default=5, gt=0)
     budget: int | None = Field(default=None, gt=0)
+    order: Literal["rank", "document"] = "rank"
 
     @model_validator(mode="after")
     def _one_limit(self) -> RetrievalConfig:
         if (self.k is None) == (self.budget is None):
             raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
+        if (self.chunks == "sentences") != (self.chunk_sentences is not None):
+            raise ValueError("chunk_sentences goes with chunks=sentences (method.chunks=sentences chunk_sentences=6)")
         return self
+
+    def cut(self, text: str, model: MeteredModel) -> list[Span]:
+        """The chunks of `text` as spans of characters."""
+        if self.chunk_sentences is not None:
+            spans = sentence_chunks(text, self.chunk_sentences, self.chunk_tokens, model)
+        else:
+            spans = (packed_chunks if self.chunks == "packed" else fixed_chunks)(text, self.chunk_tokens, model)
+        return [(a, b) for a, b in spans if b - a >= self.least_characters]
 
 
 class _TopK(Method):
@@ -43,7 +66,7 @@ class _TopK(Method):
     Config = RetrievalConfig
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields = ("chunk_tokens",)
+    index_fields = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
 
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""
@@ -55,7 +78,7 @@ class _TopK(Method):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The chunks, and what the ranking needs of them."""
-        chunks = fixed_chunks(document.text, self.config.chunk_tokens, tools.model())
+        chunks = self.config.cut(document.text, tools.model())
         return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
@@ -63,23 +86,24 @@ class _TopK(Method):
         return {}
 
     @abc.abstractmethod
-    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Scores [chunks], higher is better."""
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Rank, show the best in rank order, answer."""
+        """Rank, show the best, answer; where nothing fits, answer without a text, and the stop reason says so."""
         (document,), (index,) = documents, indexes
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):
-            scores = self.rank(question.text, texts, index, tools)
+            scores = self.rank(question, texts, index, tools)
         # Ties keep document order, as a stable sort of the negated scores does.
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         model = tools.model()
         room = room_for_text(question, tools, model)
         kept, reason = self._select(order, [model.count(t) for t in texts], room, model.count(SEPARATOR))
+        kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [texts[i] for i in kept], tools, model)
         return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
 
@@ -98,9 +122,13 @@ class _TopK(Method):
         return kept, "k" if len(order) > most else "exhausted"
 
 
+# Chinese and Japanese are written without spaces, so each of their characters is a word of its own.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+
+
 def words(text: str) -> list[str]:
     """BM25's words: lower case, split at everything but letters and digits (facts 7.1's recommendation)."""
-    return re.findall(r"[^\W_]+", text.lower())
+    return _WORD.findall(text.lower())
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -117,15 +145,15 @@ class BM25(_TopK):
 
     summary = "top-k chunks by BM25"
 
-    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """BM25 scores."""
-        return bm25_scores(words(question), [words(t) for t in texts])
+        return bm25_scores(words(question.text), [words(t) for t in texts])
 
 
-class SBERT(_TopK):
+class Dense(_TopK):
     """A sentence encoder over the document's chunks; embeddings are kept with the index."""
 
-    summary = "top-k chunks by a sentence encoder (SBERT)"
+    summary = "top-k chunks by a sentence encoder"
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
@@ -133,8 +161,33 @@ class SBERT(_TopK):
         """Embeddings [chunks, width]."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
 
-    def rank(self, question: str, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question to every chunk."""
         encoder = tools.encoder()
-        (query,) = encoder.encode([question], "query")
+        (query,) = encoder.encode([question.text], "query")
         return encoder.similarity(query, np.asarray(index["embeddings"]))
+
+
+SBERT = Dense  # the name of its first row
+
+
+class Reranked(_TopK):
+    """A cross-encoder reads the question with every chunk of the document: no first stage that could lose one."""
+
+    summary = "top-k chunks by a reranker over all chunks"
+    encoders = ("reranker",)
+
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """The reranker's scores."""
+        return tools.reranker().score(question.text, texts)
+
+
+class RandomChunks(_TopK):
+    """Chunks by chance: the floor that every choice of chunks must beat. Drawn by the run's seed and the question."""
+
+    summary = "k chunks by chance: the floor of retrieval"
+
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Scores in [0, 1) that no text has a part in."""
+        draw = random.Random(f"{tools.seed} {question.id}")
+        return np.array([draw.random() for _ in texts])

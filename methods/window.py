@@ -1,24 +1,37 @@
-"""What fits the window is the method: the whole document, or nothing (facts 7.7, 8.1)."""
+"""The window is the method: the whole document, one end of it, window after window, or nothing (facts 7.7, 8.1).
+
+FullContext      whole | cut in its middle (keep: ends) | its beginning (keep: left) | its end (keep: right)
+SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the answer   window 3 ─► "Tal"
+ClosedBook       the question alone
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from harness.method import Index, Method, MethodConfig, Skill, Tools
-from harness.types import Answer, Document, Question
-from methods.chunks import keep_middle_out, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, room_for_text
+from pydantic import Field
 
-__all__ = ["ClosedBook", "FullContext"]
+from harness.llm.base import MeteredModel
+from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
+from methods.reading import PROMPTS, SEPARATOR, SKILLS, Reading, ask, room_for_text
+
+__all__ = ["ClosedBook", "FullContext", "SlidingWindow"]
 
 
 class FullContext(Method):
-    """The whole document in the window; one that is too long loses its middle, and the record says so."""
+    """The whole document in the window; one that is too long is cut, and the record says so."""
 
     class Config(MethodConfig):
-        """max_tokens: most tokens of text to show, None = what the window holds."""
+        """max_tokens: most tokens of text to show; window: of the request in all, prompt and answer included; both
+        None = what the model's window holds. keep: the part that stays of a text that is too long.
+        """
 
-        max_tokens: int | None = None
+        max_tokens: int | None = Field(default=None, gt=0)
+        window: int | None = Field(default=None, gt=0)
+        keep: Side = "ends"
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
     one_document = True
@@ -36,20 +49,92 @@ class FullContext(Method):
     ) -> Answer:
         """Read everything that fits, then answer."""
         (document,) = documents
-        model = tools.model()
-        room = room_for_text(question, tools, model) - model.count(SEPARATOR)
-        most = room if self.config.max_tokens is None else min(room, self.config.max_tokens)
+        model, config = tools.model(), self.config
+        room = room_for_text(question, tools, model, Reading(tools.task, config.window))
+        room -= model.count(SEPARATOR) if config.keep == "ends" else 0
+        most = room if config.max_tokens is None else min(room, config.max_tokens)
         most = max(most, 0)  # a question that fills the window leaves no room, and the separator not even that
-        spans, tokens = keep_middle_out(document.text, most, model)
-        cut = len(spans) != 1
+        spans, tokens = keep(document.text, most, model, config.keep)
+        cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
         text = ask(question, [document.text[a:b] for a, b in spans], tools, model)
+        side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
             shown_spans(document, spans),
             "truncated" if cut else "whole",
-            truncated={"side": "middle", "tokens_before": tokens, "tokens_after": kept} if cut else None,
+            truncated={"side": side, "tokens_before": tokens, "tokens_after": kept} if cut else None,
         )
+
+
+class SlidingWindow(Method):
+    """One request a window, each read as a text of its own; the first answer that is not "unanswerable" counts.
+
+    QRMeM's table 6 gives it five requests a question and no rule how their answers become one; the rule here is facts
+    7.7's. Its code replies -1 or -2 are said in words ("unanswerable"), so that the shared reading prompt serves: the
+    answer instruction is extended, nothing else. Where every window refuses, that is the answer.
+    """
+
+    class Config(MethodConfig):
+        """windows: equal windows that the text is cut into, more where one would not fit, fewer where it has fewer
+        tokens; window: tokens of a request in all, prompt and answer included, None = the model's window.
+        """
+
+        windows: int = Field(default=5, gt=0)
+        window: int | None = Field(default=None, gt=0)
+
+    summary = "window after window; the first answer that is not 'unanswerable'"
+    one_document = True
+    REFUSAL: ClassVar[str] = "unanswerable"
+    EXTRA: ClassVar[str] = " Answer 'unanswerable' where the text does not say."
+
+    def prompts(self) -> dict[str, str]:
+        """The shared reading prompt, and what is added to its instruction."""
+        return {**PROMPTS, "sliding window": self.EXTRA}
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return SKILLS
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Ask every window, take the first answer that is none of the refusals."""
+        (document,) = documents
+        model = tools.model()
+        reading = Reading(self._task(tools.task), self.config.window)
+        spans = self._windows(document.text, room_for_text(question, tools, model, reading), model)
+        if not spans:
+            reason = "no text fits beside the question" if document.text else "the text is empty"
+            return Answer(ask(question, [], tools, model, reading), stop_reason=reason)
+        texts = [document.text[a:b] for a, b in spans]
+        answers = tools.map(lambda text: ask(question, [text], tools, model, reading), texts)
+        steps = [
+            Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=told)
+            for i, (span, text, told) in enumerate(zip(spans, texts, answers, strict=True))
+        ]
+        chosen = next((i for i, told in enumerate(answers) if self.REFUSAL not in told.lower()), None)
+        reason = "every window refused" if chosen is None else f"window {chosen + 1} of {len(spans)}"
+        told = self.REFUSAL if chosen is None else answers[chosen]
+        return Answer(told, shown_spans(document, spans), reason, tuple(steps))
+
+    def _task(self, task: Task) -> Task:
+        """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""
+        if self.REFUSAL in task.instruction:
+            return task
+        return task.model_copy(update={"instruction": task.instruction + self.EXTRA})
+
+    def _windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
+        """Equal windows of `room` tokens at most, each encoded on its own; [] for an empty text or no room."""
+        tokens = model.count(text)
+        size = min(room, -(-tokens // self.config.windows))
+        while size > 0:
+            spans = fixed_chunks(text, size, model)
+            over = max((model.count(text[a:b]) for a, b in spans), default=0) - room
+            if over <= 0:
+                return spans
+            size -= over  # a cut inside a word makes a window longer when it is encoded on its own
+        return []
 
 
 class ClosedBook(Method):

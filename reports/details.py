@@ -5,10 +5,11 @@
      "ids": ["2hop__1", ...],                  at most SCORED questions, evenly spread where there are more
      "values": [[0.5, null, ...], ...],        one row a method, in the order of `ids`; null where it has no such score
      "questions": [{"id", "text", "gold", "options", "answers": [{...} or null, ...]}, ...],   the first ones
+     "graphs": [{...}, ...],                   reports/replay.py, for searches that can be played
      "notes": ["details of 200 of 2417 questions ..."]}
 
-An answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "steps": [...]}, texts cut to
-`_LONGEST` characters with the full length told, so that a page of many questions stays small.
+An answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "steps": [...], "replay": {...}},
+texts cut to `_LONGEST` characters with the full length told, so that a page of many questions stays small.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports import facts
+from reports.evidence import evidence
+from reports.replay import replays
 from reports.rows import Rows
 
 if TYPE_CHECKING:
@@ -36,10 +39,11 @@ _SHORT = 160
 
 @dataclass(frozen=True)
 class Limits:
-    """questions: at most so many with details; size: of their JSON, in bytes."""
+    """questions: at most so many with details; size: of their JSON, in bytes; graphs: of the searches to be played."""
 
     questions: int = 200
     size: int = 7_000_000
+    graphs: int = 4_000_000
 
 
 def details(
@@ -55,6 +59,7 @@ def details(
         notes.append(
             f"Details of {len(questions)} of {len(ids)} questions, so that the page stays small (--questions)."
         )
+    graphs, said = replays(runs, questions, rows, limits.graphs)
     return {
         "name": runs[0].config["dataset"]["name"],
         "score": score,
@@ -66,7 +71,8 @@ def details(
         "ids": kept,
         "values": [_values(run, score, kept) for run in runs],
         "questions": questions,
-        "notes": notes,
+        "graphs": graphs,
+        "notes": notes + said,
     }
 
 
@@ -140,9 +146,7 @@ def _piece(piece: dict[str, Any], example: Example | None, rows: Rows) -> dict[s
         "where": f"{piece['document_id']} {start}–{end}",
         "text": _span(piece, rows, _LONGEST),
     }
-    if example is not None and any(
-        s.document_id == piece["document_id"] and s.start < end and start < s.end for s in example.gold.supporting
-    ):
+    if evidence(piece, example) == "yes":
         told["evidence"] = True
     return told
 

@@ -4,7 +4,8 @@
       a data set   means · score against FLOPs (SVG) · paired differences · differences by question · questions
 
 Tables and the chart are made here and need no script; the per-question parts are drawn by templates/page.js from JSON,
-as text nodes only. A content security policy lets nothing load and no other script run, even if an escape were missed.
+as text nodes only, and searches over a graph are played by templates/player.js. A content security policy lets nothing
+load and no other script run, even if an escape were missed.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def page(
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.key(run)[0], []).append(run)
-    share = Limits(limits.questions, limits.size // len(by_name))
+    share = Limits(limits.questions, limits.size // len(by_name), limits.graphs // len(by_name))
     groups = [_group(name, found, reference, share) for name, found in sorted(by_name.items())]
     data, parts = [], []
     for number, group in enumerate(groups):
@@ -179,7 +180,7 @@ def _cell(cell: str) -> Html:
 
 
 def _fill(title: str, body: Html, data: list[dict[str, Any]]) -> str:
-    style, script = _template("page.css"), _template("page.js")
+    style, script = _template("page.css"), _template("player.js") + _template("page.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     return Template(_template("page.html")).substitute(
         title=joined(title), policy=joined(policy), style=style, body=body, data=script_json(data), script=script

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from harness import presets
+from harness.errors import HarnessError
 from harness.plan import plan_choices
 from harness.progress import Silent
 from harness.runner import run
 from harness.settings import Choices
 from harness.store import read_run
 from harness.types import Gold, Support
+from tests.families import cells
 
-METHODS = presets.names("methods")
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
 
@@ -30,12 +31,17 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-@pytest.mark.parametrize("dataset", MADE_UP)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     said = {"profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}
-    plan = plan_choices(Choices(method=method, dataset=dataset, **said))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    try:
+        plan = plan_choices(Choices(method=method, dataset=dataset, **said))
+    except HarnessError as e:
+        if not str(e).startswith("not run: weights: "):
+            raise
+        pytest.skip(str(e))
     assert plan.config.model.name == "pocket-llama"  # what runs where nobody names a model
     marks_too = plan.config.method.view != "evidence"
     examples = tuple(

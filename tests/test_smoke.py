@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from harness import presets
+from tests.families import cells
 
+# No reranker's weights come with a package.
+RERANKED = {"bce-reranker", "bge-reranker"}
 ROOT = Path(__file__).resolve().parent.parent
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.twin(name)) is not None]
 
@@ -33,14 +37,18 @@ def listed_methods(cwd: Path) -> list[str]:
 
 @pytest.mark.parametrize("dataset", TWINS)
 def test_every_preset_answers_two_questions(dataset, tmp_path):
-    methods = listed_methods(tmp_path)
-    assert methods == presets.names("methods")
+    assert listed_methods(tmp_path) == presets.names("methods")
+    methods = [method for method, on in cells(TWINS) if on == dataset]
     ran = harness(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
         "--limit", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=500",
         cwd=tmp_path,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    # A row whose weights are not on this machine says so and costs the exit code 2; all others run.
+    missing = set(re.findall(r"^error: (\S+) on \S+: not run: weights: ", ran.stderr, re.MULTILINE))
+    assert missing <= RERANKED, ran.stderr
+    assert ran.returncode == (2 if missing else 0), ran.stderr
+    methods = [method for method in methods if method not in missing]
     assert ran.stderr.count("pocket-llama answers, the embedded default") == 1
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(lines) == len(methods)
@@ -55,8 +63,7 @@ def test_every_preset_answers_two_questions(dataset, tmp_path):
     table = harness("compare", *(line["run"] for line in lines), cwd=tmp_path)
     assert table.returncode == 0, table.stderr
     assert all(method in table.stdout for method in methods)
-    trace = harness(
-        "trace", *(line["run"] for line in lines if "/pecan--" in line["run"]), records[0]["question_id"], cwd=tmp_path
-    )
+    searched = next(line["run"] for line in lines if "/pecan--" in line["run"] or "/garlic--" in line["run"])
+    trace = harness("trace", searched, records[0]["question_id"], cwd=tmp_path)
     assert trace.returncode == 0, trace.stderr
     assert "start" in trace.stdout

@@ -4,6 +4,7 @@ harness report results                       a table a data set, best first
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
 harness report results --html report.html    one page that opens without a network
 harness report results --paper               printed value, ours, the difference and a verdict
+harness report curves results                a figure: see harness.commands.curves, figures and tokens
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from harness.commands.compare import chosen_columns
 from harness.commands.output import format_of, frames, read_runs, write
-from harness.errors import UserError
+from harness.errors import UserError, close_matches
+from harness.figure_flags import FIGURES
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["Options", "main"]
+__all__ = ["Options", "main", "stored"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def main(folder: str, options: Options) -> int:
     form = format_of(options.form, options.out)
     columns = chosen_columns(options.columns, options.everything)
     _check(options)
-    runs, damaged = _stored(folder)
+    runs, damaged = stored(folder)
     if options.html is not None:
         write(_page(runs, Path(folder).resolve().name, options), options.html)
     if options.html is None or options.out is not None:
@@ -106,7 +108,7 @@ def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
 
 
-def _stored(folder: str) -> tuple[list[StoredRun], int]:
+def stored(folder: str) -> tuple[list[StoredRun], int]:
     """Every run below `folder` that can be shown, and the number of damaged ones; what is left out is said.
 
     Raises UserError when none can be shown.
@@ -114,7 +116,9 @@ def _stored(folder: str) -> tuple[list[StoredRun], int]:
     from harness.commands.common import run_folders
 
     if not Path(folder).is_dir():
-        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs")
+        near = close_matches(folder, FIGURES, most=1)
+        figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
+        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")
     frames()
     runs: list[StoredRun] = []
     damaged: list[UserError] = []

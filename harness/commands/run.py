@@ -15,7 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,19 @@ _WORSE = (0, 3, 2, 1)
 
 @dataclass(frozen=True)
 class Options:
-    """How a row is run, beside what is run. mlflow: a URI, "off", or None for the default; suite: its name."""
+    """How a row is run, beside what is run.
+
+    mlflow: a URI, "off", or None for the default; suite: its name; parallel: questions in flight at once; record: the
+    flags that set a field of the method ("record_stops" -> 8), see harness.commands.recording.
+    """
 
     out: Path
     json: bool = False
     mlflow: str | None = None
     retry_failed: bool = False
     suite: str | None = None
+    parallel: int = 1
+    record: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,11 @@ def main(flags: Flags, options: Options) -> int:
 
 
 def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
+    wanted = rows(flags)
+    if options.record:
+        wanted = _recording(wanted, flags, options.record)
     trackers = Trackers(options.out, options.mlflow, options.suite)
-    planned, code = plan_all(rows(flags))
+    planned, code = plan_all(wanted)
     for line in dict.fromkeys(embedded.ticket(p.config.model) for p in planned if p.config.model.embedded):
         _say(line)
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
@@ -92,6 +101,17 @@ def rows(flags: Flags) -> list[Choices]:
     if flags.data is not None and len(datasets) > 1:
         raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
     return [choices(flags, method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+
+
+def _recording(wanted: list[Choices], flags: Flags, record: dict[str, float]) -> list[Choices]:
+    """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
+    from harness.commands.recording import with_fields
+
+    # A suite is a mixed list by nature; a method that was asked for by name should do what was asked of it.
+    wanted, left_out = with_fields(wanted, record, mixed=flags.suite is not None and not split(flags.method))
+    for line in left_out:
+        _say(f"note: {line}")
+    return wanted
 
 
 def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
@@ -162,7 +182,12 @@ def execute(plan: Plan, job: Job) -> RunResult:
     options = job.options
     with job.trackers.follow(plan):
         return runner.run(
-            plan, options.out, command=job.command, progress=Progress(), retry_failed=options.retry_failed
+            plan,
+            options.out,
+            command=job.command,
+            progress=Progress(),
+            retry_failed=options.retry_failed,
+            parallel=options.parallel,
         )
 
 

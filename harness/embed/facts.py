@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import EncoderConfig, ModelConfig
+from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
 from harness.llm.facts import file_hash, hash_files, local_folder
 
-__all__ = ["EncoderFacts", "encoder_facts", "encoder_folder"]
+__all__ = ["EncoderFacts", "encoder_facts", "encoder_folder", "query_folder"]
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,20 @@ class EncoderFacts:
 def encoder_facts(config: EncoderConfig) -> EncoderFacts:
     """Facts of the encoder that `config` names; never raises for one that is merely unusable."""
     try:
-        folder = encoder_folder(config)
+        folder, asking = encoder_folder(config), query_folder(config)
+        problems = [told for tower in dict.fromkeys((folder, asking)) if (told := disagreement(tower, config))]
         identity = {
             "weights": hash_files(folder),
+            "query_weights": None if asking == folder else hash_files(asking),
+            "pooling": config.pooling or pooling_of(folder) or "mean",
             "similarity": config.similarity,
             "query_prefix": config.query_prefix,
             "passage_prefix": config.passage_prefix,
             "max_length": config.max_length,
         }
     except CannotRun as e:
-        return EncoderFacts(config.name, problems=[str(e)])
-    return EncoderFacts(config.name, identity)
+        return EncoderFacts(config.name, problems=[f"not run: weights: {e}"])
+    return EncoderFacts(config.name, identity, problems)
 
 
 def encoder_folder(config: EncoderConfig) -> Path:
@@ -52,6 +56,13 @@ def encoder_folder(config: EncoderConfig) -> Path:
             "install them again or name another encoder with --set encoder.source=FOLDER"
         )
     return folder
+
+
+def query_folder(config: EncoderConfig) -> Path:
+    """The folder of the network for questions: the passages' own where there is one network. Raises CannotRun."""
+    if config.query_source is None:
+        return encoder_folder(config)
+    return _folder(config.model_copy(update={"source": config.query_source, "revision": None}))
 
 
 def _package_folder(config: EncoderConfig) -> Path:

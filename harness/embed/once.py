@@ -1,15 +1,18 @@
-"""Networks of encoders and rerankers, each loaded once a process."""
+"""Networks of encoders and rerankers, each loaded once a process and used by one thread at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.config import EncoderConfig
+from harness.crew import current
 from harness.embed.facts import encoder_facts, encoder_folder
 from harness.errors import CannotRun
 
-__all__ = ["loaded"]
+__all__ = ["loaded", "one_at_a_time"]
+
+R = TypeVar("R")
 
 _kept: dict[tuple[str, str], Any] = {}
 
@@ -33,3 +36,11 @@ def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], A
         except (OSError, ValueError, KeyError, RuntimeError) as e:
             raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
     return _kept[key], facts.identity
+
+
+def one_at_a_time(fn: Callable[[], R]) -> R:
+    """fn(), with several questions in flight in the thread of the forward passes: the libraries' tokenizers change
+    their own settings with every call, and a pool of threads for each question would slow all of them down.
+    """
+    crew = current()
+    return fn() if crew is None else crew.call(fn)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.config import EncoderConfig
-from harness.embed.once import loaded
+from harness.embed.once import loaded, one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
 from harness.flops import ModelShape, shape_of
 from harness.meter import Event, Meter
@@ -35,19 +35,23 @@ class CrossEncoderReranker:
         began = time.perf_counter()
         asked = self._config.query_prefix + query
         pairs = [(asked, self._config.passage_prefix + p) for p in passages]
+        scores, lengths = one_at_a_time(lambda: self._run(pairs))
+        if not np.isfinite(scores).all():
+            raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
+        self._book(lengths, time.perf_counter() - began)
+        return scores
+
+    def _run(self, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
+        """Scores and the length of each pair in tokens."""
         logits = self._net.predict(
             pairs, batch_size=self._config.batch_size, activation_fn=_identity, show_progress_bar=False
         )
-        scores = np.asarray(logits, dtype=np.float32).reshape(len(passages))
-        if not np.isfinite(scores).all():
-            raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
-        self._book(pairs, time.perf_counter() - began)
-        return scores
-
-    def _book(self, pairs: Sequence[tuple[str, str]], seconds: float) -> None:
-        limit = self._net.max_length or self._net.tokenizer.model_max_length
         encoded = self._net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
-        lengths = [len(ids) for ids in encoded["input_ids"]]
+        scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
+        return scores, [len(ids) for ids in encoded["input_ids"]]
+
+    def _book(self, lengths: list[int], seconds: float) -> None:
+        limit = self._net.max_length or self._net.tokenizer.model_max_length
         kept = [min(n, limit) for n in lengths]
         event = Event(
             role=self._role,
@@ -55,7 +59,7 @@ class CrossEncoderReranker:
             phase=self._meter.current_phase,
             kind="rerank",
             new=sum(kept),
-            logits=len(pairs),
+            logits=len(lengths),
             pairs=sum(n * n for n in kept),
             requests=1,
             seconds=seconds,

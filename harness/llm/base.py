@@ -60,10 +60,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Probe:
-    """Next-token probabilities of some labels. `p` sums to 1 over the labels; `mass` is the raw probability."""
+    """Next-token probabilities of some labels. `p` sums to 1 over the labels; `mass` is the raw probability.
+
+    top: the label whose first token is the likeliest of all tokens, which greedy decoding would write; None where
+    that is another token.
+    """
 
     p: dict[str, float]
     mass: dict[str, float]
+    top: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@
     writing                       the query rows are kept and reduced 64 at a time, so a step costs no extra pass
 
 `install()` registers the attention function under the name "harness" with transformers; a model loaded with that name
-runs plain fused attention until a Capture is active in the thread.
+runs plain fused attention until a Capture is active in the thread, or a Pack: then the tokens of several contexts stand
+behind each other, and each context's tokens attend to its own keys alone, in a kernel call of their own. No padding, so
+a context's arithmetic is what it is alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,18 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-__all__ = ["FEW_COLUMNS", "NAME", "FeedCapture", "Ranges", "WriteCapture", "active", "install"]
+__all__ = [
+    "FEW_COLUMNS",
+    "NAME",
+    "FeedCapture",
+    "Pack",
+    "Part",
+    "Ranges",
+    "WriteCapture",
+    "active",
+    "install",
+    "packed",
+]
 
 NAME = "harness"
 BLOCK = 64
@@ -90,6 +103,14 @@ class FeedCapture:
                 self.totals[i] += part.sum(0)
         self.layers += 1
 
+    def mark(self) -> Any:
+        """What `back_to` needs to forget all that is captured from now on."""
+        return self.layers, [t.clone() for t in self.totals]
+
+    def back_to(self, mark: Any) -> None:
+        """Forget what was captured since `mark`."""
+        self.layers, self.totals = mark
+
     def _inside(self, rows: tuple[int, int], new: int) -> bool:
         return rows[0] < self.first + new and rows[1] > self.first
 
@@ -136,6 +157,14 @@ class WriteCapture:
         self.queries.setdefault(layer, []).append(query[0])
         self.scaling[layer] = scaling
 
+    def mark(self) -> Any:
+        """What `back_to` needs to forget all that is captured from now on."""
+        return self.waiting()
+
+    def back_to(self, mark: Any) -> None:
+        """Forget what was captured since `mark`; no reduction may have come between."""
+        self.queries = {layer: rows[:mark] for layer, rows in self.queries.items()} if mark else {}
+
     def waiting(self) -> int:
         """Number of rows kept and not yet reduced."""
         return len(next(iter(self.queries.values()), []))
@@ -157,6 +186,57 @@ class WriteCapture:
     def result(self) -> torch.Tensor:
         """Float32 [tokens, spans]."""
         return torch.cat(self.rows) if self.rows else torch.zeros(0, len(self.spans))
+
+
+@dataclass
+class Part:
+    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, and what is captured."""
+
+    start: int
+    end: int
+    cache: Any
+    capture: FeedCapture | WriteCapture | None = None
+    _mask: torch.Tensor | None = None
+
+    def mask(self, keys: int, query: torch.Tensor) -> torch.Tensor | None:
+        """The additive mask [1, 1, new, keys], made once a pass; None where "causal" or "everything" says it all."""
+        new = self.end - self.start
+        if new in (1, keys):
+            return None
+        if self._mask is None or self._mask.device != query.device:
+            later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(keys - new + 1)
+            blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
+            self._mask = blank.masked_fill_(later, float("-inf"))
+        return self._mask
+
+
+@dataclass
+class Pack:
+    """The contexts of one packed pass, in the order of their tokens."""
+
+    parts: list[Part]
+
+    def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
+        """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
+        outs = []
+        for part in self.parts:
+            layer = part.cache.layers[module.layer_idx]
+            own = query[:, :, part.start : part.end]
+            out, lse = _fused(module, own, layer.keys, layer.values, part.mask(layer.used, own), scaling, kwargs)
+            outs.append(out)
+            # A view would keep the queries of all contexts in memory for as long as one of them writes.
+            _report(part.capture, module, own.clone() if part.capture is not None else own, layer.keys, lse, scaling)
+        return torch.cat(outs, dim=1)
+
+
+@contextlib.contextmanager
+def packed(pack: Pack) -> Iterator[None]:
+    """Make attention calls in this thread those of `pack`."""
+    _local.pack = pack
+    try:
+        yield
+    finally:
+        _local.pack = None
 
 
 @contextlib.contextmanager
@@ -192,19 +272,44 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     scale = _scale(scaling, query)
-    lse = None
+    pack: Pack | None = getattr(_local, "pack", None)
+    if pack is not None:
+        return pack.attend(module, query, scale, kwargs), None
+    out, lse = _fused(module, query, key, value, attention_mask, scale, kwargs)
+    _report(getattr(_local, "capture", None), module, query, key, lse, scale)
+    return out, None
+
+
+def _fused(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    kwargs: dict[str, Any],
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Fused attention, [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
     if query.device.type == "cpu" and not torch.is_grad_enabled():
-        causal = attention_mask is None and query.shape[2] > 1
-        out, lse = _cpu_attention(query, key, value, attention_mask, scale, causal)
-        out = out.transpose(1, 2)
-    else:
-        out, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    capture = getattr(_local, "capture", None)
+        causal = mask is None and query.shape[2] > 1
+        out, lse = _cpu_attention(query, key, value, mask, scale, causal)
+        return out.transpose(1, 2), lse
+    out, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scale, **kwargs)
+    return out, None
+
+
+def _report(
+    capture: FeedCapture | WriteCapture | None,
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    lse: torch.Tensor | None,
+    scale: float,
+) -> None:
     if isinstance(capture, FeedCapture):
         capture.take(query, key, lse, scale)
     elif isinstance(capture, WriteCapture):
         capture.keep(module.layer_idx, query, scale)
-    return out, None
 
 
 def install() -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config import ModelConfig
+from harness.crew import current
 from harness.errors import CannotRun
 from harness.flops import ModelShape, shape_of
 from harness.llm import capture
@@ -24,6 +26,8 @@ from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut
 from harness.llm.text import Text
+from harness.llm.together import Ask, ForwardLane, alone, pack_problem
+from harness.memory import available
 from harness.meter import Meter
 
 __all__ = ["HFModel"]
@@ -43,6 +47,8 @@ class HFModel(LanguageModel):
         if problem:
             raise CannotRun(problem)
         self.net = self._load(config, folder)
+        self._fraction = config.memory_fraction
+        self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
         self.layers = int(self.net.config.num_hidden_layers)
         self.shape: ModelShape = shape_of(self.net.config)
@@ -137,6 +143,31 @@ class HFModel(LanguageModel):
                 self.net.enable_adapters()
                 self.net.set_adapter(name)
             yield
+
+    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
+        """One pass, float32 logits [ask.logits, vocab]; with several questions in flight together with theirs."""
+        crew = current()
+        if crew is not None:
+            if adapter not in self._lanes:
+                with self.adapter(adapter):  # an adapter that is not there is this question's error alone
+                    self._lanes.setdefault(adapter, ForwardLane(self, adapter))
+            found: torch.Tensor | None = crew.do(self._lanes[adapter], ask)
+            return found
+        with self.adapter(adapter):
+            return alone(self.net, self.device, ask)
+
+    @functools.cached_property
+    def pack_problem(self) -> str | None:
+        """Why contexts cannot share a pass, None when they can. The first look runs a trial pass of a few tokens."""
+        with self.adapter(None):
+            return pack_problem(self.net, self.device, self.dtype, self.layers)
+
+    def contexts(self) -> int | None:
+        """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
+        free = _free_on(self.device) if self.device.type == "cuda" else available()
+        s = self.shape
+        size = 2 * s.layers * s.kv_heads * s.head_size * self.window * getattr(torch, self.dtype).itemsize
+        return None if free is None else int(free * self._fraction / size)
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

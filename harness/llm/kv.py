@@ -7,13 +7,13 @@ roll-back moves the mark, so what stays is bit-identical because it is never tou
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-__all__ = ["kept_tail", "new_cache", "rewind"]
+__all__ = ["kept_tail", "new_cache", "packed_cache", "rewind"]
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
@@ -72,6 +72,33 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not t
 def new_cache(layers: int) -> Cache:
     """An empty cache of `layers` growing layers."""
     return Cache(layers=[GrowingLayer() for _ in range(layers)])
+
+
+class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
+    """One layer of several contexts: the tokens of a packed pass go to the caches they belong to."""
+
+    def __init__(self, parts: Sequence[tuple[GrowingLayer, int, int]]) -> None:
+        super().__init__()
+        self._parts = parts
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' layers."""
+        for layer, start, end in self._parts:
+            layer.update(key_states[:, :, start:end], value_states[:, :, start:end])
+        return key_states, value_states
+
+    def get_seq_length(self) -> int:
+        """0: positions are given with the pass."""
+        return 0
+
+
+def packed_cache(parts: Sequence[tuple[Cache, int, int]]) -> Cache:
+    """A cache for one pass over tokens [start, end) of each (cache, start, end)."""
+    layers = len(parts[0][0].layers)
+    return Cache(layers=[PackedLayer([(cache.layers[n], a, b) for cache, a, b in parts]) for n in range(layers)])
 
 
 def rewind(cache: Cache, length: int) -> None:

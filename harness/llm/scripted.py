@@ -5,7 +5,7 @@
       - {reply: "Paris"}                      no `when`: always; `once: true`: used a single time
     probes:
       - {p: {"Yes": 0.2, "No": 0.8}, once: true}
-      - {p: {"Yes": 0.9, "No": 0.1}}
+      - {p: {"Yes": 0.9, "No": 0.1}}          tokens that are no labels may be among them: {"Maybe": 0.5, "Yes": 0.3}
     attention:                                [row contains, column contains, weight]; the first that fits
       - ["one", "Paris is", 0.75]
 
@@ -139,7 +139,8 @@ class ScriptedSession(Session):
         self._event("probe", 1, self.length(), requests=1)
         mass = {label: (rule.p or {}).get(label, 0.0) for label in labels}
         total = sum(mass.values()) or 1.0
-        return Probe({k: v / total for k, v in mass.items()}, mass)
+        best = max(rule.p or {"": 0.0}, key=lambda token: (rule.p or {}).get(token, 0.0))
+        return Probe({k: v / total for k, v in mass.items()}, mass, best if mass.get(best) else None)
 
     def reply(self, text: str) -> Span:
         """Put a reply into the context."""

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from harness.crew import current
 from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
-from harness.llm.capture import BLOCK, FeedCapture, WriteCapture, active
+from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
+from harness.llm.together import Ask
 from harness.meter import Event, Kind, Meter
 
 if TYPE_CHECKING:
@@ -103,17 +105,12 @@ class HFSession(Session):
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
-    def _forward(self, ids: Sequence[int], cost: _Cost, logits: int) -> torch.Tensor | None:
+    def _forward(
+        self, ids: Sequence[int], cost: _Cost, logits: int, capture: FeedCapture | WriteCapture | None = None
+    ) -> torch.Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
-        row = torch.tensor([list(ids)], device=model.device)
-        found: torch.Tensor | None = None
-        with torch.inference_mode(), model.adapter(self._adapter):
-            if logits:
-                out = model.net(input_ids=row, past_key_values=self._cache, use_cache=True, logits_to_keep=logits)
-                found = out.logits[0].float()
-            else:
-                model.net.get_decoder()(input_ids=row, past_key_values=self._cache, use_cache=True)
+        found = model.forward(Ask(ids, self._cache, logits, capture), self._adapter)
         before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
@@ -159,11 +156,12 @@ class HFSession(Session):
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
         found = None
         step = self._model.prefill_chunk
-        with self._booked("prefill", requests) as cost, active(capture if self._watched else None):
+        with self._booked("prefill", requests) as cost:
             for i in range(0, len(queued), step):
                 capture.first = start + i
                 last = i + step >= len(queued)
-                found = self._forward(queued[i : i + step], cost, logits if last else 0)
+                watching = capture if self._watched else None
+                found = self._forward(queued[i : i + step], cost, logits if last else 0, watching)
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
@@ -196,9 +194,11 @@ class HFSession(Session):
                 logits = self._forward(self.ids[self._cached :], cost, 1)
             assert logits is not None
             mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
+            best = int(logits[-1].argmax())
+        top = labels[firsts.index(best)] if best in firsts else None
         total = sum(mass)
         shares = [m / total for m in mass] if total > 0 else [1 / len(mass)] * len(mass)
-        return Probe(p=dict(zip(labels, shares, strict=True)), mass=dict(zip(labels, mass, strict=True)))
+        return Probe(p=dict(zip(labels, shares, strict=True)), mass=dict(zip(labels, mass, strict=True)), top=top)
 
     def score(self, text: str) -> list[float]:
         """Log-probability (nats) of each token of `text` in this context; the context is unchanged."""
@@ -274,18 +274,22 @@ class HFSession(Session):
                     finish = "stop"
                     break
                 if cost.out < max_tokens or capture is not None:
-                    with active(capture):
-                        logits = self._forward([token], cost, 1)
+                    logits = self._forward([token], cost, 1, capture)
                     self._cached += 1
                     if capture is not None and capture.waiting() >= BLOCK:
-                        capture.reduce(self._keys())
+                        self._reduce(capture)
             if capture is not None:
-                capture.reduce(self._keys())
+                self._reduce(capture)
         written = self.ids[start:]
         return self._written(start, written, stop, finish, capture.result().numpy() if capture else None)
 
-    def _keys(self) -> list[torch.Tensor]:
-        return [layer.keys for layer in self._cache.layers]
+    def _reduce(self, capture: WriteCapture) -> None:
+        keys = [layer.keys for layer in self._cache.layers]
+        crew = current()
+        if crew is None:
+            capture.reduce(keys)
+        else:
+            crew.call(lambda: capture.reduce(keys))
 
     def _stops(self, start: int, stop: Sequence[str]) -> bool:
         """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""

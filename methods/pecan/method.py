@@ -7,11 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.errors import QuestionError
 from harness.method import Index, Method, Skill, Tools
 from harness.types import Answer, Document, Question
+from methods.pecan.build import build_graph
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from methods.pecan.graph import Graph, build_graph
-from methods.pecan.prompts import PROMPTS
+from methods.pecan.graph import Graph
+from methods.pecan.prompts import prompts_of
+from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search
 from methods.pecan.skills import skills
 
@@ -31,14 +34,14 @@ class Pecan(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "2"
+    index_version = "3"
 
     def prompts(self) -> dict[str, str]:
-        """The printed prompts, with their tables."""
-        return PROMPTS
+        """The printed prompts, with their tables; those of the shared summary where the graph is a tree."""
+        return prompts_of(self.config.graph)
 
     def skills(self) -> list[Skill]:
-        """Points of chunks and of points, the probe, and the answer after it."""
+        """What is written while building, the probe, and the answer after it."""
         return skills(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -49,11 +52,17 @@ class Pecan(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Search the document's graph, then answer from what was visited."""
+        """Search the document's graph, then answer from what was visited.
+
+        Raises QuestionError for a question without text, WindowExceeded for one that fits no window.
+        """
         (document,), (index,) = documents, indexes
+        if not question.text.strip():
+            raise QuestionError(f"the question '{question.id}' has no text, so there is nothing to search for")
         with tools.phase("search"):
             encoder = tools.encoder()
             (query,) = encoder.encode([question.text], "query")
             cosine = encoder.similarity(query, np.asarray(index["embeddings"]))
-        search = Search(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
+        kind = Search if self.config.record_stops is None else RecordingSearch
+        search = kind(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)

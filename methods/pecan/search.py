@@ -11,21 +11,27 @@ The question stands before the nodes, so r_i is fixed when node i is read, and e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
-from methods.pecan.prompts import BULLET, SEARCH_HEAD, SEARCH_MIDDLE, second_turn
+from methods.pecan.prompts import BULLET, SEARCH_HEADS, SEARCH_MIDDLE, second_turn
 
-__all__ = ["Search", "choose", "feed_node", "finish", "open_search"]
+__all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "open_search"]
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05
+
+# Among a step's scores: 1 where Yes was the likeliest of all tokens, so that GARLIC's stop rule can be replayed too.
+GREEDY_YES = "greedy_yes"
+
+_Next = tuple[int | None, dict[str, float], str]
 
 
 def choose(
@@ -46,9 +52,9 @@ def choose(
     return np.where(unvisited, attention + similarity, -np.inf), attention, similarity
 
 
-def open_search(s: Session, question: Question) -> Span:
-    """Begin the first turn; returns the span of the question."""
-    s.user(SEARCH_HEAD)
+def open_search(s: Session, question: Question, wording: str = "printed") -> Span:
+    """Begin the first turn in a wording of SEARCH_HEADS; returns the span of the question."""
+    s.user(SEARCH_HEADS[wording])
     asked = s.feed(question.text)
     s.feed(SEARCH_MIDDLE)
     return asked
@@ -67,9 +73,23 @@ def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
     return s.write(max_tokens).text.strip()
 
 
+@dataclass(frozen=True)
+class Context:
+    """What the model reads: s; asked: the question's span; limit: tokens it may hold before the second turn `turn`."""
+
+    s: Session
+    asked: Span
+    limit: int
+    turn: str
+
+    def room(self) -> int:
+        """Tokens left for nodes."""
+        return self.limit - self.s.length()
+
+
 @dataclass
 class Search:
-    """One question's walk over one document's graph."""
+    """One question's walk over one document's graph; cosine: similarity of the question to every node [nodes]."""
 
     graph: Graph
     cosine: np.ndarray
@@ -78,68 +98,90 @@ class Search:
     tools: Tools
     model: MeteredModel
     steps: list[Step] = field(default_factory=list)
-    visited: list[int] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
-        self._readable = np.array([bool(t) for t in self.graph.text], dtype=bool)
-        self._down: dict[int, list[tuple[int, float]]] = {}
-        for higher, lower, weight in self.graph.edges:
-            self._down.setdefault(higher, []).append((lower, weight))
+        self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
         self._mark = self.model.count("\n" + BULLET)
+        self._yes = 0
+        self._beside = 0.0  # FLOPs spent on answers that no later step depends on
 
     def run(self, question: Question) -> Answer:
         """Search, then answer."""
-        turn = second_turn(self.tools.task.instruction)
         with self.model.session() as s:
             with self.tools.phase("search"):
-                asked = open_search(s, question)
-                # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
-                tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)
-                limit = min(self.config.window, self.model.window) - tail - self.tools.task.max_answer_tokens
-                self._start(s, asked, limit)
-                reason = self._walk(s, asked, limit)
-            # A forced stop says "Yes" too, so that the second turn always follows the same words (point 23).
-            text = finish(s, self.config.yes, turn, self.tools.task.max_answer_tokens)
-        return Answer(text, tuple(self._shown(i) for i in self.visited), reason, tuple(self.steps))
+                context = self._open(s, question)
+                reason = self._walk(context)
+            text = self._finish(context)
+        return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
-    def _start(self, s: Session, asked: Span, limit: int) -> None:
-        """Visit the top level; where it does not fit, its nodes nearest to the question, in order (point 12)."""
+    def _open(self, s: Session, question: Question) -> Context:
+        """Begin the prompt and show the top level. Raises WindowExceeded where not even the question fits."""
+        turn = second_turn(self.tools.task.instruction)
+        asked = open_search(s, question, self.config.probe_wording)
+        # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
+        tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)
+        tail += self.tools.task.max_answer_tokens
+        window = min(self.config.window, self.model.window)
+        context = Context(s, asked, window - tail, turn)
+        if context.room() < 0:
+            raise WindowExceeded(
+                f"the question with its prompts and answer takes {s.length() + tail} tokens, more than the searcher's "
+                f"window of {window}; raise method.window and the window of '{self.model.name}'"
+            )
+        self._start(context)
+        return context
+
+    def _finish(self, context: Context) -> str:
+        # A forced stop says "Yes" too, so that the second turn always follows the same words (point 23).
+        return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
+
+    def _start(self, context: Context) -> None:
+        """Visit the top level; where it is too much, its nodes nearest to the question, in order (points 12 and 30)."""
         top = self.graph.top()
-        most = len(top) if self.config.max_nodes is None else self.config.max_nodes
+        most = self._most(len(top))
+        costs = {i: self._cost(i) for i in top}
+        room = context.room()
+        over = len(top) > most or sum(costs.values()) > room
         fits: list[int] = []
-        room = limit - s.length()
-        for i in sorted(top, key=lambda i: -self.cosine[i]) if self._over(top, room, most) else top:
-            cost = self._cost(i)
-            if len(fits) < most and cost <= room:
+        for i in sorted(top, key=lambda i: -self.cosine[i]) if over else top:
+            if len(fits) < most and costs[i] <= room:
                 fits.append(i)
-                room -= cost
-        note = f"{len(top) - len(fits)} top nodes left out" if len(fits) < len(top) else ""
+                room -= costs[i]
+        left_out = [f"{len(top) - len(fits)} top nodes left out"] if len(fits) < len(top) else []
+        note = "; ".join([*self.graph.notes, *left_out])
         if not fits:
-            self.steps.append(Step(action="start", note=note))
-        spans = [(i, self._append(s, i, asked)) for i in sorted(fits)]
+            self.steps.append(Step(action="start", note=note, flops=self._flops()))
+        spans = [(i, self._append(context, i)) for i in sorted(fits)]
         for i, span in spans:
             self._visit(i, span, "start", {}, note if i == spans[-1][0] else "")
 
-    def _over(self, top: list[int], room: int, most: int) -> bool:
-        return len(top) > most or sum(map(self._cost, top)) > room
+    def _most(self, top: int) -> int:
+        """Nodes of the top level that may be visited at the start; `top` is how many there are."""
+        if self.config.max_nodes is None:
+            return top
+        if self.config.progress_control:
+            return self.config.max_nodes
+        return max(1, self.config.max_nodes // max(self.graph.level, default=1))
 
     def _cost(self, node: int) -> int:
         """Tokens that appending `node` takes; counted for the nodes in question only, not for the whole graph."""
         return self._mark + self.model.count(self.graph.text[node])
 
-    def _append(self, s: Session, node: int, asked: Span) -> Span:
-        return feed_node(s, self.graph.text[node], asked)
+    def _append(self, context: Context, node: int) -> Span:
+        return feed_node(context.s, self.graph.text[node], context.asked)
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
         """Relevance r = rank in the prompt x mean attention to the question; the question's rank is 1 (S000 app. C)."""
-        self.visited.append(node)
-        rank = len(self.visited) + 1 if self.config.position_factor else 1
+        self._unvisited[node] = False
+        rank = len(self.shown) + 2 if self.config.position_factor else 1
         attention = span.attention[0] if span.attention else 0.0
         if self.config.token_mean == "sum":
             attention *= len(span)
-        for lower, weight in self._down.get(node, []):
-            self._z[lower] += rank * attention * weight
+        lower, weight = self.graph.below(node)
+        self._z[lower] += rank * attention * weight
+        self.shown.append(self._show(node))
         self.steps.append(
             Step(
                 action=action,
@@ -147,70 +189,64 @@ class Search:
                 level=self.graph.level[node],
                 scores={**scores, "relevance": rank * attention},
                 tokens=len(span),
-                flops=self.tools.meter.flops(),
-                shown=self._shown(node),
+                flops=self._flops(),
+                shown=self.shown[-1],
                 note=note,
             )
         )
 
-    def _walk(self, s: Session, asked: Span, limit: int) -> str:
+    def _flops(self) -> float:
+        return self.tools.meter.flops() - self._beside
+
+    def _walk(self, context: Context) -> str:
         """Probe and append until a stop rule holds; returns its name."""
-        count = 0
         while True:
-            count += self._probe(s) > self.config.t_p
-            if count >= self.config.t_n:
-                return "yes"
-            if self.config.max_nodes is not None and len(self.visited) >= self.config.max_nodes:
-                return "max-nodes"
-            node, scores, reason = self._next(limit - s.length())
+            if self.config.progress_control:
+                self._yes += self._probe(context)
+            node, scores, reason = self._next(context)
             if node is None:
                 return reason
-            self._visit(node, self._append(s, node, asked), "visit", scores)
+            self._passed(context)
+            self._visit(node, self._append(context, node), "visit", scores)
 
-    def _probe(self, s: Session) -> float:
-        p = s.probe([self.config.yes, self.config.no]).p[self.config.yes]
-        seen = Step(action="probe", p_yes=p, flops=self.tools.meter.flops())
-        if self.steps:
-            # The probe belongs to the move before it.
-            last = self.steps.pop()
-            seen = Step(
-                last.action, last.node, last.level, last.scores, last.tokens, p, seen.flops, last.shown, last.note
-            )
-        self.steps.append(seen)
-        return p
+    def _passed(self, context: Context) -> None:
+        """Called where the search goes on from what is shown; recording answers here (recording.py)."""
 
-    def _next(self, room: int) -> tuple[int | None, dict[str, float], str]:
-        unvisited = self._readable.copy()
-        unvisited[self.visited] = False
-        if not unvisited.any():
+    def _probe(self, context: Context) -> bool:
+        """Ask whether the question can be answered; the probe belongs to the move before it."""
+        probe = context.s.probe([self.config.yes, self.config.no])
+        p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
+        last = self.steps[-1]
+        scores = {**last.scores, GREEDY_YES: float(greedy)}
+        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops())
+        return greedy if self.config.verdict == "greedy" else p > self.config.t_p
+
+    def _next(self, context: Context) -> _Next:
+        """The next node with the parts of its score, or None and the stop rule that holds."""
+        if self._yes >= self.config.t_n:
+            return None, {}, "yes"
+        return self._onward(context)
+
+    def _onward(self, context: Context) -> _Next:
+        """The same for a search that no Yes stops."""
+        if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
+            return None, {}, "max-nodes"
+        if not self._unvisited.any():
             return None, {}, "exhausted"
-        total, attention, similarity = choose(self._z, self.cosine, unvisited, self.config)
-        # Ties go to the lowest node id (point 29): the sort is stable.
-        for node in np.argsort(-total, kind="stable").tolist():
-            if total[node] == -np.inf:
-                break
-            if self._cost(node) <= room:
+        total, attention, similarity = choose(self._z, self.cosine, self._unvisited, self.config)
+        # Ties go to the lowest node id (point 29): argmax takes the first, and the sort is stable.
+        best = [int(np.argmax(total))]
+        if self.config.window_full == "skip":
+            best = np.argsort(-total, kind="stable")[: int(self._unvisited.sum())].tolist()
+        for node in best:
+            if self._cost(node) <= context.room():
                 parts = {"attention": attention[node], "similarity": similarity[node], "total": total[node]}
                 return node, {k: float(v) for k, v in parts.items()}, ""
-            if self.config.window_full == "stop":
-                break
         return None, {}, "window"
 
-    def _shown(self, node: int) -> Shown:
-        span = self.graph.span[node]
+    def _show(self, node: int) -> Shown:
+        span, name = self.graph.span[node], self.document.id
         if span is not None:
-            return Shown("span", self.document.id, *span)
-        return Shown("generated", self.document.id, text=self.graph.text[node], sources=self._sources(node))
-
-    def _sources(self, node: int) -> tuple[tuple[str, int, int], ...]:
-        found: set[tuple[int, int]] = set()
-        open_nodes = [node]
-        while open_nodes:
-            for lower, weight in self._down.get(open_nodes.pop(), []):
-                if weight >= SOURCE_WEIGHT:
-                    span = self.graph.span[lower]
-                    if span is None:
-                        open_nodes.append(lower)
-                    else:
-                        found.add(span)
-        return tuple((self.document.id, a, b) for a, b in sorted(found))
+            return Shown("span", name, *span)
+        sources = tuple((name, start, end) for start, end in self.graph.sources(node, SOURCE_WEIGHT))
+        return Shown("generated", name, text=self.graph.text[node], sources=sources)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.method import Scene, Skill, Tools
+from methods import summary
+from methods.pecan.build import feed_nodes
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import feed_nodes
 from methods.pecan.prompts import second_turn
 from methods.pecan.search import feed_node, finish, open_search
 
 __all__ = ["skills"]
 
 
-def _summary(level: int) -> Callable[[Scene, Tools], None]:
+def _points(level: int) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
@@ -24,19 +25,24 @@ def _summary(level: int) -> Callable[[Scene, Tools], None]:
 
 
 def skills(config: PecanConfig) -> list[Skill]:
-    """Points of chunks, points of points, and the search with its probes and its answer."""
+    """What is written while building, and the search with its probes and its answer.
+
+    Points of chunks and points of points, or the shared summary where the graph is a tree. A search in other words is
+    another skill, which no model was trained on until a curriculum names it.
+    """
 
     def search(scene: Scene, tools: Tools) -> None:
         with tools.model("searcher").session() as s:
-            asked = open_search(s, scene.question)
+            asked = open_search(s, scene.question, config.probe_wording)
             for text in scene.texts:
                 feed_node(s, text, asked)
                 s.probe([config.yes, config.no])
             if scene.replies:
                 finish(s, config.yes, second_turn(scene.task.instruction), scene.task.max_answer_tokens)
 
-    return [
-        Skill("pecan search", "sufficiency", search),
-        Skill("pecan points", "points", _summary(2)),
-        Skill("pecan points of points", "gathered", _summary(3)),
+    name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
+    written = [
+        Skill("pecan points", "points", _points(2)),
+        Skill("pecan points of points", "gathered", _points(3)),
     ]
+    return [Skill(name, "sufficiency", search), *(summary.SKILLS if config.graph == "tree" else written)]

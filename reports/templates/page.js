@@ -156,7 +156,7 @@ function shownList(answer) {
   return make("details", {}, make("summary", {}, `what was shown: ${counted(answer.shown_total, "piece")}`), ...pieces);
 }
 
-function answerBox(label, answer) {
+function answerBox(data, label, answer) {
   if (answer === null) return make("div", { class: "answer" }, make("h4", {}, label, make("span", {}, " was not asked")));
   const scores = Object.entries(answer.scores).map(([name, value]) => `${name} ${percent(value)}`).join(" · ");
   const box = make("div", { class: answer.error ? "answer failed" : "answer" },
@@ -172,6 +172,7 @@ function answerBox(label, answer) {
     if (more > 0) inner.append(make("p", { class: "note" }, `and ${counted(more, "more step")}: harness trace RUN QUESTION_ID`));
     box.append(inner);
   }
+  if (answer.replay) box.append(playerBox(data, answer, label));
   return box;
 }
 
@@ -182,7 +183,7 @@ function detail(data, question) {
     make("div", { class: "gold" }, question.text === null ? null : make("div", {}, make("b", {}, "Question "), question.text),
       question.options ? make("div", {}, make("b", {}, "Options "), question.options.join("  |  ")) : null,
       make("div", {}, make("b", {}, "Gold "), gold)),
-    ...question.answers.map((answer, i) => answerBox(labels[i], answer)));
+    ...question.answers.map((answer, i) => answerBox(data, labels[i], answer)));
 }
 
 function questions(place, data, state) {

@@ -21,7 +21,7 @@ PRESETS = {
     "methods/buggy": "implementation: tests.cli.fakes:Buggy\n",
     "methods/ranks": "implementation: tests.cli.fakes:Ranks\n",
     "suites/pair": "summary: two rows\nmethods: [echo, fails-once]\ndatasets: [pocket/musique]\n",
-    "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {k: 3}, echo: {word: tiny}}\n",
+    "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {rate: 0.25}, echo: {word: tiny}}\n",
 }
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

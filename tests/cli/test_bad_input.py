@@ -64,7 +64,7 @@ NAMES: list[tuple[list[str], str]] = [
     ([*SAMPLE, "--model", "./smal"], "no model folder './smal'"),
     (
         [*SAMPLE, "--set", "method.chunk_token=9"],
-        "unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?",
+        "unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens' or 'chunk_sentences'",
     ),
     ([*SAMPLE, "--set", "dataset.scorers=[flashrag.emm]"], "unknown scorer 'flashrag.emm'. Did you mean 'flashrag.em'"),
     (

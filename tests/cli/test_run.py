@@ -124,7 +124,7 @@ def test_a_suite_and_a_profile(here: Cli) -> None:
     assert [r["summary"]["n_total"] for r in runs] == [2, 2]
     stored = [yaml.safe_load(Path(r["run"], "run.yaml").read_text()) for r in runs]
     assert [s["config"]["method"]["params"]["word"] for s in stored] == ["tiny", "echo"]
-    assert [s["config"]["method"]["params"]["k"] for s in stored] == [3, 3]
+    assert [s["config"]["method"]["params"]["rate"] for s in stored] == [0.25, 0.25]
     assert stored[0]["origins"]["limit"] == "profile tiny"
     assert stored[0]["config"]["profile"] == "tiny"
 

@@ -68,9 +68,11 @@ def test_show_gives_each_value_its_origin(here: Cli) -> None:
         "method.name": "--method",
         "method.implementation": "$HARNESS_CONFIGS/methods/echo.yaml",
         "method.view": "default",
+        "method.encoder": "default",
+        "method.reranker": "default",
         "method.params.word": "profile tiny",
         "method.params.k": "--set",
-        "method.params.rate": "default",
+        "method.params.rate": "profile tiny",
         "method.params.mode": "default",
         "method.params.pause": "default",
     }

@@ -7,15 +7,16 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
+from methods.pecan.build import normalise_rows, pack
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph, normalise_rows, pack
+from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import SUMMARY_HEAD, SUMMARY_TAIL
 from methods.pecan.search import choose
@@ -247,6 +248,7 @@ def test_parse_points(text, truncated, points, how):
     assert all(" ".join(text[p.start : p.end].split()) == p.text for p in found.points)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab .*-\n1)\u2022", max_size=40), st.booleans())
 def test_parsed_points_never_overlap_and_lose_no_word_of_a_bullet(text, truncated):
     points = parse_points(text, truncated).points
@@ -254,12 +256,30 @@ def test_parsed_points_never_overlap_and_lose_no_word_of_a_bullet(text, truncate
     assert all(p.text and "\n" not in p.text for p in points)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=30), st.integers(9, 20))
 def test_pack_keeps_order_and_room(lengths, room):
     batches = pack(lengths, room)
     assert [i for b in batches for i in b] == list(range(len(lengths)))
     assert all(sum(lengths[i] for i in b) <= room for b in batches)
     assert all(sum(lengths[i] for i in a) + lengths[b[0]] > room for a, b in itertools.pairwise(batches))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=60), st.integers(1, 12))
+def test_pack_spreads_nodes_evenly(lengths, most):
+    sizes = [len(b) for b in pack(lengths, 10**6, most)]
+    assert len(sizes) == -(-len(lengths) // most)
+    assert sum(sizes) == len(lengths)
+    assert not sizes or (max(sizes) <= most and max(sizes) - min(sizes) <= 1)
+    tight = pack(lengths, 12, most)
+    assert [i for b in tight for i in b] == list(range(len(lengths)))
+    assert all(len(b) <= most and sum(lengths[i] for i in b) <= 12 for b in tight)
+
+
+@pytest.mark.parametrize(("nodes", "sizes"), [(4, [4]), (10, [10]), (11, [5, 6]), (21, [7, 7, 7]), (0, [])])
+def test_groups_have_five_to_ten_nodes(nodes, sizes):
+    assert [len(b) for b in pack([1] * nodes, 100, 10)] == sizes
 
 
 def test_rows_sum_to_one_even_without_attention():

@@ -5,6 +5,8 @@ import hashlib
 import json
 import math
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,10 @@ from reports.page import Limits, page
 from reports.rows import read_rows
 from reports.tables import frame
 from tests.reports.build import SCORE, record, stored, usage, write_run
+from tests.reports.searches import index, keep, searched
+from tests.reports.searches import step as made_step
+
+ROOT = Path(__file__).resolve().parents[2]
 
 EVIL = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\"'&${title}$data"
 
@@ -282,6 +288,97 @@ class TestFront:
             assert all(math.isclose(box.overlap(other), 0) for other in boxes[:i])
             assert box.left >= 0
             assert box.right <= 940
+
+
+def playable(root: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | None = None) -> StoredRun:
+    """A run whose search went over a graph that is in the cache."""
+    monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
+    return searched(root / "runs", keep(root / "cache", value))
+
+
+class TestReplay:
+    def test_a_search_comes_with_its_graph_and_its_moves(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
+        assert [g["nodes"][6] for g in data["graphs"]] == [[3, "all of it", ["all of it"]]]
+        replay = data["questions"][0]["answers"][0]["replay"]
+        assert replay["graph"] == 0
+        assert [move.get("parent") for move in replay["moves"]] == [None, 0, 1, 0, 3, None, 1]
+        assert replay["moves"][1] == {
+            "action": "visit", "node": 4, "p_yes": 0.2, "tokens": 5, "scores": {"attention": 0.25, "similarity": 0.5},
+            "parent": 0, "edge": 0.7, "evidence": "-",
+        }  # fmt: skip
+        assert replay["moves"][6]["later"] is True
+        assert replay["moves"][6]["answer"] == "a later answer"
+
+    def test_runs_and_questions_on_one_index_share_its_drawing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = playable(tmp_path, monkeypatch)
+        other = searched(tmp_path / "runs", one.documents[0]["key"], hash8="aaaa0000")
+        (data,) = Page(page([one, other])).data
+        assert len(data["graphs"]) == 1
+        assert [a["replay"]["graph"] for a in data["questions"][0]["answers"]] == [0, 0]
+
+    def test_a_missing_index_is_a_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+        found = Page(page([searched(tmp_path, "0" * 64)]))
+        assert "replay" not in found.data[0]["questions"][0]["answers"][0]
+        assert "1 search cannot be drawn. The index of d0 is not in the cache" in found.text
+
+    def test_graphs_are_bounded_and_what_is_left_out_is_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = playable(tmp_path, monkeypatch)
+        whole = len(page([run]))
+        found = Page(page([run], limits=Limits(graphs=1000)))
+        assert found.data[0]["graphs"] == []
+        assert "1 search cannot be played here, so that the page stays small" in found.text
+        text = page([playable(tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"]))])
+        assert len(text) < whole + 4000
+
+    def test_no_graph_for_questions_without_details(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert Page(page([playable(tmp_path, monkeypatch)], limits=Limits(0))).data[0]["graphs"] == []
+
+    def test_hostile_texts_of_nodes_stay_texts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        value = index(text=[EVIL] * 7)
+        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+        moves = [made_step("start", 6, shown=None, note=EVIL, answer=EVIL)]
+        found = Page(page([searched(tmp_path / "runs", keep(tmp_path / "cache", value), steps=moves)]))
+        assert [tag for tag, _ in found.tags].count("script") == 2
+        assert "alert(1)" not in found.scripts[1]
+        assert found.data[0]["graphs"][0]["nodes"][0][1] == EVIL
+
+    @pytest.mark.skipif(shutil.which("node") is None, reason="the page's script needs node to be run")
+    def test_the_script_plays_the_search(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """tests/reports/play.js opens the page's script on a stand-in for the browser and presses keys."""
+        (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
+        (tmp_path / "data.json").write_text(json.dumps(data))
+        scripts = [str(ROOT / "reports/templates" / name) for name in ("player.js", "page.js")]
+        told = subprocess.run(
+            ["node", str(ROOT / "tests/reports/play.js"), str(tmp_path / "data.json"), *scripts],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stderr
+        seen = json.loads(told.stdout)
+        assert seen["first"] == {"step": "Step 0 of 6: start · node #6, level 3 · P(Yes) 0.1 · 5 tokens", "text": "all of it",
+                                 "visited": ["6:0"], "later": [], "current": [6], "taken": 0}  # fmt: skip
+        assert seen["right, right"]["visited"] == ["1:2", "4:1", "6:0"]
+        assert seen["right, right"]["current"] == [1]
+        assert seen["right, right"]["taken"] == 2
+        assert seen["right, right"]["step"].startswith(
+            "Step 2 of 6: visit · node #1, level 1 · from step 1 over an edge of 0.36"
+        )
+        assert seen["end"]["later"] == [0]
+        assert seen["end"]["taken"] == 5
+        assert "behind the stop" in seen["end"]["step"]
+        assert "the answer here: a later answer" in seen["end"]["step"]
+        assert seen["home"] == seen["first"]
+        assert seen["slider to 3"]["current"] == [5]
+        assert seen["played"]["current"] == [2]
+        assert seen["probes"] == 7
+        # The drawing of the page is that of the SVG file.
+        assert "M452 112C452 160 262 160 262 208" in seen["edges"]
+        assert len(seen["edges"]) == 6
 
 
 def test_docstrings_show_what_is_made() -> None:

@@ -1,0 +1,129 @@
+"""`harness report curves`: score and TFLOPs of other stop rules, out of runs made with --record-stops.
+
+harness run --method pecan --dataset musique --record-stops 8
+harness report curves results --out curves.svg
+harness report curves results --t-p 0.5,0.9 --format csv       every t_n at every t_p
+
+A recorded answer has no score yet: the data set is loaded for its gold answers, as `harness score` does, and the same
+scorer judges it. No model is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness.commands.figures import Figure, folder_of, form_of, numbers, show, stored
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.store import StoredRun
+    from reports.figures.curves import Key, Scored
+    from reports.figures.replay import Rule, Stop
+
+__all__ = ["Options", "main"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the curves are shown.
+
+    score: by default each data set's first; t_p: "0.5,0.9", by default a grid up to the highest recorded one; t_n: 1 to
+    this; data: where the rows are now.
+    """
+
+    form: str | None = None
+    out: str | None = None
+    score: str | None = None
+    t_p: str | None = None
+    t_n: int = 8
+    data: str | None = None
+
+
+def main(folder: str | None, options: Options) -> int:
+    """Print or draw the curves; 3 when a damaged run was left out.
+
+    Raises UserError where no run stops by t_n, or the answers cannot be scored; SaveError.
+    """
+    form = form_of(options.form, options.out)
+    t_p = None
+    if options.t_p is not None:
+        t_p = numbers(options.t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
+    runs, damaged = stored(folder_of(folder, "curves"))
+    from reports.figures.curves import frame, grid
+    from reports.figures.drawn import curve_panels
+
+    chosen = [(run, rules) for run in runs if (rules := grid(run, options.t_n, t_p))]
+    if not chosen:
+        raise UserError(
+            "no run here stops by t_n and t_p, so there is no curve; make one with: "
+            "harness run --method pecan --dataset musique --record-stops 8"
+        )
+    parts = [_scored(run, rules, options) for run, rules in chosen]
+    table = frame(parts, options.score)
+    if not any(len(rules) > 1 for _, rules in chosen):
+        sys.stderr.write("note: no run here recorded other stops than its own; run one with --record-stops 8\n")
+    show(Figure("Stop rules", table, _sections(table), curve_panels(table)), form, options.out)
+    return 3 if damaged else 0
+
+
+def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The two lines of each curve; the whole grid is for csv and json."""
+    from reports.figures.curves import slices
+
+    same = ["dataset", "method", "model", "rule", "score"]
+    found = []
+    for title, over_n, over_p in slices(table):
+        for rows, name in ((over_n, "t_n"), (over_p, "t_p")):
+            if name == "t_n" or len(rows) > 1:
+                score = str(rows["score"].iloc[0])
+                names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
+                told = rows.drop(columns=[*same, "own"]).rename(columns=names)
+                found.append((f"{title} · over {name}", told))
+    return found
+
+
+def _scored(run: StoredRun, rules: tuple[Rule, ...], options: Options) -> Scored:
+    """A run with the score of every answer that its rules need. Raises UserError where there is no gold for them."""
+    from reports import facts
+    from reports.figures.curves import Scored, wanted
+
+    name = options.score or facts.headline(run)
+    facts.scored(run, name)  # raises UnknownName for a score the run does not have
+    stops = wanted(run, rules)
+    return Scored(run, rules, _judge(run, stops, name, options.data) if stops else {})
+
+
+def _judge(run: StoredRun, stops: dict[Key, Stop], name: str, data: str | None) -> dict[Key, float | None]:
+    from harness import scorers
+    from harness.commands.score import _shown
+    from reports import facts
+    from reports.figures.replay import shown
+    from reports.rows import read_rows
+
+    before, now = facts.scorer_version(run, name), scorers.version(name)
+    if before != now:
+        raise UserError(
+            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
+            f"harness score {run.path}"
+        )
+    if data is not None:
+        run = replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+    rows = read_rows(run)
+    if rows.problem is not None:
+        raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
+    records = {record["question_id"]: record for record in run.records}
+    found: dict[Key, float | None] = {}
+    for (question, step), stop in stops.items():
+        if question not in rows.examples:
+            raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
+        seen = [_shown(part) for part in shown(records[question], stop)]
+        sheet = scorers.score_record([name], stop.answer, seen, rows.examples[question].gold)
+        value = sheet.scores.get(name)
+        # As in a run: a score that is no number counts 0, one that was left out is missing.
+        found[question, step] = None if value is None else float(value) if math.isfinite(value) else 0.0
+    return found

@@ -1,0 +1,165 @@
+"""Forward passes of several contexts as one: the matrix products see all their tokens, attention each context its own.
+
+    context a: 1 new token  ┐
+    context b: 40 new tokens├─► input_ids [1, 42], positions of each context ─► one pass ─► logits where they are wanted
+    context c: 1 new token  ┘        keys and values go to the three caches
+
+Nothing is padded. What is asked for at the same moment is packed up to `prefill_chunk` tokens a pass, so that a pass
+takes no more memory than one context's does; the shortest first. A pass that fails is taken back and run again context
+by context, so that an error (no memory, say) belongs to the context that causes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from harness.crew import caught
+from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
+from harness.llm.kv import new_cache, packed_cache, rewind
+
+if TYPE_CHECKING:
+    from harness.llm.hf import HFModel
+
+__all__ = ["Ask", "ForwardLane", "alone", "pack_problem", "together"]
+
+# Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
+_TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`."""
+
+    ids: Sequence[int]
+    cache: Any
+    logits: int = 0
+    capture: FeedCapture | WriteCapture | None = None
+
+
+class ForwardLane:
+    """The passes of one model with one adapter, for harness.crew."""
+
+    ahead = False
+
+    def __init__(self, model: HFModel, adapter: str | None) -> None:
+        self._model, self._adapter = model, adapter
+        self._limit = model.prefill_chunk
+
+    def run(self, asks: Sequence[Ask]) -> list[Any]:
+        """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
+        found: dict[int, Any] = {}
+        with self._model.adapter(self._adapter):
+            for group in self._groups(asks):
+                found.update(zip(group, self._group([asks[n] for n in group]), strict=True))
+        return [found[n] for n in range(len(asks))]
+
+    def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
+        """Indices of the asks that share a pass: the shortest first, so that what writes stays together."""
+        if self._model.pack_problem is not None:
+            return [[n] for n in range(len(asks))]
+        groups: list[list[int]] = []
+        room = 0
+        for n in sorted(range(len(asks)), key=lambda n: len(asks[n].ids)):
+            room -= len(asks[n].ids)
+            if not groups or room < 0:
+                groups.append([])
+                room = self._limit - len(asks[n].ids)
+            groups[-1].append(n)
+        return groups
+
+    def _group(self, asks: list[Ask]) -> list[Any]:
+        if len(asks) > 1:
+            undo = [_undo(ask) for ask in asks]
+            try:
+                return list(together(self._model.net, self._model.device, asks))
+            except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
+                self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
+                for take_back in undo:
+                    take_back()
+        return [caught(lambda ask=ask: alone(self._model.net, self._model.device, ask)) for ask in asks]  # type: ignore[misc]
+
+
+def _undo(ask: Ask) -> Callable[[], None]:
+    """What takes back all that a pass which failed has done to the ask's cache and capture."""
+    length = ask.cache.get_seq_length()
+    taken = ask.capture.mark() if ask.capture is not None else None
+
+    def take_back() -> None:
+        rewind(ask.cache, length)
+        if ask.capture is not None:
+            ask.capture.back_to(taken)
+
+    return take_back
+
+
+def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
+    """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
+    given = {
+        "input_ids": torch.tensor([list(ask.ids)], device=device),
+        "past_key_values": ask.cache,
+        "use_cache": True,
+    }
+    with torch.inference_mode(), active(ask.capture):
+        if not ask.logits:
+            net.get_decoder()(**given)
+            return None
+        logits: torch.Tensor = net(**given, logits_to_keep=ask.logits).logits[0].float()
+        return logits
+
+
+def together(net: Any, device: torch.device, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+    """The same for several contexts in one pass, in the order of `asks`."""
+    parts: list[Part] = []
+    ids: list[int] = []
+    positions: list[int] = []
+    wanted: list[int] = []
+    for ask in asks:
+        before = ask.cache.get_seq_length()
+        parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
+        ids += ask.ids
+        positions += range(before, before + len(ask.ids))
+        wanted += range(len(ids) - ask.logits, len(ids))
+    given = {
+        "input_ids": torch.tensor([ids], device=device),
+        "position_ids": torch.tensor([positions], device=device),
+        "past_key_values": packed_cache([(part.cache, part.start, part.end) for part in parts]),
+        # transformers takes a mask of four dimensions as it is; each context makes its own.
+        "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
+        "use_cache": True,
+    }
+    with torch.inference_mode(), packed(Pack(parts)):
+        if not wanted:
+            net.get_decoder()(**given)
+            return [None] * len(asks)
+        rows = net(**given, logits_to_keep=torch.tensor(wanted, device=device)).logits[0].float()
+    found = iter(rows.split([ask.logits for ask in asks if ask.logits]))
+    return [next(found) if ask.logits else None for ask in asks]
+
+
+def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
+    """Why contexts of this model cannot share a pass; None when they did so in a trial, with the same logits."""
+    config = net.config
+    if config._attn_implementation != NAME:
+        return f"its attention kernel is '{config._attn_implementation}'"
+    if getattr(config, "sliding_window", None):
+        return "its attention has a sliding window"
+    rope = getattr(config, "rope_parameters", None) or {}
+    if str(rope.get("rope_type")) in ("dynamic", "longrope"):
+        return "its positions depend on the length of the longest context"
+    texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
+    try:
+        own = [alone(net, device, Ask(text, new_cache(layers), len(text))) for text in texts]
+        both = [(text, new_cache(layers)) for text in texts]
+        first = together(net, device, [Ask(text[:4], cache, 4) for text, cache in both])
+        second = together(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both])
+    except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
+        return f"a trial pass over several contexts failed ({type(error).__name__})"
+    for whole, *halves in zip(own, first, second, strict=True):
+        packed_rows = torch.cat([half for half in halves if half is not None])
+        if whole is None or not bool((whole - packed_rows).norm() <= _TOLERANCE[dtype] * whole.norm()):
+            return "a trial pass over several contexts gave other logits than each context alone"
+    return None

@@ -1,0 +1,214 @@
+"""Graph construction (S000 3.1, S001 3.1): level by level, until one call held a whole level.
+
+nodes of a level ──pack──► batches ──one call each──► points (or one summary) and edge weights ──► the next level
+
+A_ij = mean over layers, heads, tokens of i and j of attention(i -> j), while i is written
+e_ij = A_ij / sum over j' in the batch of i of A_ij'
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.errors import QuestionError, WindowExceeded
+from harness.llm.base import MeteredModel, Session, Span
+from harness.method import Tools
+from harness.types import Document
+from methods import summary
+from methods.chunks import fixed_chunks, packed_chunks
+from methods.pecan.config import PecanConfig
+from methods.pecan.graph import Graph
+from methods.pecan.points import parse_points
+from methods.pecan.prompts import BULLET, SUMMARY_HEAD, SUMMARY_TAIL
+
+__all__ = ["build_graph", "feed_nodes", "normalise_rows", "pack"]
+
+
+def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
+    """Fill batches in order; the node that would cross `room` opens the next one (points 4 and 5).
+
+    `most`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6 (point 26).
+    A single node longer than `room` gets a batch of its own, which the model then refuses by its window.
+    """
+    groups = -(-len(lengths) // most) if most else 1
+    opens = {len(lengths) * k // groups for k in range(groups)}
+    batches: list[list[int]] = []
+    used = 0
+    for i, n in enumerate(lengths):
+        if i in opens or used + n > room:
+            batches.append([])
+            used = 0
+        batches[-1].append(i)
+        used += n
+    return batches
+
+
+def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
+    """Build the graph of `document` with the builder; question-independent.
+
+    Raises QuestionError when a summary has no text at all, or a node does not fit the window.
+    """
+    model = tools.model("builder")
+    graph = Graph()
+    cut = packed_chunks if config.chunk_boundaries == "sentences" else fixed_chunks
+    for start, end in cut(document.text, config.chunk_tokens, model):
+        graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
+    room = _room(config, model)
+    nodes = [i for i, text in enumerate(graph.text) if text]
+    if not nodes:
+        graph.notes.append("the document has no text, so there is nothing to search")
+    counts = [model.count(graph.text[i]) for i in nodes]
+    for level in range(2, config.max_levels + 1):
+        if not nodes:
+            break
+        written = _level(graph, _Layer(level, nodes, counts), room, config, tools)
+        before, before_tokens = len(nodes), sum(counts)
+        nodes = _append(graph, level, written)
+        counts = [model.count(graph.text[i]) for i in nodes]
+        if len(written) == 1 and level - 1 >= config.min_ip_levels:
+            break
+        if len(written) > 1 and len(nodes) >= before and sum(counts) >= before_tokens:
+            graph.log.append(f"level {level} has neither fewer nodes nor fewer tokens than {level - 1}: building ends")
+            break
+    return graph
+
+
+def _room(config: PecanConfig, model: MeteredModel) -> int:
+    """Tokens of nodes that a call may hold. Raises QuestionError where the window leaves none."""
+    window = min(config.window, model.window)
+    if config.graph == "tree":
+        frame = summary.frame_tokens(model)
+    else:
+        frame = model.turn_tokens() + model.count(SUMMARY_HEAD) + model.count(SUMMARY_TAIL)
+    room = window - frame - config.reserve
+    if room <= 0:
+        raise QuestionError(
+            f"a window of {window} tokens leaves no room for text beside the prompt ({frame}) and the summary "
+            f"({config.reserve}); lower method.reserve or raise method.window and model.window"
+        )
+    return room if config.batch_tokens is None else min(room, config.batch_tokens)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What `level` is written over: nodes of the level below and the tokens of each."""
+
+    level: int
+    nodes: list[int]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found, if cut."""
+
+    nodes: list[int]
+    texts: list[str]
+    weights: np.ndarray
+    how: str
+    cut: bool
+
+
+def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
+    model = tools.model("builder")
+    mark = model.count(BULLET) if layer.level > 2 and config.graph == "points" else 0
+    newline = model.count("\n")
+    packed = pack([n + mark + newline for n in layer.counts], room, config.batch_nodes)
+    batches = [[layer.nodes[i] for i in batch] for batch in packed]
+    done = [0]
+
+    def run(batch: list[int]) -> _Batch:
+        texts = [graph.text[i] for i in batch]
+        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        kept = tools.keep(f"level{layer.level}-{name}", lambda: _write(texts, layer.level, model, config))
+        done[0] += 1
+        tools.progress(done[0], len(batches), f"level {layer.level} summaries")
+        weights = np.asarray(kept["weights"], dtype=np.float64)
+        return _Batch(batch, list(kept["texts"]), weights, str(kept["how"]), bool(kept["cut"]))
+
+    written = tools.map(run, batches)
+    _tell(graph, layer, written, config)
+    return written
+
+
+def _tell(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfig) -> None:
+    """Log the level, and note the calls whose output had to be read otherwise than it was asked for."""
+    counts = ", ".join(f"{len(b.texts)} ({b.how})" for b in written)
+    name = f"level {layer.level}"
+    graph.log.append(f"{name}: {len(layer.nodes)} nodes in {len(written)} calls -> points {counts}")
+    if plain := sum(b.how.startswith("lines") for b in written):
+        graph.notes.append(f"{name}: {plain} of {len(written)} summaries had no bullet: its lines were taken")
+    if cut := sum(b.cut for b in written):
+        graph.notes.append(f"{name}: {cut} of {len(written)} summaries were cut at {config.reserve} tokens")
+
+
+def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
+    """Add what was written as nodes with their edges; returns the nodes."""
+    blocks = [([graph.add(text, level) for text in b.texts], b.nodes, b.weights) for b in written]
+    graph.connect(blocks)
+    return [node for above, _, _ in blocks for node in above]
+
+
+def feed_nodes(s: Session, texts: Sequence[str], level: int) -> list[Span]:
+    """Put the request for points of `level` into an empty context; returns the span of each text."""
+    s.user(SUMMARY_HEAD)
+    spans = []
+    for i, text in enumerate(texts):
+        s.feed("\n" if i else "")
+        # The mark is fed apart, so that a point's span holds its text only (point 7).
+        s.feed("" if level == 2 else BULLET)
+        spans.append(s.feed(text))
+    s.feed(SUMMARY_TAIL)
+    return spans
+
+
+def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
+    """One call: texts of new nodes and their normalised edge weights [new nodes, texts]."""
+    write = _summary if config.graph == "tree" else _points
+    written, rows, how, cut = write(texts, level, model, config.reserve)
+    if not written:
+        raise QuestionError(f"the builder wrote no summary for {len(texts)} nodes of level {level - 1}")
+    if config.token_mean == "sum":
+        # A sum over the higher node's tokens cancels in the normalisation; over the lower node's it does not.
+        rows = rows * np.array([model.count(text) for text in texts])
+    return {"texts": written, "weights": normalise_rows(rows), "how": how, "cut": cut}
+
+
+_Written = tuple[list[str], np.ndarray, str, bool]
+
+
+def _points(texts: list[str], level: int, model: MeteredModel, reserve: int) -> _Written:
+    """Information Points and their rows of attention to `texts`."""
+    with model.session() as s:
+        spans = feed_nodes(s, texts, level)
+        left = min(reserve, s.room() - model.turn_tokens())
+        if left < 1:
+            raise WindowExceeded(
+                f"{len(texts)} nodes of level {level - 1} with their prompt take {s.length()} tokens, which leaves no "
+                f"room to write in the window of {model.window}; raise model.window or lower method.chunk_tokens"
+            )
+        out = s.write(left, watch=spans)
+    cut = out.finish == "length"
+    parsed = parse_points(out.text, cut)
+    rows = [out.attention_between(p.start, p.end) for p in parsed.points]
+    return [p.text for p in parsed.points], np.array(rows).reshape(len(rows), len(texts)), parsed.how, cut
+
+
+def _summary(texts: list[str], _level: int, model: MeteredModel, reserve: int) -> _Written:
+    """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is (facts 2.1)."""
+    told = summary.summarise_watched(texts, model, reserve)
+    line = " ".join(told.text.split())
+    rows = np.zeros((0, len(texts))) if told.attention is None or not line else told.attention[None, :]
+    return [line] if line else [], rows, "summary", told.cut
+
+
+def normalise_rows(rows: np.ndarray) -> np.ndarray:
+    """Rows that sum to 1 (S000 3.1); a row without any attention becomes uniform, so that no point is cut off."""
+    total = rows.sum(axis=1, keepdims=True)
+    uniform = np.full_like(rows, 1 / rows.shape[1])
+    return np.where(total > 0, rows / np.where(total > 0, total, 1), uniform)

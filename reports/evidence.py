@@ -1,0 +1,65 @@
+"""What of a search was evidence: spans that overlap a supporting part of the data set's documents.
+
+evidence(step["shown"], example)        "yes", "source" (written from a part that overlaps), "no", or "-": unknown
+supporting(graph, run, record, rows)    the nodes whose own text overlaps a supporting part, visited or not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.types import Answer, Shown
+from harness.views import View
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+    from harness.types import Example
+    from reports.graph import Graph
+    from reports.rows import Rows
+
+__all__ = ["UNKNOWN", "evidence", "supporting"]
+
+UNKNOWN = "-"
+
+
+def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
+    """Whether what a step showed is evidence, as above; "" for a step that shows nothing."""
+    if not shown:
+        return ""
+    if example is None or not example.gold.supporting:
+        return UNKNOWN
+    if shown["kind"] == "span" and _overlap([(shown["document_id"], shown["start"], shown["end"])], example):
+        return "yes"
+    return "source" if _overlap(((d, a, b) for d, a, b in shown["sources"]), example) else "no"
+
+
+def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
+    marked = example.gold.supporting
+    return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in marked)
+
+
+def supporting(graph: Graph, run: StoredRun, record: Mapping[str, Any], rows: Rows) -> frozenset[int]:
+    """Numbers of the nodes with a span that overlaps a supporting part; none where the rows are not at hand.
+
+    Spans of an index are those of what the method was handed: cut or joined documents are mapped back.
+    """
+    example = rows.examples.get(record["question_id"])
+    if example is None or not example.gold.supporting:
+        return frozenset()
+    documents = [rows.documents[d] for d in example.question.document_ids]
+    cut = run.config["method"].get("view") == "evidence"
+    view = View.evidence(documents, example.gold.supporting) if cut else View.of(documents)
+    if (record.get("notes") or {}).get("joined"):
+        view = view.joined()
+    (handed, *more) = view.documents
+    if more:
+        return frozenset()
+    found = set()
+    for node, span in enumerate(graph.span):
+        if span is None or not 0 <= span[0] <= span[1] <= len(handed.text):
+            continue
+        back = view.original(Answer("", (Shown("span", handed.id, *span),))).shown
+        if _overlap(((s.document_id, s.start, s.end) for s in back), example):
+            found.add(node)
+    return frozenset(found)

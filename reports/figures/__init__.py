@@ -1,0 +1,10 @@
+"""Figures and tables of the papers that come out of stored runs: other stop rules, nodes, queries, tokens.
+
+replay ─► curves     score and TFLOPs against t_n and t_p, out of runs that recorded other stops   (PECAN figure 4)
+nodes                nodes retrieved per question, with a log-normal fit                           (PECAN figure 3)
+queries              TFLOPs per query where queries share an index, and where it pays              (PECAN table A4)
+tokens               tokens of documents, questions and answers                                    (GARLIC table 6)
+plot ─► sheet        panels as one SVG; a page with the SVG and its table
+
+Nothing here loads a model, a tokenizer or gold answers: scores of other answers and token counts are handed in.
+"""

@@ -1,0 +1,160 @@
+"""Nodes retrieved per question: how often each number occurs, and the log-normal that fits best (PECAN, figure 3).
+
+    fit([12, 17, 9, 30])   ->  Fit(mu=2.66, sigma=0.44, ks=..., p=...)
+
+    mu = mean(log x)     sigma = sqrt(mean((log x - mu)^2))        maximum likelihood, no shift
+
+A number of nodes is whole, a log-normal is not, so the distance of Kolmogorov and Smirnov is taken between the share of
+questions with at most k nodes and the fitted curve at k + 1/2. Its usual p value is wrong here twice, as the curve was
+fitted to the same numbers and these are whole: p comes from numbers drawn out of the fitted curve, rounded to whole
+ones (at least 1), and fitted again (parametric bootstrap; W. Stute et al., Metrika 40, 1993). Questions count as
+independent of each other, also those about one document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import UserError
+from harness.stats import interval
+from reports import facts
+from reports.figures.replay import STUDY
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["FEWEST", "Fit", "counts", "fit", "frame", "width"]
+
+FEWEST = 8
+"""With fewer questions no curve is fitted: nearly any would pass."""
+
+_RESAMPLES = 999
+_COLUMNS = 40  # of a histogram, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A log-normal by the mean and deviation of its logarithm; ks: see above; p: of a ks at least as large."""
+
+    mu: float
+    sigma: float
+    ks: float
+    p: float
+
+    def density(self, x: float) -> float:
+        """The curve's height at x > 0."""
+        z = (math.log(x) - self.mu) / self.sigma
+        return math.exp(-z * z / 2) / (x * self.sigma * math.sqrt(2 * math.pi))
+
+
+def counts(run: StoredRun) -> list[int]:
+    """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
+    return [
+        sum(step.get("node") is not None and step["action"] != STUDY for step in record["steps"])
+        for record in run.records
+        if record["error"] is None
+    ]
+
+
+def fit(values: Sequence[int], seed: int = 0, resamples: int = _RESAMPLES) -> Fit | str:
+    """The fit to whole numbers, or a sentence that says why there is none. Numbers of 0 are left out.
+
+    p is (1 + draws that lie as far from their own fit) / (1 + resamples), fixed by `seed`.
+    """
+    known = np.array(sorted(v for v in values if v > 0), dtype=np.float64)  # their order is no part of the result
+    if len(known) < FEWEST:
+        return f"no curve is fitted to {len(known)} questions; it takes {FEWEST}"
+    mu, sigma = _likeliest(known)
+    if sigma < 1e-12:
+        return f"no curve is fitted, as every question retrieved {known[0]:.0f} nodes"
+    far = _distance(known, mu, sigma)
+    generator = np.random.default_rng(seed)
+    hits = 0
+    for _ in range(resamples):
+        drawn = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(known))))
+        hits += _distance(drawn, *_likeliest(drawn)) >= far - 1e-12
+    return Fit(mu, sigma, far, (hits + 1) / (resamples + 1))
+
+
+def _likeliest(values: np.ndarray) -> tuple[float, float]:
+    logs = np.log(values)
+    return float(logs.mean()), float(logs.std())
+
+
+def _distance(values: np.ndarray, mu: float, sigma: float) -> float:
+    """max |share of values <= k - F(k + 1/2)| over whole k; between two values that occur the ends decide."""
+    found, times = np.unique(values, return_counts=True)
+    below = np.cumsum(times) / len(values)
+    if sigma < 1e-12:
+        return 0.0
+    at = [_normal((math.log(k + 0.5) - mu) / sigma) for k in found.tolist()]
+    before = [_normal((math.log(k - 0.5) - mu) / sigma) for k in found.tolist()]
+    step = np.concatenate([[0.0], below[:-1]])
+    return float(max(np.abs(below - at).max(), np.abs(step - before).max()))
+
+
+def _normal(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
+def width(values: Sequence[int]) -> int:
+    """Whole nodes in one column of a histogram, so that there are at most 40 columns."""
+    return max(1, math.ceil((max(values) - min(values) + 1) / _COLUMNS))
+
+
+def frame(runs: Sequence[StoredRun]) -> tuple[pd.DataFrame, dict[str, Fit]]:
+    """One row a run that retrieved nodes, and the fit of each that has one, by the run's folder.
+
+    dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
+    lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
+    """
+    kept = [run for run in runs if any(counts(run))]
+    if not kept:
+        raise UserError("no run here retrieved nodes step by step: their records name none")
+    fits: dict[str, Fit] = {}
+    rows = []
+    for run, label in zip(kept, facts.labels(kept), strict=True):
+        row, found = _row(run, label)
+        rows.append(row)
+        if found is not None:
+            fits[str(run.path)] = found
+    table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
+    return facts.numbers(table), fits
+
+
+def _row(run: StoredRun, label: str) -> tuple[dict[str, Any], Fit | None]:
+    values = counts(run)
+    clusters = facts.question_clusters(run)
+    answered = [c for c, record in zip(clusters, run.records, strict=True) if record["error"] is None]
+    seed = int(run.config["seed"])
+    mean = interval([float(v) for v in values], answered, seed=seed, bounds=None)
+    found = fit(values, seed)
+    notes = [found] if isinstance(found, str) else []
+    if zero := sum(v == 0 for v in values):
+        notes.append(f"{zero} of {len(values)} questions retrieved no node and are left out of the curve")
+    known = found if isinstance(found, Fit) else None
+    return {
+        "dataset": facts.key(run)[0],
+        "method": label,
+        "model": run.config["model"]["name"],
+        "n": len(values),
+        "failed": len(run.records) - len(values),
+        "nodes": mean.mean,
+        "nodes.low": mean.low,
+        "nodes.high": mean.high,
+        "median": float(np.median(values)),
+        "lowest": min(values),
+        "highest": max(values),
+        "mu": known.mu if known else None,
+        "sigma": known.sigma if known else None,
+        "ks": known.ks if known else None,
+        "p": known.p if known else None,
+        "notes": (*notes, *facts.notes(run)),
+        "run": run.path.name,
+    }, known

@@ -1,0 +1,154 @@
+"""TFLOPs per query where the queries of a document share its index (PECAN table A4, GARLIC table 3).
+
+    per query, k queries per document = index of a document / k + search + answer of a query
+
+    >>> break_even(136.6, 66.9, 92.5)        # PECAN on Qasper: 136.6 / k + 66.9 <= 92.5 from k = 6 on
+    6
+    >>> break_even(136.6, 92.5, 92.5) is None
+    True
+
+An index that belongs to a question is shared by nobody: its whole cost is a part of every query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from reports import facts, tables
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["PER_DOCUMENT", "break_even", "column", "frame", "shared"]
+
+PER_DOCUMENT = (1, 2, 4, 8)
+
+
+def break_even(index: float, query: float, reference: float) -> int | None:
+    """The least number of queries per document from which on a query costs no more than the reference's.
+
+    index: of a document; query, reference: of a query, without an index; all in the same unit. None where sharing the
+    index never makes up for it.
+    """
+    if index <= 0:
+        return 1 if query <= reference else None
+    if query >= reference:
+        return None
+    ratio = index / (reference - query)
+    if not math.isfinite(ratio):
+        return None
+    least = max(1, math.ceil(ratio))
+    # The quotient of two sums of floats may lie a hair above the whole number that it should be.
+    return least - 1 if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12) else least
+
+
+def shared(index: float | None, query: float | None, k: int) -> float | None:
+    """Cost of one of `k` queries of a document; an index of None is one that the method does not have."""
+    return None if query is None else (index or 0.0) / k + query
+
+
+def column(k: int) -> str:
+    """The name of the column with the cost of a query where a document has `k`."""
+    return f"tflops.k={k}"
+
+
+def frame(
+    runs: Sequence[StoredRun],
+    per_document: Sequence[int] = PER_DOCUMENT,
+    reference: str = tables.REFERENCE,
+    convention: str = "full",
+) -> pd.DataFrame:
+    """One row a run, in the order of `reports.tables.frame`:
+
+    dataset method model n · questions per document (of this run) · tflops.index (what a document's index costs) ·
+    tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even · notes · run
+
+    reference: as in `reports.tables.frame`; its query cost is that of its own row, its index included at the run's
+    questions per document where it has one. Raises as `reports.tables.frame` does.
+    """
+    table = tables.frame(runs, convention=convention, reference=reference)
+    by_key = {facts.key(run): run for run in runs}
+    found = [_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
+    chosen = [reference in facts.names(by_key[row["dataset"], row["run"]]) for row in found]
+    for row in found:
+        base = [
+            other
+            for other, is_base in zip(found, chosen, strict=True)
+            if is_base and _same(row, other) and _known(other)
+        ]
+        _compare(row, base, reference)
+    return facts.numbers(pd.DataFrame(found))
+
+
+def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
+    index, query = _number(row["tflops.index"]), _number(row["tflops"])
+    notes = ["k = queries that share the index of a document", *row["notes"]]
+    answered = [record for record in run.records if record["error"] is None]
+    used = sum(_indexes(record) for record in answered) / len(answered) if answered else 1.0
+    own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
+    total = {d for record in run.records for d in record["document_ids"]}
+    if run.documents and not own:
+        query, index = _per_question(run, query, row, len(answered)), None
+        notes.append("its index belongs to a question and is a part of every query")
+    elif index is not None and used != 1:
+        index *= used
+        notes.append(f"a question needs the index of {used:.3g} documents on average")
+    if query is None:
+        notes.append("FLOPs of a query are not known")
+    out: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
+    out["questions per document"] = len(run.records) / len(total) if total else None
+    out["tflops.index"], out["tflops.query"] = index, query
+    out |= {column(k): shared(index, query, k) for k in per_document}
+    return {**out, "notes": notes, "run": row["run"]}
+
+
+def _per_question(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
+    """Search and answer with the index that each question has to itself."""
+    index = _number(row["tflops.index"])
+    if query is None or index is None or not answered:
+        return None
+    documents = {d["document_id"] for d in run.documents if d["status"] != "failed"}
+    return query + index * len(documents) / answered
+
+
+def _indexes(record: dict[str, Any]) -> int:
+    """Documents that a question needs the index of; those handed over as one have one."""
+    return 1 if (record.get("notes") or {}).get("joined") else max(1, len(record["document_ids"]))
+
+
+def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
+    """Add the reference's cost and the break-even to a row; a row without one says why."""
+    notes = row.pop("notes")
+    run = row.pop("run")
+    row["tflops.reference"], row["break even"] = None, None
+    if len(base) != 1:
+        why = "no run" if not base else f"{len(base)} runs"
+        notes.append(f"{why} of {reference} over this data set with this model and known FLOPs: no break-even")
+    elif base[0] is not row and row["tflops.query"] is not None:
+        row["tflops.reference"] = _at_own(base[0])
+        row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
+        if row["break even"] is None:
+            notes.append("a query alone costs as much as the reference's or more: the index never pays")
+    row["notes"], row["run"] = tuple(notes), run
+
+
+def _at_own(row: dict[str, Any]) -> float:
+    """What a query of the reference costs, with its share of an index if it has one."""
+    k = row["questions per document"] or 1.0
+    return float(row["tflops.query"]) + float(row["tflops.index"] or 0.0) / k
+
+
+def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return bool(a["dataset"] == b["dataset"] and a["model"] == b["model"])
+
+
+def _known(row: dict[str, Any]) -> bool:
+    return row["tflops.query"] is not None
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or pd.isna(value) else float(value)

@@ -1,0 +1,74 @@
+"""A search as moves: every stored step with the step it came from.
+
+    walk(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
+    forest(moves)           the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
+
+A step that shows a node stands under the earlier step that showed the predecessor with the largest edge weight (the
+earliest of equals). Without a graph, or where no predecessor had been visited (the similarity alone led there), it
+stands at the root. Steps of the action "study" lie behind the stop of the search: what a later stop would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.graph import Graph
+
+__all__ = ["LATER", "Move", "forest", "walk"]
+
+STUDY = "study"
+LATER = "what a later stop would have seen"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Step `number` (from 0, its place in the record) came from step `parent` over an edge of weight `edge`."""
+
+    number: int
+    step: dict[str, Any]
+    parent: int | None = None
+    edge: float | None = None
+    later: bool = False
+
+
+def walk(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Move]:
+    """The moves of `steps`; with a graph, those that showed a node have their parents."""
+    above: dict[int, list[tuple[int, float]]] = {}
+    for higher, lower, weight in graph.edges if graph else ():
+        if weight > 0:
+            above.setdefault(lower, []).append((higher, weight))
+    seen: dict[int, int] = {}
+    moves: list[Move] = []
+    for number, step in enumerate(steps):
+        node = step["node"]
+        later = step["action"] == STUDY
+        options = [(-weight, seen[higher]) for higher, weight in above.get(node, ()) if higher in seen]
+        if options:
+            heaviest, parent = min(options)
+            moves.append(Move(number, step, parent, -heaviest, later))
+        else:
+            moves.append(Move(number, step, later=later))
+        if node is not None:
+            seen.setdefault(node, number)
+    return moves
+
+
+def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
+    """`moves` depth first with the lines to print before them; one whose parent is not among them is a root."""
+    numbers = {move.number for move in moves}
+    below: dict[int | None, list[Move]] = {}
+    for move in moves:
+        below.setdefault(move.parent if move.parent in numbers else None, []).append(move)
+    out: list[tuple[str, Move]] = []
+    # A stack and not a recursion: a chain of a thousand nodes is a legal search.
+    stack = [("", "", move) for move in reversed(below.get(None, []))]
+    while stack:
+        mark, indent, move = stack.pop()
+        out.append((mark, move))
+        children = below.get(move.number, [])
+        for child in reversed(children):
+            last = child is children[-1]
+            stack.append((indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "), child))
+    return out

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands.trace import main
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.errors import SaveError, UnknownName, UserError
+from harness.store import StoredRun
+from tests.reports.build import SCORE
+from tests.reports.searches import KEY, index, keep, searched, step, steps
+
+POCKET = {
+    "name": "pocket/musique", "format": "pocket", "options": {"kind": "musique", "tokens": 400, "questions": 1},
+    "instruction": "Answer.", "max_answer_tokens": 8, "scorers": [SCORE],
+}  # fmt: skip
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def lines_of(run: StoredRun, capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
+    capsys.readouterr()
+    assert main(str(run.path), run.records[0]["question_id"], **options) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def evident(root: Path, cache: Path) -> StoredRun:
+    """A made-up question whose first chunk is its first supporting part, and its point was written from it."""
+    rows = load(DatasetConfig.model_validate(POCKET))
+    question = rows.examples[0].question
+    (document,) = question.document_ids
+    support = rows.examples[0].gold.supporting[0]
+    span = [[support.start, support.end], [support.end, support.end + 1], *[[0, 0]] * 2, None, None, None]
+    shown = {
+        "kind": "span",
+        "document_id": document,
+        "start": support.start,
+        "end": support.end,
+        "text": "",
+        "sources": [],
+    }
+    point = shown | {"kind": "generated", "text": "all of it", "sources": [[document, support.start, support.end]]}
+    moves = [
+        step("start", 6, shown=point),
+        step("visit", 4, shown=None),
+        step("visit", 0, shown=shown),
+        step("visit", 1, shown=shown | {"start": support.end, "end": support.end + 1}),
+    ]
+    return searched(
+        root, keep(cache, index(span=span)), line={"document_id": document}, question_id=question.id,
+        document_ids=[document], steps=moves, settings={"dataset": POCKET},
+        manifest={"dataset": {"fingerprint": rows.fingerprint}},
+    )  # fmt: skip
+
+
+class TestTree:
+    def test_the_tree_worked_by_hand(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = lines_of(searched(tmp_path, keep(cache)), capsys)
+        assert lines[0] == "question   q0 on d0"
+        assert lines[1].split() == [
+            "step", "node", "level", "p_yes", "attention", "similarity", "tokens", "TFLOPs", "edge", "evidence",
+            "answer", "text",
+        ]  # fmt: skip
+        assert [" ".join(line.split()) for line in lines[2:8]] == [
+            "0 start 6 3 0.100 5 1 - all of it",
+            "├─ 1 visit 4 2 0.200 0.2500 0.5000 5 1 0.700 - points of zero and one",
+            "│ └─ 2 visit 1 1 0.200 0.2500 0.5000 5 1 0.360 - one",
+            "└─ 3 visit 5 2 0.200 0.2500 0.5000 5 1 0.300 - points of one and two",
+            "└─ 4 visit 2 1 0.200 0.2500 0.5000 5 1 0.500 - two",
+            "5 visit 3 1 0.200 0.2500 0.5000 5 1 - three",
+        ]
+        assert lines[6].startswith("   └─ 4 visit")
+        # Numbers end below the ends of their heads, words begin below their beginnings.
+        for row in lines[2:8]:
+            for head in ("node", "level", "p_yes", "tokens", "TFLOPs"):
+                end = lines[1].index(head) + len(head)
+                assert row[end - 1].isdigit()
+                assert row[end : end + 2] == "  "
+            assert row[lines[1].index("evidence")] == "-"
+        assert lines[8] == "what a later stop would have seen"
+        assert lines[9].split() == [
+            "6", "study", "(under", "1)", "0", "1", "0.900", "0.2500", "0.5000", "5", "1", "0.600", "-", "a", "later",
+            "answer", "zero",
+        ]  # fmt: skip
+        assert lines[10].startswith("What is evidence is not known: the rows of musique are not available")
+        assert lines[11] == "answer     an answer"
+
+    def test_evidence_comes_from_the_rows(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        lines = lines_of(evident(tmp_path, cache), capsys)
+        at = lines[1].index("evidence")
+        assert [line[at : at + 8].split() for line in lines[2:6]] == [["source"], [], ["yes"], ["no"]]
+        assert not any(line.startswith("What is evidence") for line in lines)
+
+    def test_a_note_stands_before_the_text(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run = searched(
+            tmp_path, keep(cache), steps=[step("start", 6, note="2 top nodes left out"), step("probe", None)]
+        )
+        lines = lines_of(run, capsys)
+        assert lines[2].endswith("(2 top nodes left out) all of it")
+        assert lines[3].split() == ["1", "probe", "5", "1"]
+
+    def test_a_text_cannot_steer_the_terminal(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        evil = "a\x1b]0;b\x07c\u202ed\ud800é\u200d長"
+        run = searched(
+            tmp_path, keep(cache, index(text=[evil] * 7)), steps=[step("start", 4, shown=None)], prediction=evil,
+            stop_reason=evil,
+        )  # fmt: skip
+        told = "a\ufffd]0;b\ufffdc\ufffdd\ufffdé\u200d長"
+        lines = lines_of(run, capsys)
+        assert lines[2].endswith(told)
+        assert f"answer     {told}" in lines
+        assert f"stopped    {told}" in lines
+
+
+class TestFlat:
+    def test_a_missing_entry_gives_the_flat_list_and_a_sentence(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        lines = lines_of(searched(tmp_path, "0" * 64), capsys)
+        assert lines[1].split() == [
+            "#", "action", "node", "level", "p_yes", "attention", "similarity", "tokens", "TFLOPs", "answer", "text",
+        ]  # fmt: skip
+        assert [line.split()[0] for line in lines[2:8]] == list("012345")
+        assert lines[4].endswith("d0 [5:9]")
+        assert lines[8] == "what a later stop would have seen"
+        assert lines[9].split()[:4] == ["6", "study", "0", "1"]
+        assert lines[10].startswith(f"The index of d0 is not in the cache {cache} any more")
+        assert lines[10].endswith(". So the steps stand in their order only.")
+
+    def test_a_search_without_an_index(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        run = searched(tmp_path, keep(cache, {"vectors": [1.0]}, KEY | {"document": "other"}), steps=steps()[:2])
+        lines = lines_of(run, capsys)
+        assert [line.split()[0] for line in lines[1:4]] == ["#", "0", "1"]
+        assert lines[4] == "answer     an answer"
+
+    def test_steps_of_an_older_run_have_no_answers(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        old = [{k: v for k, v in s.items() if not k.startswith("answer")} for s in steps()[:3]]
+        assert "answer" not in lines_of(searched(tmp_path, "0" * 64, steps=old), capsys)[1]
+
+    def test_a_run_with_no_steps(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = lines_of(searched(tmp_path, "0" * 64, steps=[]), capsys)
+        assert lines == ["question   q0 on d0", "this method stores no search steps", "answer     an answer",
+                         "scores     longbench.qa_f1 0.5000"]  # fmt: skip
+
+    def test_a_failed_question(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = {"type": "WindowExceeded", "message": "too long"}
+        assert "failed     WindowExceeded: too long" in lines_of(searched(tmp_path, "0" * 64, error=error), capsys)
+
+
+class TestGraphFile:
+    def test_the_graph_is_drawn(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        target = tmp_path / "new" / "search.SVG"
+        run = evident(tmp_path, cache)
+        lines = lines_of(run, capsys, graph=str(target))
+        assert lines[-1] == f"graph      {target}"
+        source = target.read_bytes()
+        root = ET.fromstring(source)
+        assert "7 nodes, 4 visited, 1 supporting" in "".join(root.itertext())
+        assert b"weight 0.040" not in source
+        lines_of(run, capsys, graph=str(target), least=0.01)
+        assert b"weight 0.040" in target.read_bytes()
+        lines_of(run, capsys, graph=str(target))
+        assert target.read_bytes() == source
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"graph": "g.png"}, "'g.png' does not end in .svg"),
+            ({"least": 0.1}, "add --graph FILE.svg"),
+            ({"graph": "g.svg", "least": 1.5}, "--least 1.5: edge weights are between 0 and 1"),
+            ({"graph": "g.svg", "least": float("nan")}, "--least nan"),
+            ({"graph": "g.svg"}, "nothing to draw: the index of d0 is not in the cache"),
+            ({"data": "nothing.jsonl"}, "the rows of musique are not available"),
+        ],
+    )
+    def test_what_is_refused(self, options: dict[str, Any], said: str, tmp_path: Path, cache: Path) -> None:
+        run = searched(tmp_path, "0" * 64)
+        with pytest.raises(UserError) as error:
+            main(str(run.path), "q0", **options)
+        assert said in str(error.value)
+        assert "in their order" not in str(error.value)
+
+    def test_a_search_over_no_graph_cannot_be_drawn(self, tmp_path: Path, cache: Path) -> None:
+        run = searched(tmp_path, keep(cache, {"vectors": [1.0]}))
+        with pytest.raises(UserError, match=r"nothing to draw: this search went over no graph"):
+            main(str(run.path), "q0", graph="g.svg")
+
+    def test_an_unknown_question(self, tmp_path: Path, cache: Path) -> None:
+        with pytest.raises(UnknownName, match="Did you mean 'q0'"):
+            main(str(searched(tmp_path, "0" * 64).path), "q00")
+
+    def test_a_place_that_cannot_be_written(self, tmp_path: Path, cache: Path) -> None:
+        (tmp_path / "file").write_text("")
+        run = searched(tmp_path, keep(cache))
+        with pytest.raises(SaveError):
+            main(str(run.path), "q0", graph=str(tmp_path / "file" / "g.svg"))
+
+
+def test_json_has_the_steps_with_their_parents(tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = lines_of(searched(tmp_path, keep(cache), prediction="\ud800"), capsys, json=True)
+    told = json.loads(line)
+    assert (told["question_id"], told["graph"], told["prediction"]) == ("q0", True, "\ud800")
+    assert [(s["step"], s["parent"], s["edge"], s["later"]) for s in told["steps"]][1:3] == [
+        (1, 0, 0.7, False), (2, 1, 0.36, False),
+    ]  # fmt: skip
+    assert told["steps"][2]["shown"]["start"] == 5
+    assert told["steps"][6]["later"] is True
+    assert {s["evidence"] for s in told["steps"]} == {"-"}
+    assert len(told["notes"]) == 1

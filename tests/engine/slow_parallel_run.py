@@ -1,0 +1,40 @@
+"""A program to be killed: questions in flight.  python -m tests.engine.slow_parallel_run OUT QUESTIONS SECONDS PARALLEL"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import harness.llm.load
+from harness.method import Index, Tools
+from harness.types import Document
+from tests.engine.fakes import FakeModel, World, go, make_plan
+from tests.engine.quiet import Quiet
+
+
+class Slow(Quiet):
+    """Takes its time, in an index of four durable parts that may be made together, and in every answer."""
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        def part(n: int) -> int:
+            def make() -> int:
+                time.sleep(float(sys.argv[3]))
+                tools.model().session().feed("part " * (n + 1))  # type: ignore[attr-defined]
+                return n
+
+            return int(tools.keep(f"part {n}", make))
+
+        return {**super().index(document, tools), "parts": tools.map(part, range(4))}
+
+
+def main() -> None:
+    harness.llm.load.load_model = FakeModel  # type: ignore[assignment]
+    method = Slow(Slow.Config(), pause=lambda: time.sleep(float(sys.argv[3])))
+    words = tuple("bug" if n % 7 == 3 else f"question {n}" for n in range(int(sys.argv[2])))
+    data = World(questions=len(words), documents=5, words=words).dataset()
+    go(make_plan(data, method), Path(sys.argv[1]), parallel=int(sys.argv[4]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""Contexts that share forward passes against the same contexts alone: logits, attention, text, cost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.config import ModelConfig
+from harness.crew import Crew
+from harness.errors import CannotRun
+from harness.llm import together
+from harness.llm.kv import new_cache
+from harness.llm.load import load_model
+from harness.llm.random_model import save
+from harness.meter import Meter
+from tests.llm.conftest import WORDS
+
+NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
+ACTIONS = ("feed", "probe", "score", "branch", "flush", "turn")
+
+
+def play(model, actions, written=9, adapter=None):
+    """Do `actions` in one context; returns all that it says, and its events without seconds."""
+    meter, found = Meter(), []
+    with model.session(meter, adapter=adapter) as s:
+        s.user("Question:\n")
+        asked = s.feed("Where is the school?")
+        for n, action in enumerate(actions):
+            node = NODES[n % len(NODES)]
+            if action == "feed":
+                found.append(s.feed(node, watch=[asked]))
+            elif action == "probe":
+                found.append(list(s.probe(["Yes", "No"]).mass.values()))
+            elif action == "score":
+                found.append(s.score(node))
+            elif action == "branch":
+                with s.branch():
+                    s.feed(node)
+                    found.append(s.score("Abel"))
+            elif action == "flush":
+                s.flush()
+            else:
+                s.reply("Yes")
+                s.user("Given the above")
+        out = s.write(written, watch=[asked])
+        numbers = [v if isinstance(v, list) else list(v.attention) for v in found]
+        ids = list(s.ids)
+    return {
+        "numbers": [*itertools.chain(*numbers), *out.attention.ravel().tolist()],
+        "text": (out.text, ids, out.finish),
+        "events": [replace(e, seconds=0.0) for e in meter.events],
+    }
+
+
+def side_by_side(jobs):
+    """Run the functions in a crew of their own; results in order, exceptions as values."""
+    found = {}
+
+    def work(n, job):
+        try:
+            found[n] = job()
+        except (MemoryError, CannotRun) as error:
+            found[n] = error
+
+    crew = Crew(len(jobs))
+    crew.start(*(lambda n=n, job=job: work(n, job) for n, job in enumerate(jobs)))
+    crew.wait()
+    return [found[n] for n in range(len(jobs))]
+
+
+def same(one, other, tolerance=1e-5):
+    assert one["text"] == other["text"]
+    assert one["events"] == other["events"]
+    assert np.abs(np.array(one["numbers"]) - other["numbers"]).max() < tolerance
+
+
+@pytest.fixture(autouse=True)
+def _no_early_pass(monkeypatch):
+    """On a busy machine a thread may be late; a pass without it would still be right, but not what is tested here."""
+    monkeypatch.setattr("harness.crew.PATIENCE", 100.0)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many contexts each packed pass held."""
+    sizes, real = [], together.together
+
+    def spy(net, device, asks):
+        sizes.append(len(asks))
+        return real(net, device, asks)
+
+    monkeypatch.setattr(together, "together", spy)
+    return sizes
+
+
+SCRIPTS = [
+    ("feed", "probe", "feed", "probe", "feed"),
+    ("feed", "score", "turn", "feed", "probe"),
+    ("branch", "feed", "branch", "score"),
+    (),
+]
+
+
+@pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
+def test_contexts_that_share_passes_say_what_each_says_alone(request, which, passes):
+    model = request.getfixturevalue(which)
+    alone = [play(model, actions, 9 + n) for n, actions in enumerate(SCRIPTS)]
+    packed = side_by_side([lambda n=n, a=a: play(model, a, 9 + n) for n, a in enumerate(SCRIPTS)])
+    for one, other in zip(alone, packed, strict=True):
+        same(one, other)
+    assert max(passes) > 1, "nothing was packed"
+
+
+def test_attention_while_writing_long_is_the_same(tiny):
+    """More tokens than one block of query rows: a reduction falls between the passes."""
+    alone = [play(tiny, ("feed",), n) for n in (64, 70)]
+    for one, other in zip(alone, side_by_side([lambda n=n: play(tiny, ("feed",), n) for n in (64, 70)]), strict=True):
+        same(one, other)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(scripts=st.lists(st.lists(st.sampled_from(ACTIONS), max_size=4), min_size=2, max_size=5))
+def test_any_contexts_side_by_side_equal_themselves_alone(tiny, scripts):
+    alone = [play(tiny, actions, 3) for actions in scripts]
+    for one, other in zip(alone, side_by_side([lambda a=a: play(tiny, a, 3) for a in scripts]), strict=True):
+        same(one, other)
+
+
+def test_logits_of_a_packed_pass_equal_those_alone(tiny):
+    """Empty and filled caches, one new token and many, logits for all, some and no rows, in one pass."""
+    texts = [tiny.text.plain(NODES[2]), tiny.text.plain(WORDS), tiny.text.plain(NODES[0]), tiny.text.plain(NODES[1])]
+    cuts, wanted = (0, 30, len(texts[2]) - 1, 2), (len(texts[0]), 3, 1, 0)
+    own, caches = [new_cache(tiny.layers) for _ in texts], [new_cache(tiny.layers) for _ in texts]
+    for cache, text, cut in [*zip(own, texts, cuts, strict=True), *zip(caches, texts, cuts, strict=True)]:
+        if cut:
+            together.alone(tiny.net, tiny.device, together.Ask(text[:cut], cache))
+    rest = [text[cut:] for text, cut in zip(texts, cuts, strict=True)]
+    alone = [
+        together.alone(tiny.net, tiny.device, together.Ask(ids, cache, rows))
+        for ids, cache, rows in zip(rest, own, wanted, strict=True)
+    ]
+    asks = [together.Ask(ids, cache, rows) for ids, cache, rows in zip(rest, caches, wanted, strict=True)]
+    packed = together.together(tiny.net, tiny.device, asks)
+    assert packed[3] is None
+    for rows, a, b in zip(wanted[:3], alone, packed, strict=False):
+        assert b.shape == (rows, tiny.net.config.vocab_size)
+        assert (a - b).abs().max() < 1e-4
+    for a, b in zip(own, caches, strict=True):
+        assert a.get_seq_length() == b.get_seq_length()
+        assert (a.layers[-1].keys - b.layers[-1].keys).abs().max() < 1e-5
+
+
+def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder, monkeypatch):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=990))
+    scripts = SCRIPTS[:3]
+    alone = [play(model, actions) for actions in scripts]
+    real, failed = together.together, []
+
+    def breaks(net, device, asks):
+        real(net, device, asks)  # caches and captures have seen the tokens when it fails
+        failed.append(len(asks))
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    assert model.pack_problem is None
+    monkeypatch.setattr(together, "together", breaks)
+    for one, other in zip(alone, side_by_side([lambda a=a: play(model, a) for a in scripts]), strict=True):
+        same(one, other)
+    assert failed
+
+
+def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
+    real, dragon = together.alone, tiny.text.plain("\U0001f409")[-1]
+
+    def no_dragons(ids):
+        if dragon in ids:
+            raise MemoryError("no room for a dragon")
+
+    def alone(net, device, ask):
+        no_dragons(ask.ids)
+        return real(net, device, ask)
+
+    def packed(net, device, asks):
+        no_dragons([i for ask in asks for i in ask.ids])
+        raise AssertionError("the two contexts must have met in the first pass")
+
+    def written(text):
+        with tiny.session(Meter()) as s:
+            s.user(text)
+            return s.probe(["Yes", "No"]).mass["Yes"]
+
+    expected = written(NODES[0])
+    monkeypatch.setattr(together, "alone", alone)
+    monkeypatch.setattr(together, "together", packed)
+    fine, broken = side_by_side([lambda: written(NODES[0]), lambda: written("\U0001f409")])
+    assert fine == pytest.approx(expected, rel=1e-5)
+    assert (type(broken), str(broken)) == (MemoryError, "no room for a dragon")
+
+
+@pytest.mark.parametrize(
+    ("limit", "lengths", "groups"),
+    [
+        (10, [1, 1, 1], [[0, 1, 2]]),
+        (10, [9, 1, 30, 1], [[1, 3], [0], [2]]),
+        (10, [5, 5, 1], [[2, 0], [1]]),
+        (10, [10], [[0]]),
+        (1, [1, 1], [[0], [1]]),
+    ],
+)
+def test_the_tokens_of_one_pass_are_bounded(limit, lengths, groups):
+    class Model:
+        prefill_chunk, pack_problem = limit, None
+
+    asks = [together.Ask(range(n), None) for n in lengths]
+    assert together.ForwardLane(Model(), None)._groups(asks) == groups
+    Model.pack_problem = "it is eager"
+    assert together.ForwardLane(Model(), None)._groups(asks) == [[n] for n in range(len(lengths))]
+
+
+def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager"))
+    assert model.pack_problem == "its attention kernel is 'eager'"
+
+    def ask():
+        with model.session(Meter()) as s:
+            s.user(NODES[0])
+            return s.probe(["Yes", "No"]).mass["Yes"]
+
+    assert side_by_side([ask, ask]) == pytest.approx([ask()] * 2, rel=1e-5)
+    assert passes == []
+
+
+class _Net:
+    """The tiny network with a changed forward call."""
+
+    def __init__(self, net, change):
+        self._net, self._change = net, change
+        self.config = net.config
+
+    def __call__(self, **given):
+        return self._net(**self._change(given))
+
+
+def _no_positions(given):
+    return {k: v for k, v in given.items() if k != "position_ids"}
+
+
+def _refusing(given):
+    if "position_ids" in given:
+        raise TypeError("unexpected argument")
+    return given
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(lambda given: given, None), (_no_positions, "gave other logits"), (_refusing, r"failed \(TypeError\)")],
+)
+def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
+    found = together.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
+    if why is None:
+        assert found is None
+    else:
+        with pytest.raises(AssertionError, match=why):
+            raise AssertionError(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("sliding_window", 16, "sliding window"), ("rope_parameters", {"rope_type": "dynamic"}, "longest context")],
+)
+def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
+    monkeypatch.setattr(tiny.net.config, name, value, raising=False)
+    assert why in together.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+
+
+def test_bfloat16_packs_too(tiny_folder, passes):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16"))
+    assert model.pack_problem is None
+    passes.clear()
+    found = side_by_side([lambda: play(model, ("feed", "probe"), 1)] * 3)
+    expected = play(model, ("feed", "probe"), 1)
+    assert max(passes) == 3
+    for one in found:
+        assert one["events"] == expected["events"]
+        assert np.array(one["numbers"]) == pytest.approx(expected["numbers"], rel=0.05, abs=1e-3)
+
+
+def test_contexts_that_fit_by_hand(tiny, monkeypatch):
+    # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
+    monkeypatch.setattr("harness.llm.hf.available", lambda: 10_000_000)
+    assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) == 11
+
+
+def test_adapters_share_no_pass(tiny_folder, tmp_path, passes):
+    peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(tmp_path)
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(tmp_path)}))
+    names = [None, "one", None, "one"]
+    assert model.pack_problem is None
+    passes.clear()
+    alone = [play(model, ("feed", "probe"), 3, name) for name in names]
+    packed = side_by_side([lambda name=name: play(model, ("feed", "probe"), 3, name) for name in names])
+    for one, other in zip(alone, packed, strict=True):
+        same(one, other)
+    assert set(passes) == {2}
+    (error,) = side_by_side([lambda: play(model, (), 1, "two")])
+    assert isinstance(error, CannotRun)
+
+
+# -- whole runs --------------------------------------------------------------------------------------------------------
+
+
+def _run(tmp_path, monkeypatch, folder, name, parallel):
+    from harness.plan import plan_choices
+    from harness.progress import Silent
+    from harness.runner import run
+    from harness.settings import Choices
+    from harness.store import read_run
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / f"cache-{name}"))
+    sets = {"model.window": 2048, "method.reserve": 20, "method.batch_tokens": 900, "method.max_nodes": 14}
+    chosen = Choices(
+        method="pecan", dataset="pocket/musique", model=str(folder), limit=4, profile="pocket", sets={**sets}
+    )
+    progress = Silent()
+    result = run(plan_choices(chosen), tmp_path / name, command=["x"], progress=progress, parallel=parallel)
+    assert progress.notes == []
+    return read_run(result.folder)
+
+
+def _exact(usage):
+    return {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in usage.items()}
+
+
+def test_a_run_with_eight_questions_in_flight_equals_one_at_a_time(tmp_path, monkeypatch, passes):
+    pytest.importorskip("sentence_transformers")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    save(tmp_path / "small-random", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
+    one = _run(tmp_path, monkeypatch, tmp_path / "small-random", "one", 1)
+    assert passes == []
+    many = _run(tmp_path, monkeypatch, tmp_path / "small-random", "many", 8)
+    assert max(passes) >= 4
+    assert len(one.records) == 4
+    for a, b in zip(one.records, many.records, strict=True):
+        assert (a["question_id"], a["prediction"], a["error"]) == (b["question_id"], b["prediction"], None)
+        assert _exact(a["usage"]) == _exact(b["usage"])
+        assert (a["scores"], a["shown"], a["stop_reason"]) == (b["scores"], b["shown"], b["stop_reason"])
+        assert [(s["node"], s["flops"]) for s in a["steps"]] == [(s["node"], s["flops"]) for s in b["steps"]]
+        assert [s["p_yes"] for s in a["steps"]] == pytest.approx([s["p_yes"] for s in b["steps"]], abs=1e-5)
+    keys = [{d["document_id"]: json.dumps([d["key"], _exact(d["usage"])]) for d in r.documents} for r in (one, many)]
+    assert keys[0] == keys[1]
+    assert asdict(one)["config"] == asdict(many)["config"]

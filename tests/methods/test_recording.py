@@ -1,0 +1,168 @@
+"""Recording what other stops would have answered changes nothing, and what it records is what those runs would do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from harness.llm.scripted import Rule
+from harness.plan import plan_choices
+from harness.progress import Silent
+from harness.runner import run as run_plan
+from harness.settings import Choices
+from harness.store import read_run
+from tests.methods.conftest import FakeTools
+from tests.methods.test_pecan import SUMMARY, attention, probes, run
+
+# The answer tells how far the search was when it was written. Order of visits: 4, 5 | 3, 1, 2, 0 (test_pecan.py).
+REPLIES = [
+    SUMMARY,
+    Rule(when="aa ab ac\n[reply]Yes", reply="all"),
+    Rule(when="ca cb cc\n[reply]Yes", reply="three chunks"),
+    Rule(when="ba bb bc\n[reply]Yes", reply="two chunks"),
+    Rule(when="da db dc\n[reply]Yes", reply="one chunk"),
+    Rule(when="second point\n[reply]Yes", reply="points"),
+]
+ANSWERS = ["points", "one chunk", "two chunks", "three chunks", "all"]
+P_YES = [0.2, 0.6, 0.9, 0.4, 0.95]
+
+
+def search(**params):
+    return run([], FakeTools(REPLIES, probes(*P_YES), attention), **params)
+
+
+def bare(steps):
+    """Steps without what recording adds to them."""
+    return [replace(step, answer=None, answer_flops=0.0) for step in steps]
+
+
+def usage(tools, *phases):
+    found = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in tools.meter.usage().items()}
+    return {phase: found.get(phase) for phase in phases}
+
+
+@pytest.mark.parametrize(
+    ("params", "stop", "end", "reason", "ends"),
+    [
+        # Probes 1 to 5; p_yes 0.2, 0.6, 0.9, 0.4, 0.95, t_p 0.5: Yes at 2, 3 and 5.
+        ({"record_stops": 1}, 2, 2, "yes", None),
+        ({"record_stops": 2}, 2, 3, "yes", "2 Yes"),
+        ({"record_stops": 3}, 2, 5, "yes", "3 Yes"),
+        ({"record_stops": 9}, 2, 5, "yes", "exhausted"),
+        ({"record_stops": 1, "t_n": 2}, 3, 3, "yes", None),  # fewer than the stop itself: nothing is searched on
+        ({"record_stops": 3, "t_n": 2}, 3, 5, "yes", "3 Yes"),
+        ({"record_stops": 1, "record_t_p": 0.8}, 2, 3, "yes", "1 Yes"),
+        ({"record_stops": 2, "record_t_p": 0.8}, 2, 5, "yes", "2 Yes"),
+        ({"record_stops": 1, "record_t_p": 0.1}, 2, 2, "yes", None),
+        ({"record_stops": 2, "t_p": 0.99}, 5, 5, "exhausted", None),
+        ({"record_stops": 9, "max_nodes": 4}, 2, 3, "yes", "max-nodes"),
+        ({"record_stops": 9, "max_nodes": 3, "t_p": 0.8}, 2, 2, "max-nodes", None),
+        ({"record_stops": 2, "verdict": "greedy"}, 2, 3, "yes", "2 Yes"),
+        ({"record_stops": 1, "record_t_p": 0.93, "verdict": "greedy"}, 2, 5, "yes", "1 Yes"),
+    ],
+    ids=str,
+)
+def test_a_recorded_search_is_the_search_and_more(params, stop, end, reason, ends):
+    extra = {k: v for k, v in params.items() if k.startswith("record")}
+    plain, _, plain_tools = search(**{k: v for k, v in params.items() if k not in extra})
+    answer, _, tools = search(**params)
+    until = stop + 1  # two points at the start, one probe behind them
+    assert (answer.text, answer.stop_reason, answer.shown) == (plain.text, plain.stop_reason, plain.shown)
+    assert (answer.text, answer.stop_reason) == (ANSWERS[stop - 1], reason)
+    assert bare(answer.steps[:until]) == list(plain.steps)
+    assert usage(tools, "search", "answer") == usage(plain_tools, "search", "answer")
+    # What is recorded: an answer a probe, and what lies behind the stop is study.
+    assert [s.answer for s in answer.steps] == [None, *ANSWERS[:end]]
+    assert [s.p_yes for s in answer.steps] == [None, *P_YES[:end]]
+    assert [s.action for s in answer.steps[until:]] == ["study"] * (end - stop)
+    assert [s.note for s in answer.steps[until:]] == [""] * (end - stop - 1) + [f"recording ends: {ends}"] * (
+        end > stop
+    )
+    assert set(tools.meter.usage()) - {"index"} == {"search", "answer"} | ({"study"} if end > 1 else set())
+    assert set(plain_tools.meter.usage()) - {"index"} == {"search", "answer"}
+
+
+def test_each_recorded_answer_is_that_of_a_run_that_stops_there():
+    answer, _, _ = search(record_stops=9)
+    for t_n, t_p in [(1, 0.5), (2, 0.5), (3, 0.5), (1, 0.1), (2, 0.1), (1, 0.8), (2, 0.8), (1, 0.93)]:
+        plain, _, _ = search(t_n=t_n, t_p=t_p)
+        asked = [s for s in answer.steps if s.p_yes is not None]
+        counted = [i for i, s in enumerate(asked) if s.p_yes > t_p]
+        assert asked[counted[t_n - 1]].answer == plain.text
+        assert [s.node for s in plain.steps] == [s.node for s in answer.steps[: counted[t_n - 1] + 2]]
+
+
+def test_a_search_that_shows_nothing_is_recorded_too():
+    rules = [Rule(when="Summary", reply="* a b c d e f g h"), Rule(reply="x")]
+    plain, _, tools = run([], FakeTools(rules, probes(), attention), "")
+    answer, _, more = run([], FakeTools(rules, probes(), attention), "", record_stops=2)
+    assert (answer.text, answer.stop_reason, bare(answer.steps)) == ("x", "exhausted", list(plain.steps))
+    assert usage(more, "search", "answer") == usage(tools, "search", "answer")
+
+
+# --- with the embedded model -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Records of pecan on one question with the embedded model, by parameters; the graph is built once."""
+    folder = tmp_path_factory.mktemp("recording")
+
+    def make(**params):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HARNESS_HOME", str(folder))
+            patch.setenv("HARNESS_CACHE", str(folder / "cache"))
+            sets = {f"method.{k}": v for k, v in {"t_p": 0.0, **params}.items()}
+            more = {"dataset.tokens": 300, "dataset.questions": 1}
+            choices = Choices(method="pecan", dataset="pocket/musique", profile="pocket", sets={**sets, **more})
+            (found,) = read_run(
+                run_plan(plan_choices(choices), folder, command=["x"], progress=Silent()).folder
+            ).records
+        assert found["error"] is None
+        return found
+
+    return make
+
+
+def spent(record, *phases):
+    return sum(record["usage"][phase]["flops"]["full"] for phase in phases)
+
+
+def cost(record):
+    """Usage of search and answer without seconds; whether the encoder was loaded already makes no difference."""
+    return {p: {k: v for k, v in record["usage"][p].items() if k != "seconds"} for p in ("search", "answer")}
+
+
+def test_the_embedded_model_answers_and_spends_the_same_with_and_without_recording(records):
+    # Above t_p 0 every probe is a Yes, whatever the model has learnt: the stop is at the second one.
+    plain, found = records(t_n=2), records(t_n=2, record_stops=4)
+    until = len(plain["steps"])
+    assert (found["prediction"], found["stop_reason"], found["shown"]) == (
+        plain["prediction"],
+        "yes",
+        plain["shown"],
+    )
+    assert [{**s, "answer": None, "answer_flops": 0.0} for s in found["steps"][:until]] == plain["steps"]
+    assert cost(found) == cost(plain)
+    asked = [s for s in found["steps"] if s["p_yes"] is not None]
+    assert [s["action"] for s in asked[2:]] == ["study", "study"]
+    # The plain run's own account: search up to the last probe, and the answer.
+    assert plain["steps"][-1]["flops"] == spent(plain, "search")
+    assert asked[1]["flops"] + asked[1]["answer_flops"] == spent(plain, "search", "answer")
+    # Every other stop: what a run with that t_n answers, shows and spends, to the last FLOP.
+    for t_n in (1, 4):
+        other, step = records(t_n=t_n), asked[t_n - 1]
+        assert step["answer"] == other["prediction"]
+        assert step["flops"] == other["steps"][-1]["flops"] == spent(other, "search")
+        assert step["flops"] + step["answer_flops"] == spent(other, "search", "answer")
+        assert [s["node"] for s in other["steps"]] == [s["node"] for s in found["steps"][: until + t_n - 2]]
+    # All the rest is study: three answers beside the run's own, and the search behind the stop.
+    beside = sum(s["answer_flops"] for i, s in enumerate(asked) if i != 1) + asked[-1]["flops"] - asked[1]["flops"]
+    assert spent(found, "study") == beside
+
+
+def test_steps_survive_the_way_to_disk(records):
+    found = records(t_n=2, record_stops=4)
+    keys = set(asdict(search()[0].steps[0]))
+    assert all(set(step) == keys for step in found["steps"])

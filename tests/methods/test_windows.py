@@ -1,0 +1,180 @@
+"""The window rows: which end of a text stays, and which of several windows gives the answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.errors import WindowExceeded
+from harness.llm.scripted import Rule
+from harness.method import Task
+from harness.settings import Choices, resolve
+from harness.types import Document, Question
+from methods.chunks import keep
+from methods.window import FullContext, SlidingWindow
+from tests.methods.conftest import FakeTools
+
+TEXT = " ".join(str(i) for i in range(400))
+QUESTION = Question("q", "Which number?", ("d",))
+REPLY = [Rule(reply="x")]
+
+
+def answer(method, tools=None, text=TEXT, question=QUESTION):
+    found = method.answer(question, [Document("d", text)], [{}], tools or FakeTools(REPLY))
+    return [text[s.start : s.end] for s in found.shown], found
+
+
+# --- one end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("side", "shown", "cut"),
+    [
+        ("left", ["0 1 2 3 4"], "right"),
+        ("right", ["395 396 397 398 399"], "left"),
+        ("ends", ["0 1", "398 399"], "middle"),  # int(5 / 2) at each end
+    ],
+)
+def test_the_end_that_stays(side, shown, cut):
+    found, told = answer(FullContext(FullContext.Config(max_tokens=5, keep=side)))
+    assert [part.strip() for part in found] == shown
+    kept = sum(len(part.split()) for part in shown)
+    assert told.truncated == {"side": cut, "tokens_before": 400, "tokens_after": kept}
+    assert told.stop_reason == "truncated"
+
+
+@pytest.mark.parametrize("side", ["left", "right", "ends"])
+def test_a_window_below_the_models_own_holds_prompt_and_answer(side):
+    tools = FakeTools(REPLY, window=8192)
+    found, _ = answer(FullContext(FullContext.Config(window=150, keep=side)), tools)
+    used = len(tools.reader.offsets(tools.reader.prompts[0])) + tools.task.max_answer_tokens
+    assert 140 <= used <= 150
+    assert sum(len(part.split()) for part in found) > 50
+    whole, told = answer(FullContext(FullContext.Config(window=150, keep=side)), text="a b c")
+    assert (whole, told.stop_reason, told.truncated) == (["a b c"], "whole", None)
+
+
+def test_a_question_that_a_small_window_cannot_hold():
+    with pytest.raises(WindowExceeded, match="more than method.window=40; raise it"):
+        answer(FullContext(FullContext.Config(window=40)))
+    with pytest.raises(WindowExceeded, match="raise model.window"):
+        answer(FullContext(FullContext.Config(window=4096)), FakeTools(REPLY, window=40))
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab \n.\u00e9", max_size=60), st.integers(0, 15), st.sampled_from(["left", "right", "ends"]))
+def test_keep(text, most, side):
+    model = FakeTools(REPLY).model()
+    spans, tokens = keep(text, most, model, side)
+    assert tokens == model.count(text)
+    kept = sum(model.count(text[a:b]) for a, b in spans)
+    assert kept <= max(most, 0)
+    assert (spans == [(0, len(text))]) == (tokens <= most)
+    if side == "left":
+        assert all(a == 0 for a, _ in spans)
+    if side == "right":
+        assert all(b == len(text) for _, b in spans)
+    if tokens > most and side != "ends":
+        assert kept == most  # one token is one word here, so nothing is lost at the cut
+
+
+@pytest.mark.parametrize("bad", [{"max_tokens": 0}, {"window": 0}, {"keep": "middle"}])
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(ValidationError):
+        FullContext.Config(**bad)
+
+
+# --- window after window ----------------------------------------------------------------------------------------------
+
+
+def slide(replies, text="w0 w1 w2 w3 w4 w5 w6 w7 w8 w9", task=None, window=8192, **config):
+    """Each reply belongs to the window that begins with its word."""
+    tools = FakeTools([Rule(when=f"{word} ", reply=said) for word, said in replies.items()] + REPLY, window=window)
+    tools.task = task or tools.task
+    return *answer(SlidingWindow(SlidingWindow.Config(**config)), tools, text), tools
+
+
+def test_the_first_answer_that_is_no_refusal():
+    replies = {
+        "w0": "Unanswerable.",
+        "w2": "This is unanswerable here",
+        "w4": "Mira",
+        "w6": "Tal",
+        "w8": "unanswerable",
+    }
+    shown, told, tools = slide(replies)
+    assert [part.split() for part in shown] == [[f"w{i}", f"w{i + 1}"] for i in range(0, 10, 2)]
+    assert (told.text, told.stop_reason) == ("Mira", "window 3 of 5")
+    assert [(s.action, s.node, s.tokens, s.note) for s in told.steps] == [
+        ("window", i, 2, said) for i, said in enumerate(replies.values())
+    ]
+    assert len(tools.reader.prompts) == 5  # table 6 of QRMeM: five requests a question
+    assert all(p.count("Answer 'unanswerable' where the text does not say.") == 2 for p in tools.reader.prompts)
+    assert told.truncated is None
+
+
+def test_where_every_window_refuses_that_is_the_answer():
+    _, told, _ = slide(dict.fromkeys(["w0", "w2", "w4", "w6", "w8"], "Unanswerable, sorry"))
+    assert (told.text, told.stop_reason) == ("unanswerable", "every window refused")
+
+
+def test_an_instruction_that_has_a_refusal_stays_as_it_is():
+    task = Task(instruction="Answer, or say 'unanswerable'.", max_answer_tokens=8)
+    _, _, tools = slide({}, task=task)
+    assert "Answer 'unanswerable'" not in tools.reader.prompts[0]
+    assert tools.reader.prompts[0].count("Answer, or say 'unanswerable'.") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "count"),
+    [
+        (TEXT, {}, 5),
+        (TEXT, {"windows": 1}, 1),
+        ("a b c", {}, 3),  # fewer tokens than windows
+        (TEXT, {"windows": 2, "window": 160}, None),  # more than two, as one of 200 words would not fit
+    ],
+)
+def test_windows_cover_the_text(text, config, count):
+    tools = FakeTools(REPLY)
+    shown, _ = answer(SlidingWindow(SlidingWindow.Config(**config)), tools, text)
+    assert "".join(shown) == text
+    assert len(shown) == count if count else len(shown) > 2
+    limit = config.get("window", 8192)
+    for prompt in tools.reader.prompts:
+        assert len(tools.reader.offsets(prompt)) + tools.task.max_answer_tokens <= limit
+
+
+def test_no_text_and_no_room():
+    assert answer(SlidingWindow(SlidingWindow.Config()), text="")[1].stop_reason == "the text is empty"
+    with pytest.raises(WindowExceeded, match="method.window=30"):
+        answer(SlidingWindow(SlidingWindow.Config(window=30)))
+
+
+def test_the_skill_prompts_are_the_shared_ones():
+    # The embedded model was trained on these: a window is asked as a text is.
+    found = {skill.name for skill in SlidingWindow(SlidingWindow.Config()).skills()}
+    assert found == {skill.name for skill in FullContext(FullContext.Config()).skills()}
+
+
+# --- the presets ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("full-context", {}),
+        ("full-context-8k", {"max_tokens": 8192}),
+        ("full-context-16k", {"max_tokens": 16384}),
+        ("full-context-32k", {"max_tokens": 32768}),
+        ("full-context-64k", {"max_tokens": 65536}),
+        ("full-context-100k", {"max_tokens": 100_000}),
+        ("keep-left", {"keep": "left", "window": 4096}),
+        ("keep-right", {"keep": "right", "window": 4096}),
+    ],
+)
+def test_presets(method, params):
+    found = resolve(Choices(method=method, dataset="musique")).config.method
+    assert found.implementation == "methods.window:FullContext"
+    assert FullContext.Config(**found.params) == FullContext.Config(**params)

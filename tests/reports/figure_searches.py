@@ -1,0 +1,70 @@
+"""Records of searches made by hand: one step a node, a probe behind each, and what a stop there would answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.store import StoredRun, read_run
+from tests.reports.build import record, usage, write_run
+
+TERA = 1e12
+
+
+def step(number: int, **changes: Any) -> dict[str, Any]:
+    """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a tenth."""
+    return {
+        "action": "visit",
+        "node": number,
+        "level": 1,
+        "scores": {},
+        "tokens": 10,
+        "p_yes": None,
+        "flops": (number + 1) * TERA,
+        "shown": {
+            "kind": "span", "document_id": "d0", "start": number, "end": number + 1, "text": "", "sources": []
+        },
+        "note": "",
+        "answer": None,
+        "answer_flops": 0.0,
+    } | changes  # fmt: skip
+
+
+def searched(
+    number: int,
+    p_yes: Sequence[float],
+    answers: Sequence[str] = (),
+    *,
+    stop: int,
+    greedy: Sequence[int] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """Question q<number>: a probe after each node; the run itself stopped at probe `stop`, the rest is study."""
+    steps = []
+    for i, p in enumerate(p_yes):
+        scores = {"greedy_yes": float(greedy[i])} if greedy else {}
+        found = {"answer": answers[i], "answer_flops": TERA / 10} if answers else {}
+        steps.append(step(i, action="study" if i > stop else "visit", p_yes=p, scores=scores, **found))
+    told = answers[stop] if answers else f"answer at {stop}"
+    spent = {"search": usage(stop + 1.0), "answer": usage(0.1)}
+    if answers:
+        spent["study"] = usage(9.0)
+    shown = [s["shown"] for s in steps[: stop + 1]]
+    return record(number, 0.5, steps=steps, prediction=told, usage=spent, shown=shown) | more
+
+
+def settings(t_n: int = 1, t_p: float = 0.5, **params: Any) -> dict[str, Any]:
+    """Settings of a run with this stop rule."""
+    method = {
+        "name": "pecan",
+        "implementation": "m:M",
+        "view": "document",
+        "params": {"t_n": t_n, "t_p": t_p, **params},
+    }
+    return {"method": method}
+
+
+def searched_run(root: Path, records: Sequence[dict[str, Any]], **changes: Any) -> StoredRun:
+    """A stored run of these records."""
+    return read_run(write_run(root, records, **changes))

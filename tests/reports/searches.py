@@ -1,0 +1,81 @@
+"""A search over a graph made by hand: its index, its steps, and a run folder with the index in a cache.
+
+level 3            6                       6 -> 4 .70   6 -> 5 .30
+level 2        4       5                   4 -> 0 .60   4 -> 1 .36   4 -> 2 .04
+chunks       0   1   2   3                 5 -> 1 .50   5 -> 2 .50
+
+steps: 6 (start), 4, 1, 5, 2, 3 (by similarity alone), and behind the stop 0
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.cache import Entry, IndexCache, key_digest
+from harness.serial import dump
+from harness.store import StoredRun, read_run
+from reports.graph import Graph, graph_of
+from tests.reports.build import record, write_run
+
+EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]
+TEXT = ["zero", "one", "two", "three", "points of zero and one", "points of one and two", "all of it"]
+LEVEL = [1, 1, 1, 1, 2, 2, 3]
+SPAN = [[0, 5], [5, 9], [9, 13], [13, 19], None, None, None]
+KEY: dict[str, Any] = {"method": "tests.made:Graph", "document": "d0"}
+
+
+def index(**changes: Any) -> dict[str, Any]:
+    higher, lower, weight = (np.asarray(column) for column in zip(*EDGES, strict=True))
+    return {"text": TEXT, "level": LEVEL, "span": SPAN, "higher": higher, "lower": lower, "weight": weight, **changes}
+
+
+def made() -> Graph:
+    """The graph of tests/reports/searches.py."""
+    found = graph_of(index())
+    assert found is not None
+    return found
+
+
+def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
+    """The step of an action on a node of the graph above; chunks are spans of document d0."""
+    shown: dict[str, Any] | None = None
+    if node is not None:
+        span = SPAN[node]
+        shown = {"kind": "generated", "document_id": "d0", "start": 0, "end": 0, "text": TEXT[node], "sources": []}
+        if span is not None:
+            shown = {**shown, "kind": "span", "start": span[0], "end": span[1], "text": ""}
+    plain: dict[str, Any] = {"action": action, "node": node, "level": None if node is None else LEVEL[node]}
+    plain |= {"scores": {}, "tokens": 5, "p_yes": None, "flops": 1e12, "shown": shown, "note": ""}
+    return plain | {"answer": None, "answer_flops": 0.0} | changes
+
+
+def steps() -> list[dict[str, Any]]:
+    parts = {"attention": 0.25, "similarity": 0.5}
+    return [
+        step("start", 6, p_yes=0.1),
+        *(step("visit", node, scores=parts, p_yes=0.2) for node in (4, 1, 5, 2, 3)),
+        step("study", 0, scores=parts, p_yes=0.9, answer="a later answer"),
+    ]
+
+
+def keep(root: Path, value: dict[str, Any] | None = None, key: dict[str, Any] | None = None) -> str:
+    """Put an index into the cache below `root`; returns its digest."""
+    key = KEY if key is None else key
+    IndexCache(root, lambda _: None).put(key, Entry(dump(index() if value is None else value)))
+    return key_digest(key)
+
+
+def searched(root: Path, key: str, **changes: Any) -> StoredRun:
+    """A run of one question q0 on document d0 with the steps above; other names are fields of its record."""
+    line = {"document_id": "d0", "key": key, "status": "built", "usage": {}} | changes.pop("line", {})
+    told = {name: changes.pop(name) for name in ("settings", "manifest", "hash8") if name in changes}
+    one = record(0, 0.5, **{"steps": steps(), "prediction": "an answer", **changes})
+    return read_run(write_run(root, [one], documents=[line], **told))
+
+
+def folder_of(root: Path, digest: str) -> Path:
+    """Where the cache below `root` keeps an entry."""
+    return next(root.glob(f"*/*/{digest}"))

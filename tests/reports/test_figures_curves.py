@@ -1,0 +1,272 @@
+"""Curves out of recorded searches: means worked by hand, what is not covered, the drawing, and the command."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.cli import main
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.datasets.rows import Row
+from harness.scorers import version
+from harness.store import StoredRun
+from reports import tables
+from reports.figures import curves
+from reports.figures.curves import Scored, frame, grid, slices, wanted
+from reports.figures.drawn import curve_panels
+from reports.figures.plot import draw
+from reports.figures.replay import Rule
+from reports.figures.sheet import picture
+from tests.reports.build import SCORE, record
+from tests.reports.figure_searches import searched, searched_run, settings
+
+# Three questions, recorded until 3 Yes at t_p 0.5. Stops of t_n = 1, 2, 3:
+#   q0   0.2 0.6 0.4 0.9 0.7      1, 3, 4       gold "c"     answers a b c d e
+#   q1   0.9 0.8 0.7              0, 1, 2       gold "y"             x y z
+#   q2   0.1 0.2                  1, 1, 1       gold "n"             m n           the graph ended
+SEARCHES = [
+    ([0.2, 0.6, 0.4, 0.9, 0.7], "abcde", 1),
+    ([0.9, 0.8, 0.7], "xyz", 0),
+    ([0.1, 0.2], "mn", 1),
+]
+GOLD = {"q0": "d", "q1": "y", "q2": "n"}
+# Right by t_n: 1: b x n -> 1/3; 2: d y n -> 1; 3: e z n -> 1/3. TFLOPs of probe i: (i + 1) + 0.1.
+MEANS = {1: 1 / 3, 2: 1.0, 3: 1 / 3}
+TFLOPS = {1: (2.1 + 1.1 + 2.1) / 3, 2: (4.1 + 2.1 + 2.1) / 3, 3: (5.1 + 3.1 + 2.1) / 3}
+
+
+def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:
+    rows = [
+        searched(
+            i, p, list(told), stop=stop, scores={SCORE: float(told[stop] == GOLD[f"q{i}"])}, document_ids=[f"d{i}"]
+        )
+        for i, (p, told, stop) in enumerate(SEARCHES)
+    ]
+    made = settings(record_stops=3) | changes.pop("settings", {})
+    return searched_run(root, [*rows, *(extra or [])], settings=made, **changes)
+
+
+def judged(run: StoredRun, rules: tuple[Rule, ...]) -> Scored:
+    return Scored(run, rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in wanted(run, rules).items()})
+
+
+def rows_of(run: StoredRun, **choices: Any) -> dict[tuple[int, float], dict[str, Any]]:
+    table = frame([judged(run, grid(run, **choices))])
+    return {(row["t_n"], row["t_p"]): row for row in table.to_dict("records")}
+
+
+def test_means_costs_and_nodes_worked_by_hand(tmp_path: Path) -> None:
+    found = rows_of(recording(tmp_path), t_n=3, t_p=[0.5])
+    assert {n: found[n, 0.5]["mean"] for n in (1, 2, 3)} == pytest.approx(MEANS)
+    assert {n: found[n, 0.5]["tflops"] for n in (1, 2, 3)} == pytest.approx(TFLOPS)
+    assert [found[n, 0.5]["nodes"] for n in (1, 2, 3)] == pytest.approx([5 / 3, 8 / 3, 10 / 3])
+    assert [found[n, 0.5]["own"] for n in (1, 2, 3)] == [True, False, False]
+    assert all(row["mean.low"] <= row["mean"] <= row["mean.high"] for row in found.values())
+    assert all(row["tflops.low"] <= row["tflops"] <= row["tflops.high"] for row in found.values())
+
+
+def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path: Path) -> None:
+    run = recording(tmp_path, extra=[record(7, None, document_ids=["d9"])])
+    own = rows_of(run)[1, 0.5]
+    (table,) = tables.frame([run]).to_dict("records")
+    for end in ("", ".low", ".high"):
+        assert own[f"mean{end}"] == table[f"{SCORE}{end}"]
+        assert own[f"tflops{end}"] == pytest.approx(table[f"tflops{end}"])
+    assert (own["n"], own["failed"], own["covered"]) == (4, 1, 4)
+
+
+def test_failed_questions_count_as_the_run_says(tmp_path: Path) -> None:
+    failed = [record(7, None, document_ids=["d9"])]
+    zero = rows_of(recording(tmp_path / "a", extra=failed), t_n=2, t_p=[0.5])[2, 0.5]
+    skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), t_n=2, t_p=[0.5])[2, 0.5]
+    assert (zero["mean"], skip["mean"]) == (pytest.approx(3 / 4), 1.0)
+    assert zero["tflops"] == skip["tflops"] == pytest.approx(TFLOPS[2])
+
+
+def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path: Path) -> None:
+    found = rows_of(recording(tmp_path), t_n=4, t_p=[0.5, 0.75])
+    empty = found[4, 0.5]
+    # q2 ended with its graph, so a fourth Yes would have stopped it there too; q0 and q1 had all they were asked for.
+    assert empty["covered"] == 1
+    assert all(pd.isna(empty[name]) for name in ("mean", "mean.low", "tflops", "tflops.high", "nodes"))
+    assert empty["notes"][0] == (
+        "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with --record-stops 4 "
+        "--record-t-p 0.5"
+    )
+    # Above the recorded t_p a rule may still be held by every question: 0.9 for q0, 0.9 for q1, the end for q2.
+    assert (found[1, 0.75]["covered"], found[1, 0.75]["notes"]) == (3, ())
+    assert found[2, 0.75]["covered"] == 2  # q1 has 0.9 and 0.8; q0 only 0.9
+
+
+def test_the_grid_of_a_run(tmp_path: Path) -> None:
+    one = recording(tmp_path / "a")
+    assert {rule.t_p for rule in grid(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert {rule.t_n for rule in grid(one)} == set(range(1, 9))
+    assert grid(one, 2, [0.9]) == (Rule(1, 0.5), Rule(1, 0.9), Rule(2, 0.5), Rule(2, 0.9))
+    wide = recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97))
+    assert max(rule.t_p or 0 for rule in grid(wide)) == 0.97
+    assert grid(recording(tmp_path / "c", settings=settings())) == (Rule(1, 0.5),)
+    greedy = recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy"))
+    assert grid(greedy, 2) == (Rule(1, None), Rule(2, None))
+
+
+def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path) -> None:
+    def plain(t_n: int, **more: Any) -> StoredRun:
+        rows = [searched(i, p[: s + 1], stop=s) for i, (p, _, s) in enumerate(SEARCHES)]
+        return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
+
+    runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
+    assert curves.curve_labels(runs) == ["pecan"] * 3
+    other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
+    assert curves.curve_labels([*runs, other]) == ["pecan (00000001)"] * 3 + ["pecan (0000000b)"]
+    ((_, over_n, over_p),) = slices(frame([judged(run, grid(run, 3)) for run in runs]))
+    assert list(over_n["t_n"]) == [1, 2, 3]
+    assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
+    assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_the_drawing(tmp_path: Path) -> None:
+    table = frame([judged(run, grid(run, 4)) for run in [recording(tmp_path, dataset="m<u>&sique")]])
+    panels = curve_panels(table)
+    assert [panel.x.name for panel in panels] == [
+        "stop patience t_n (t_p = 0.5)", "confidence threshold t_p (t_n = 1)"
+    ]  # fmt: skip
+    score, cost = panels[0].lines
+    assert [point.y for point in score.points][:3] == pytest.approx([100 * MEANS[n] for n in (1, 2, 3)])
+    assert score.points[3].y is None
+    assert (score.right, cost.right) == (False, True)
+    source = picture(draw(panels, "Stop rules"))
+    root = ET.fromstring(source)
+    told = [e.text for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert told.count("t_n = 2: 100 longbench.qa_f1 × 100") == 1
+    assert "m<u>&sique" in "".join(root.itertext())
+    assert source.count("http") == 1  # the name space, nothing else
+    assert source == picture(draw(curve_panels(table), "Stop rules"))
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+F1 = "longbench.qa_f1_score"
+Call = Callable[..., tuple[int, str, str]]
+
+
+def parse_row(raw: dict[str, Any]) -> Row:
+    return Row(raw["id"], "Which?", (("T", "text"),), (raw["gold"],))
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command beside results/ with a recording over rows.jsonl."""
+    monkeypatch.chdir(tmp_path)
+    rows = Path("rows.jsonl")
+    rows.write_text("".join(json.dumps({"id": q, "gold": gold}) + "\n" for q, gold in GOLD.items()))
+    config = DatasetConfig(
+        name="mine", format="tests.reports.test_figures_curves:parse_row", data=str(rows), instruction="Answer.",
+        max_answer_tokens=4, scorers=(F1,),
+    )  # fmt: skip
+    told = {"fingerprint": load(config).fingerprint}
+    found = [
+        searched(i, p, list(a), stop=s, scores={F1: float(a[s] == GOLD[f"q{i}"])}, document_ids=[f"q{i}"])
+        for i, (p, a, s) in enumerate(SEARCHES)
+    ]
+    searched_run(
+        tmp_path / "results", found, dataset="mine",
+        settings=settings(record_stops=3) | {"dataset": config.model_dump(mode="json")},
+        manifest={"dataset": told, "scorers": {F1: version(F1)}},
+    )  # fmt: skip
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["report", "curves", *arguments])
+        out = capsys.readouterr()
+        return int(ended.value.code or 0), out.out, out.err
+
+    return run
+
+
+def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:
+    code, out, err = call("--format", "json", "--t-p", "0.5", "--t-n", "3")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)
+    assert {row["t_n"]: row["mean"] for row in rows} == pytest.approx(MEANS)
+    assert {row["t_n"]: row["tflops"] for row in rows} == pytest.approx(TFLOPS)
+    (run,) = (tmp_path / "results" / "mine").iterdir()
+    code, text, _ = call(str(run), "--t-n", "4")
+    assert code == 0
+    assert text.startswith("mine · pecan · tiny · over t_n\n")
+    assert "mine · pecan · tiny · over t_p" in text
+    assert "[1] not covered: t_n = 4, t_p = 0.5" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("c.svg", "<?xml"),
+        ("c.html", "<!doctype html>"),
+        ("c.csv", "dataset,method"),
+        ("c.md", "### mine"),
+        ("c.tex", "%"),
+    ],
+)
+def test_to_a_file_by_its_ending(call: Call, tmp_path: Path, name: str, start: str) -> None:
+    assert call("results", "--out", f"drawn/{name}") == (0, "", "")
+    source = (tmp_path / "drawn" / name).read_text()
+    assert source.startswith(start)
+    if name.endswith("html"):
+        assert "<svg" in source
+        assert "<table>" in source
+        assert "<script" not in source
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, with commas between"),
+        (["--t-p", "a"], "--t-p a: should be numbers from 0 to 1"),
+        (["--t-n", "0"], "--t-n"),
+        (["--score", "f1"], "unknown score 'f1'"),
+        (["--out", "c.pdf"], "no format ends in '.pdf'"),
+        (["--format", "sgv"], "unknown format 'sgv'. Did you mean 'svg'"),
+        (["nowhere"], "there is no folder 'nowhere'"),
+        (["--data", "gone.jsonl"], "recorded answers cannot be scored"),
+    ],
+)
+def test_mistakes_are_one_sentence(call: Call, arguments: list[str], sentence: str) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+
+
+def test_rows_that_changed_a_scorer_that_changed_and_a_folder_of_the_name(call: Call, tmp_path: Path) -> None:
+    Path("curves").mkdir()
+    code, _, err = call()
+    assert (code, "harness report ./curves" in err) == (2, True)
+    Path("curves").rmdir()
+    (run,) = (tmp_path / "results" / "mine").iterdir()
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "scorers": {F1: "0"}}))
+    code, _, err = call()
+    assert (code, "harness score results/mine/" in err) == (2, True)
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    Path("rows.jsonl").write_text('{"id": "q0", "gold": "other"}\n')
+    code, _, err = call()
+    assert (code, "not those the run was made with" in err) == (2, True)
+
+
+def test_runs_without_a_rule(call: Call, tmp_path: Path) -> None:
+    searched_run(tmp_path / "other", [record(0, 0.5)])
+    code, _, err = call("other")
+    assert (code, "--record-stops 8" in err) == (2, True)
+    searched_run(tmp_path / "plain", [searched(0, [0.2, 0.9], stop=1)], settings=settings())
+    code, out, err = call("plain")
+    assert code == 0
+    assert "no run here recorded other stops than its own" in err
+    assert "50.0" in out

@@ -1,0 +1,129 @@
+"""Counts of nodes, the fit against scipy, its p value where the truth is known, and the command."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from harness.cli import main
+from harness.errors import UserError
+from reports.figures import nodes
+from reports.figures.drawn import node_panels
+from reports.figures.nodes import Fit, counts, fit, frame, width
+from tests.reports.build import record
+from tests.reports.figure_searches import searched, searched_run, settings
+
+
+def walks(lengths: list[int]) -> list[dict[str, object]]:
+    """A question for each number of nodes; two nodes more were only seen by the recording."""
+    return [searched(i, [0.1] * (n + 2), ["x"] * (n + 2), stop=n - 1) for i, n in enumerate(lengths)]
+
+
+@pytest.mark.parametrize("lengths", [[2, 3, 3, 5, 8, 13, 21, 34], [1, 1, 1, 1, 1, 1, 1, 2], list(range(1, 60))])
+def test_the_fit_is_scipys_maximum_likelihood(lengths: list[int]) -> None:
+    found = fit(lengths, resamples=20)
+    assert isinstance(found, Fit)
+    shape, _, scale = stats.lognorm.fit(lengths, floc=0)
+    assert (found.sigma, np.exp(found.mu)) == pytest.approx((shape, scale), rel=1e-6)
+    assert found.density(3.0) == pytest.approx(stats.lognorm.pdf(3.0, shape, scale=scale), rel=1e-6)
+    # The distance over whole numbers, by its definition.
+    share = [np.mean(np.array(lengths) <= k) for k in range(max(lengths) + 9)]
+    curve = stats.lognorm.cdf(np.arange(len(share)) + 0.5, shape, scale=scale)
+    assert found.ks == pytest.approx(np.abs(share - curve).max(), rel=1e-6)
+
+
+def test_p_is_high_for_a_log_normal_and_low_for_two_heaps() -> None:
+    generator = np.random.default_rng(3)
+    smooth = np.maximum(1, np.rint(generator.lognormal(2.5, 0.6, 300))).astype(int).tolist()
+    heaps = [4] * 150 + [40] * 150
+    p = {
+        name: found.p
+        for name, v in (("smooth", smooth), ("heaps", heaps))
+        if isinstance(found := fit(v, resamples=199), Fit)
+    }
+    assert p["heaps"] == 1 / 200
+    assert p["smooth"] > 0.05
+    assert fit(smooth, resamples=199) == fit(list(reversed(smooth)), resamples=199)
+
+
+def test_p_values_of_true_log_normals_are_about_uniform() -> None:
+    """Of 60 samples from rounded log-normals about 10 % have p <= 0.1; 16 or more would happen once in 2,000 times."""
+    generator = np.random.default_rng(5)
+    small = 0
+    for seed in range(60):
+        values = np.maximum(1, np.rint(generator.lognormal(2.0, 0.4, 60))).astype(int).tolist()
+        found = fit(values, seed, resamples=59)
+        assert isinstance(found, Fit)
+        small += found.p <= 0.1
+    assert 1 <= small <= 15
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sentence"),
+    [
+        ([3, 4, 5], "no curve is fitted to 3 questions; it takes 8"),
+        ([7] * 20, "no curve is fitted, as every question retrieved 7 nodes"),
+        ([0] * 20 + [1, 2], "no curve is fitted to 2 questions; it takes 8"),
+    ],
+)
+def test_too_few_or_all_alike_is_a_sentence(lengths: list[int], sentence: str) -> None:
+    assert fit(lengths) == sentence
+
+
+@hypothesis_settings(deadline=None)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=80))
+def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
+    panel = nodes_panel(lengths)
+    assert sum(bar.height for bar in panel.bars) == pytest.approx(100)
+    assert len(panel.bars) <= 40
+    assert all(a.end == b.start for a, b in zip(panel.bars, panel.bars[1:], strict=False))
+    assert width(lengths) >= 1
+
+
+def nodes_panel(lengths: list[int]):  # type: ignore[no-untyped-def]
+    from reports.figures.drawn import _histogram
+
+    return _histogram("t", lengths, None)
+
+
+def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
+    run = searched_run(tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4))
+    assert counts(run) == [3, 5]
+    table, fits = frame([run])
+    (row,) = table.to_dict("records")
+    assert (row["nodes"], row["median"], row["lowest"], row["highest"], row["n"], row["failed"]) == (4, 4, 3, 5, 2, 1)
+    assert fits == {}
+    assert row["notes"][0] == "no curve is fitted to 2 questions; it takes 8"
+    with pytest.raises(UserError, match="retrieved nodes step by step"):
+        frame([searched_run(tmp_path / "b", [record(0, 0.5)])])
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(nodes, "_RESAMPLES", 30)
+    monkeypatch.chdir(tmp_path)
+    run = searched_run(tmp_path / "results", walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["report", "nodes", *arguments])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    (row,) = json.loads(call("--format", "json"))
+    assert (row["nodes"], row["median"]) == (pytest.approx(9.8), 5.0)
+    assert 0 < row["p"] <= 1
+    assert "9.8 [" in call()
+    call("results", "--out", "n.svg")
+    root = ET.fromstring((tmp_path / "n.svg").read_text())
+    told = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert "3 nodes: 20.0 % of the questions" in told
+    (panel,) = node_panels([run], frame([run])[1])
+    assert len(panel.lines) == 1

@@ -1,0 +1,145 @@
+"""Stops of other rules, worked by hand and against a search that is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from reports.figures.replay import Recorded, Rule, Search, recorded, shown
+from tests.reports.build import record
+from tests.reports.figure_searches import TERA, searched, searched_run, settings
+
+# Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at 1 and 4.
+P_YES = [0.2, 0.6, 0.4, 0.9, 0.7]
+ANSWERS = ["a", "b", "c", "d", "e"]
+GREEDY = [0, 1, 0, 0, 1]
+WHOLE = searched(0, P_YES, ANSWERS, stop=1, greedy=GREEDY)
+OWN = Rule(1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "most", "place"),
+    [
+        (Rule(1, 0.5), Rule(3, 0.5), 1),
+        (Rule(2, 0.5), Rule(3, 0.5), 3),
+        (Rule(3, 0.5), Rule(3, 0.5), 4),
+        (Rule(1, 0.8), Rule(3, 0.5), 3),  # stricter than recorded, but it was reached
+        (Rule(2, 0.8), Rule(3, 0.5), None),  # not reached, and the recording ended because it had its three Yes
+        (Rule(4, 0.5), Rule(3, 0.5), None),
+        (Rule(4, 0.5), Rule(4, 0.5), 4),  # three Yes only: window or graph ended it, and would have ended this too
+        (Rule(9, 0.99), Rule(4, 0.5), 4),
+        (Rule(2, 0.8), Rule(2, 0.8), 4),
+        (Rule(1, 0.1), Rule(3, 0.5), 0),
+        (Rule(5, 0.1), Rule(3, 0.5), 4),
+        (Rule(2, 0.6), Rule(3, 0.5), 4),  # p_yes must be above t_p: 0.6 is no Yes at 0.6
+        (Rule(1, None), Rule(3, 0.5), 1),
+        (Rule(2, None), Rule(3, 0.5), 4),
+        (Rule(3, None), Rule(3, 0.5), None),
+        (Rule(3, None), Rule(3, None), 4),
+    ],
+    ids=str,
+)
+def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None:
+    stop = Search.of(WHOLE).stop(rule, Recorded(OWN, most))
+    if place is None:
+        assert stop is None
+        return
+    assert stop is not None
+    assert (stop.step, stop.answer, stop.nodes, stop.own) == (place, ANSWERS[place], place + 1, place == 1)
+    assert stop.flops == pytest.approx((place + 1.1) * TERA)
+    assert [s["start"] for s in shown(WHOLE, stop)] == list(range(place + 1))
+
+
+def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
+    plain = searched(0, P_YES[:4], stop=3)
+    told = Recorded(Rule(2, 0.5), Rule(2, 0.5))
+    search = Search.of(plain)
+    own = search.stop(Rule(2, 0.5), told)
+    assert own is not None
+    assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
+    assert search.stop(Rule(1, 0.5), told) is None  # the place is known, what it would have answered is not
+    assert search.stop(Rule(1, 0.8), told) == own  # another rule with the same stop
+    assert search.stop(Rule(3, 0.5), told) is None
+    # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended there too.
+    assert Search.of(searched(0, P_YES[:3], stop=2)).stop(Rule(3, 0.5), told) is not None
+
+
+def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only() -> None:
+    spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
+    told = Recorded(OWN, Rule(3, 0.5))
+    for rule in (OWN, Rule(2, 0.5)):
+        stop = Search.of({**WHOLE, "usage": spent}).stop(rule, told)
+        assert stop is not None
+        assert stop.flops is None
+    bare = Search.of(record(0, 0.5))
+    assert bare.stop(Rule(2, 0.5), told) is None
+    assert bare.stop(OWN, told) is not None
+
+
+def test_a_text_over_several_documents_is_its_parts_again() -> None:
+    parts = {"kind": "span", "document_id": "", "start": 0, "end": 0, "text": "", "sources": [["x", 1, 2], ["y", 3, 4]]}
+    steps = [{**WHOLE["steps"][0], "shown": parts}, *WHOLE["steps"][1:]]
+    stop = Search.of({**WHOLE, "steps": steps}).stop(Rule(1, 0.1), Recorded(OWN, Rule(3, 0.5)))
+    assert stop is not None
+    found = shown({**WHOLE, "steps": steps}, stop)
+    assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, Recorded(OWN, OWN)),
+        ({"record_stops": 8}, Recorded(OWN, Rule(8, 0.5))),
+        ({"record_stops": 8, "record_t_p": 0.9}, Recorded(OWN, Rule(8, 0.9))),
+        ({"record_stops": None, "record_t_p": None}, Recorded(OWN, OWN)),
+        ({"verdict": "greedy"}, Recorded(Rule(1, None), Rule(1, None))),
+        ({"verdict": "greedy", "record_stops": 3}, Recorded(Rule(1, None), Rule(3, None))),
+        ({"t_n": None}, None),
+    ],
+    ids=str,
+)
+def test_what_a_run_says_of_its_rule(tmp_path: Path, params: dict[str, Any], expected: Recorded | None) -> None:
+    made = settings()
+    made["method"]["params"] |= params
+    assert recorded(searched_run(tmp_path, [WHOLE], settings=made)) == expected
+
+
+def test_a_method_without_probes_has_no_rule(tmp_path: Path) -> None:
+    assert recorded(searched_run(tmp_path, [record(0, 0.5)], settings=settings())) is None
+
+
+def play(p_yes: list[float], rule: Rule) -> int:
+    """Where a search stops: at the t_n-th Yes, or at the last node there is."""
+    count = 0
+    for i, p in enumerate(p_yes):
+        count += p > (rule.t_p or 0.0)
+        if count >= rule.t_n:
+            return i
+    return len(p_yes) - 1
+
+
+@hypothesis_settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=12),
+    st.integers(1, 4), st.sampled_from([0.2, 0.4, 0.6]), st.integers(1, 5), st.sampled_from([0.2, 0.4, 0.6, 0.8]),
+)  # fmt: skip
+def test_every_recorded_rule_is_where_a_search_by_it_would_stop(
+    graph: list[float], t_n: int, t_p: float, stops: int, most_p: float
+) -> None:
+    """A search over `graph` that records; every rule it covers, and every one it happens to hold, is played again."""
+    own, most = Rule(t_n, t_p), Rule(stops, most_p)
+    end = max(play(graph, own), play(graph, most))
+    kept = graph[: end + 1]
+    found = Search.of(searched(0, kept, [f"{i}" for i in range(len(kept))], stop=play(graph, own)))
+    for n in range(1, 7):
+        for p in (0.2, 0.4, 0.6, 0.8):
+            stop = found.stop(Rule(n, p), Recorded(own, most))
+            if n <= stops and p <= most_p:
+                assert stop is not None
+            if stop is not None:
+                assert stop.step == play(graph, Rule(n, p))
