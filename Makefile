@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: venv
-	$(BIN)/harness run --suite demo --out results/demo --mlflow sqlite:///results/demo/mlflow.db
+	$(BIN)/harness run --suite demo --parallel 8 --out results/demo --mlflow sqlite:///results/demo/mlflow.db
 	$(BIN)/harness report results/demo
 	$(BIN)/harness report results/demo --html results/demo/report.html
 	@echo "The same as a page, with every question and search: results/demo/report.html"

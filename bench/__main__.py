@@ -265,6 +265,7 @@ def main() -> None:
         pecan_search.table()
         parallel.table(folder)
         subprocess.run([sys.executable, "-m", "bench.raptor"], check=True)
+        subprocess.run([sys.executable, "-m", "bench.compression"], check=True)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
         print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
         for verb in ("--help", "list"):

@@ -3,6 +3,7 @@
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
     harness list | show | validate | score | compare | report | track | trace
     harness report curves | nodes | queries | tokens
+    harness study position
     harness pocket train | eval | skills | check
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
@@ -22,6 +23,7 @@ from harness.errors import SaveError, UserError
 from harness.figure_flags import add_figures, join_figure
 from harness.flags import Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
+from harness.study_flags import add_study
 from harness.verbs import takes_flags
 
 __all__ = ["app", "main"]
@@ -58,7 +60,8 @@ def run(
 
     record = {"record_stops": how.record_stops, "record_t_p": how.record_t_p}
     given = {name: value for name, value in record.items() if value is not None}
-    return body.main(flags, body.Options(Path(out), json, mlflow, retry_failed, flags.suite, how.parallel, given))
+    options = body.Options(Path(out), json, mlflow, retry_failed, flags.suite, how.parallel, given, how.plan)
+    return body.main(flags, options)
 
 
 @app.command("list")
@@ -153,6 +156,7 @@ def report(
 
 
 add_figures(app)
+add_study(app)
 
 
 @app.command()

@@ -73,6 +73,19 @@ class DatasetConfig(_Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+class Shape(_Frozen):
+    """The sizes of a model that runs elsewhere, as its config.json has them; FLOPs are counted from them."""
+
+    layers: int = Field(gt=0)
+    width: int = Field(gt=0)
+    heads: int = Field(gt=0)
+    kv_heads: int = Field(gt=0)
+    head_size: int = Field(gt=0)
+    mlp: int = Field(gt=0)
+    vocab: int = Field(gt=0)
+    gated: bool = True
+
+
 class ModelConfig(_Frozen):
     """A language model and how it is run.
 
@@ -80,10 +93,14 @@ class ModelConfig(_Frozen):
     as the embedded default does; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
     share of free memory that weights and cache may take before loading is refused.
+
+    backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
+    api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
+    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none; shape: for FLOPs.
     """
 
     name: str
-    backend: Literal["hf", "scripted", "random"] = "hf"
+    backend: Literal["hf", "scripted", "random", "endpoint"] = "hf"
     source: str | None = None
     package: str | None = None
     package_path: str | None = None
@@ -102,6 +119,12 @@ class ModelConfig(_Frozen):
     adapters: dict[str, str] = Field(default_factory=dict)
     script: str | None = None
     embedded: bool = False
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    logprobs: int = Field(default=0, ge=0)
+    shape: Shape | None = None
 
 
 class EncoderConfig(_Frozen):

@@ -64,6 +64,9 @@ class RunFlags:
     parallel: Annotated[
         int, typer.Option("--parallel", metavar="N", min=1, help="Questions in flight at once; answers stay the same.")
     ] = 1
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say what would be run and what it would cost, as far as is known.")
+    ] = False
 
 
 @dataclass(frozen=True)

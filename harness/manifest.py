@@ -1,7 +1,8 @@
 """What a run was made with: enough to tell two runs apart years later.
 
     {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
-     "method", "hash", "seed", "models": {role: identity}, "prompts", "dataset": {"fingerprint", "source", ...},
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "prompts",
+     "dataset": {"fingerprint", "source", ...},
      "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
      "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
@@ -91,6 +92,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "hash": plan.hash8,
         "seed": plan.config.seed,
         "models": plan.facts,
+        **_servers(plan),
         "prompts": plan.method.prompts(),
         "dataset": {
             "name": dataset.name,
@@ -108,6 +110,12 @@ def describe(plan: Plan) -> dict[str, Any]:
     }
     without_home: dict[str, Any] = _no_home(described, _home())
     return without_home
+
+
+def _servers(plan: Plan) -> dict[str, Any]:
+    """{"servers": {role: base_url}} where a model is asked over the network; its key is nowhere in a plan."""
+    found = {role: model.base_url for role, model in plan.models.items() if model.backend == "endpoint"}
+    return {"servers": found} if found else {}
 
 
 def begun(before: dict[str, Any], described: dict[str, Any], command: list[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
     from harness.embed.base import Encoder, Reranker
+    from harness.forecast import Reads
     from harness.llm.base import MeteredModel
     from harness.meter import Meter
 
@@ -149,9 +150,20 @@ class Method(abc.ABC):
     ) -> Answer:
         """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
 
+    def problems(self) -> list[str]:
+        """Sentences that forbid a run, known without loading anything: weights of its own that are not there."""
+        return []
+
     def skills(self) -> list[Skill]:
         """The prompts of this method with the replies the synthetic world knows to be right."""
         return []
+
+    def reads(self, tokens: int, room: int) -> Reads | None:
+        """What it reads of a text of `tokens` tokens where the reader has room for `room`: for forecasts of the cost.
+
+        None where that cannot be said beforehand, as of a search or of an index that a model writes.
+        """
+        return None
 
     def prompts(self) -> dict[str, str]:
         """Name -> text of every prompt, for the cache key, the manifest and `harness show`."""

@@ -101,6 +101,8 @@ def _plan(d: Draft) -> Plan:
         _check_models(sketch, sketch.method)
     if sketch.method is not None:
         _check_encoders(sketch, sketch.method)
+        for sentence in sketch.method.problems():
+            sketch.wrong(sentence)
     if sketch.dataset is not None and "method" in d.parts:
         _check_view(sketch, d.parts["method"], sketch.dataset)
     if sketch.method is not None:
@@ -214,9 +216,13 @@ def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:
     name = sketch.draft.parts["method"].name
     missing = sorted(method.needs[role] - facts.capabilities)
     if missing:
+        from harness.fitting import fitting
+
+        served = ", ".join(fitting(facts.capabilities)) or "none"
         sketch.wrong(
             f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
-            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}); choose another model"
+            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}); choose another model, or a method "
+            f"that this one can serve ({served})"
         )
     dataset: DatasetConfig | None = sketch.draft.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:

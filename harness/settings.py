@@ -170,7 +170,7 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
         return
     tree = Tree()
     kind, model = _PARTS[kind_of]
-    defined = any(v.get("name") == name and _defines(kind_of, v) for _, v in said)
+    defined = any((v.get("name") == name and _defines(kind_of, v)) or v.get("backend") == "endpoint" for _, v in said)
     dataset = _chosen(layers, "dataset") if path == "method" else None
     name = _base(tree, kind, str(name), defined, dataset)
     if path == "method":

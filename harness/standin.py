@@ -5,7 +5,7 @@
 Where `musique` cannot be fetched, no rows are given with --data and the embedded model alone answers, the run is drawn
 anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run. What
 was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never put
-on made-up rows that were not.
+on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ class Found:
     problems: list[HarnessError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+
+# Format of the data sets -> their twin, where they have none of their own name.
+_IN_COMMON = {"retrieved": "pocket/retrieved"}
 
 _loaded: dict[str, Dataset | HarnessError] = {}
 
@@ -86,7 +89,15 @@ def _twin(d: Draft) -> str | None:
     chosen = not models or not all(model.embedded for model in models)
     if chosen or d.choices.require_full or d.choices.data is not None or (config and config.data is not None):
         return None
-    return presets.twin(config.name if config else d.choices.dataset or "")
+    name = config.name if config else d.choices.dataset or ""
+    return presets.twin(name) or _IN_COMMON.get(config.format if config else _format(name))
+
+
+def _format(name: str) -> str:
+    """The format of a data set by its files alone, "" for what is none: for a draft whose settings are wrong."""
+    known = {presets.fold(n): n for n in presets.names("datasets")}
+    layers = presets.read("datasets", known[presets.fold(name)]) if presets.fold(name) in known else []
+    return str({key: value for _, values in layers for key, value in values.items()}.get("format", ""))
 
 
 def _unreachable(d: Draft, other: Draft) -> CannotRun | None:

@@ -12,11 +12,13 @@ import abc
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from harness.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question
@@ -75,6 +77,11 @@ class _TopK(Method):
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
         return SKILLS
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""
+        config = self.config
+        return Reads(min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens))
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The chunks, and what the ranking needs of them."""
@@ -157,6 +164,10 @@ class Dense(_TopK):
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The chunks that are shown, and by the encoder all of them."""
+        return replace(super().reads(tokens, room), embedded=tokens)
+
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """Embeddings [chunks, width]."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
@@ -176,6 +187,10 @@ class Reranked(_TopK):
 
     summary = "top-k chunks by a reranker over all chunks"
     encoders = ("reranker",)
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The chunks that are shown, and by the reranker all of them for every question."""
+        return replace(super().reads(tokens, room), ranked=tokens)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """The reranker's scores."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from harness.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.types import Answer, Document, Question, Shown, Step
@@ -43,6 +44,10 @@ class FullContext(Method):
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
         return SKILLS
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The text once, or as much of it as fits."""
+        return Reads(min(n for n in (tokens, room, self.config.max_tokens, self.config.window) if n is not None))
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -91,6 +96,11 @@ class SlidingWindow(Method):
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt, and what is added to its instruction."""
         return {**PROMPTS, "sliding window": self.EXTRA}
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The text once, a request a window."""
+        most = max(min(room, self.config.window or room), 1)
+        return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // most), 1))
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
@@ -145,6 +155,10 @@ class ClosedBook(Method):
     def prompts(self) -> dict[str, str]:
         """The closed-book prompt."""
         return PROMPTS
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """No text."""
+        return Reads(0)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

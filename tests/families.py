@@ -7,15 +7,22 @@ from harness import presets
 __all__ = ["cells"]
 
 ONE = "pocket/musique"
+# The first slice, on every data set: between them they use every kind of view, index and reading.
+EVERYWHERE = {"pecan", "full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
 
 
-def cells(datasets: list[str]) -> list[tuple[str, str]]:
-    """(preset, data set): the first preset of each implementation and view on all of `datasets`, the others on ONE."""
-    seen: set[tuple[str, str]] = set()
+def cells(datasets: list[str], *, every: bool = True) -> list[tuple[str, str]]:
+    """(preset, data set): EVERYWHERE on all of `datasets`, all others on ONE, and the first preset of each other
+    implementation on one more, taken in turn. every=False: of the others only those first presets."""
+    known: set[tuple[str, str]] = set()
     found: list[tuple[str, str]] = []
+    more = [dataset for dataset in datasets if dataset != ONE]
     for name in presets.names("methods"):
         values = {k: v for _, layer in presets.read("methods", name) for k, v in layer.items()}
         family = (values["implementation"], values.get("view", "document"))
-        found += [(name, dataset) for dataset in datasets if family not in seen or dataset == ONE]
-        seen.add(family)
+        on = datasets if name in EVERYWHERE else [ONE] if every else []
+        if family not in known and name not in EVERYWHERE:
+            on = [ONE, more[len(known) % len(more)]]
+        known.add(family)
+        found += [(name, dataset) for dataset in datasets if dataset in on]
     return found

@@ -1,4 +1,4 @@
-"""Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no prediction of any preset."""
+"""Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no implementation's predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP))
+@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     said = {"profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}

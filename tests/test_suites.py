@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness import presets, suites
+from harness.commands import validate
 from harness.errors import UnknownName
 from harness.layers import Raw
 from harness.plan import plan_choices
@@ -17,6 +18,7 @@ from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
 
+CHECK = validate.check
 LISTS = "methods: [echo]\ndatasets: [pocket/musique]\n"
 WHOLE = LISTS + "profile: tiny\nset: [method.k=5, dataset.tokens=400, model.window=900]\nlimit: 4\n"
 
@@ -38,7 +40,7 @@ def get(**more: Any) -> Resolved:
 
 def test_a_suites_settings_are_its_own_origin(own: Path) -> None:
     made = get()
-    assert (made.config.method.params, made.config.limit) == ({"word": "tiny", "k": 5}, 4)
+    assert (made.config.method.params, made.config.limit) == ({"word": "tiny", "rate": 0.25, "k": 5}, 4)
     assert (made.config.profile, made.config.model.window) == ("tiny", 900)
     assert made.config.dataset.options["tokens"] == 400
     origins = {made.origins[k] for k in ("method.params.k", "limit", "profile", "dataset.options.tokens")}
@@ -101,9 +103,11 @@ MISTAKES: list[tuple[str, list[str]]] = [
 @pytest.mark.parametrize(("text", "parts"), MISTAKES, ids=[parts[0][:50] for _, parts in MISTAKES])
 @pytest.mark.parametrize("verb", [["run", "--suite", "bad", "--mlflow", "off"], ["validate"]], ids=["run", "validate"])
 def test_a_mistake_in_a_suite_is_found_before_anything_runs(
-    text: str, parts: list[str], verb: list[str], own: Path, here: Cli, tmp_path: Path
+    text: str, parts: list[str], verb: list[str], own: Path, here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own / "suites" / "bad.yaml").write_text(text)
+    # Every other configuration is checked once, in tests/cli/test_verbs.py: all of them take seconds.
+    monkeypatch.setattr(validate, "check", lambda kind, name: CHECK(kind, name) if name == "bad" else None)
     (own / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
     done = here(*verb)
     assert done.returncode == 2, done.stderr

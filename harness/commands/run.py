@@ -1,9 +1,10 @@
 """`harness run`: plan every row first, then run them in turn; one that fails never loses the others.
 
 rows = methods x data sets     from --method and --dataset, or from --suite
+a suite, or --plan             -> first what every row will cost (harness.forecast); with --plan nothing else
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run, exit 2
-the exit code is the worst     0 < 3 < 2 < 1
+the exit code is the worst     0 < 3 < 2 < 1; where rows are several, the last lines name those that did not run whole
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 from harness import embedded
 from harness.commands.common import choices, mean_text, split
 from harness.commands.following import Trackers
+from harness.commands.outlook import Lost, as_json, closing, table
 from harness.errors import ConfigError, HarnessError, UserError
 
 if TYPE_CHECKING:
     from harness.flags import Flags
+    from harness.forecast import Forecast
     from harness.plan import Plan
     from harness.runner import RunResult
     from harness.settings import Choices
@@ -38,7 +41,8 @@ class Options:
     """How a row is run, beside what is run.
 
     mlflow: a URI, "off", or None for the default; suite: its name; parallel: questions in flight at once; record: the
-    flags that set a field of the method ("record_stops" -> 8), see harness.commands.recording.
+    flags that set a field of the method ("record_stops" -> 8), see harness.commands.recording; plan: say what it will
+    cost and stop.
     """
 
     out: Path
@@ -48,6 +52,16 @@ class Options:
     suite: str | None = None
     parallel: int = 1
     record: dict[str, float] = field(default_factory=dict)
+    plan: bool = False
+
+
+@dataclass
+class Planned:
+    """The rows that can be run, those that cannot and why, and the exit code so far."""
+
+    plans: list[Plan] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    code: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,17 +90,53 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     wanted = rows(flags)
     if options.record:
         wanted = _recording(wanted, flags, options.record)
+    if options.plan:
+        return _only_plan(wanted, options)
     trackers = Trackers(options.out, options.mlflow, options.suite)
-    planned, code = plan_all(wanted)
+    found = _planned(wanted)
+    planned, lost, code = found.plans, found.lost, found.code
     for line in dict.fromkeys(embedded.ticket(p.config.model) for p in planned if p.config.model.embedded):
         _say(line)
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
         _say(f"warning: {warning}")
+    if options.suite is not None:
+        _say(_outlook(planned, options))
     job = Job(options, trackers, command, several=len(planned) > 1)
     for plan in planned:
-        code = max(code, _run_one(plan, job), key=_WORSE.index)
+        worse, why = _run_one(plan, job)
+        code = max(code, worse, key=_WORSE.index)
+        lost += [Lost(_name(plan), why)] if why else []
+    if len(wanted) > 1 and (lost or options.suite is not None):
+        _say(closing(len(wanted), lost))
     return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
+
+
+def _only_plan(wanted: list[Choices], options: Options) -> int:
+    """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
+    found = _planned(wanted)
+    for warning in dict.fromkeys(w for plan in found.plans for w in plan.warnings):
+        _say(f"warning: {warning}")
+    if found.plans:
+        print(as_json(_forecasts(found.plans, options)) if options.json else _outlook(found.plans, options), flush=True)
+    if found.lost:
+        _say(closing(len(wanted), found.lost))
+    return found.code
+
+
+def _forecasts(planned: list[Plan], options: Options) -> list[Forecast]:
+    from harness.forecast import forecast
+
+    return [forecast(plan, options.out) for plan in planned]
+
+
+def _outlook(planned: list[Plan], options: Options) -> str:
+    count = f"{len(planned)} row{'s' if len(planned) != 1 else ''}"
+    return table(f"suite {options.suite}: {count}" if options.suite else count, _forecasts(planned, options))
+
+
+def _name(row: Plan) -> str:
+    return f"{row.config.method.name} on {row.config.dataset.name}"
 
 
 def rows(flags: Flags) -> list[Choices]:
@@ -119,29 +169,43 @@ def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
 
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
     """
+    found = _planned(wanted)
+    return found.plans, found.code
+
+
+def _planned(wanted: list[Choices]) -> Planned:
+    """The same, with the rows that cannot be planned and why."""
     from harness.plan import plan_choices
     from harness.settings import raise_all
 
+    found = Planned()
     if len(wanted) == 1:
-        return [plan_choices(wanted[0])], 0
+        found.plans.append(plan_choices(wanted[0]))
+        return found
     raise_all([problem for row in wanted for problem in _mistakes(row)])
-    planned: list[Plan] = []
     problems: list[str] = []
-    code = 0
     for row in wanted:
+        name = f"{row.method} on {row.dataset}"
         try:
-            planned.append(plan_choices(row))
+            found.plans.append(plan_choices(row))
         except UserError as e:
             told = e.problems if isinstance(e, ConfigError) else [str(e)]
-            problems += [f"{row.method} on {row.dataset}: {sentence}" for sentence in told]
-        except Exception:  # noqa: BLE001 - a bug in one method must not lose the others; told in full, exit code 1
+            problems += [f"{name}: {sentence}" for sentence in told]
+            found.lost.append(Lost(name, "; ".join(told)))
+        except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; told in full, exit code 1
             traceback.print_exc()
-            code = 1
-    if not planned and not code:
+            found.lost.append(Lost(name, _bug(e)))
+            found.code = 1
+    if not found.plans and not found.code:
         raise ConfigError(problems)
     for problem in problems:
         _say(f"error: {problem}")
-    return planned, code or (2 if problems else 0)
+    found.code = found.code or (2 if problems else 0)
+    return found
+
+
+def _bug(error: Exception) -> str:
+    return f"a bug, told in full above ({type(error).__name__})"
 
 
 def _mistakes(row: Choices) -> list[HarnessError]:
@@ -153,25 +217,27 @@ def _mistakes(row: Choices) -> list[HarnessError]:
     return find(d).draft.problems if d.problems else []
 
 
-def _run_one(plan: Plan, job: Job) -> int:
-    """Run one row and print what came of it; whatever goes wrong is told here and becomes an exit code."""
-    name = f"{plan.config.method.name} on {plan.config.dataset.name}"
+def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
+    """Run one row and print what came of it: its exit code, and why it did not run whole (None where it did)."""
+    name = _name(plan)
     if job.several:
         _say(f"--- {name}")
     try:
         result = execute(plan, job)
     except HarnessError as e:
         _say(f"error: {name}: {e}" if job.several else f"error: {e}")
-        return 2 if isinstance(e, UserError) else 3
-    except Exception:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
+        return (2 if isinstance(e, UserError) else 3), str(e)
+    except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
         traceback.print_exc()
-        return 1
+        return 1, _bug(e)
     for problem in result.save_problems:
         _say(f"error: {problem}")
     if result.failed:
         _say(_failures(result, f"{name}: " if job.several else ""))
     _print_result(result, job.options.json)
-    return 3 if result.failed or result.save_problems else 0
+    why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
+    why += result.save_problems
+    return (3, "; ".join(why)) if why else (0, None)
 
 
 def execute(plan: Plan, job: Job) -> RunResult:

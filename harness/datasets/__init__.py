@@ -4,8 +4,9 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
                         sources  where the rows are: a file, a folder, an archive, package data, the hub (hub, choose)
                         files    bytes to rows: .jsonl .json .parquet .gz .zip, each row with its place
                         musique, hotpotqa, twowiki     one raw row to a `Row`, or a reason to leave it out
-                        qasper, longbench              to a `Group`: a document and the questions about it
+                        qasper, longbench, quality     to a `Group`: a document and the questions about it
                         rows     `Row` to Example and Document
+                        retrieved, open_rows, row_documents   questions and the documents retrieved for them
                         narrativeqa, stories, story_rows   whole books: only those are read that are asked about
                         pocket   no rows to find: made up by harness.pocket
 

@@ -1,4 +1,4 @@
-"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in a zip archive, and parquet; each row with its place.
+"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in a zip archive, parquet, and tab-separated tables.
 
     for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a Broken saying why it is none
 
@@ -10,9 +10,11 @@ and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not 
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import hashlib
 import importlib
+import io
 import json
 import tempfile
 import zipfile
@@ -20,15 +22,17 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, cast
 
 from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
 
-__all__ = ["SUFFIXES", "Broken", "Member", "Place", "digest_of", "kind_of", "opened", "read_rows"]
+__all__ = ["SUFFIXES", "Broken", "Member", "Place", "digest_of", "first_key", "kind_of", "opened", "read_rows", "whole"]
 
-SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet")
+# QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
+_SPLITS = (".dev", ".train", ".test")
+SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLITS)
 _PEEK = 4096
 _Stream = IO[bytes]
 _Rows = Iterator[tuple["Place", "dict[str, Any] | Broken"]]
@@ -72,11 +76,11 @@ class Broken:
 
 
 def kind_of(path: Path | Member) -> str | None:
-    """ "parquet" or "json" by the file's name (.jsonl and .json are told apart by content), None for other files."""
+    """ "parquet", "table" or "json" by the file's name (JSON's forms are told apart by content), None for others."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         return None
-    return "parquet" if name.endswith(".parquet") else "json"
+    return {".parquet": "parquet", ".tsv": "table"}.get(PurePosixPath(name).suffix, "json")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def _read_lines(name: str, stream: _Stream) -> _Rows:
 class _Whole:
     """A JSON list or object whose text is held whole, while its entries are parsed one by one."""
 
-    def __init__(self, name: str, stream: _Stream) -> None:
+    def __init__(self, name: str, stream: _Stream, *, inside: bool = True) -> None:
         self.name = name
         data = stream.read().removeprefix(codecs.BOM_UTF8)
         try:
@@ -135,7 +139,7 @@ class _Whole:
             line = data.count(b"\n", 0, error.start) + 1
             problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
             raise DataError(name, line, None, problem) from None
-        self.at = self._skip(self._skip(0) + 1)
+        self.at = self._skip(self._skip(0) + 1) if inside else self._skip(0)
 
     def _skip(self, at: int) -> int:
         while at < len(self.text) and self.text[at] in _SPACE:
@@ -241,6 +245,39 @@ def _read_parquet(path: Path) -> _Rows:
             raise DataError(path.name, None, None, problem) from None
 
 
+def _read_table(name: str, stream: _Stream) -> _Rows:
+    """The rows of a tab-separated table with a header, every value a string."""
+    text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+    reader = csv.DictReader(text, delimiter="\t")
+    try:
+        for row in reader:
+            place = Place(name, line=reader.line_num)
+            if None in row or None in row.values():
+                yield place, Broken(f"has not the {len(reader.fieldnames or ())} columns of the header")
+            else:
+                yield place, dict(row)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})") from None
+
+
+def whole(source: Path | Member) -> Any:
+    """The one JSON value that a file holds. Raises DataError."""
+    with opened(source) as stream:
+        text = _Whole(str(source) if isinstance(source, Member) else source.name, stream, inside=False)
+        value = text.value(1)
+        text.end("value")
+        return value
+
+
+def first_key(source: Path | Member) -> str | None:
+    """The first key of a JSON file that starts with an object; None for any other file. Raises DataError."""
+    if kind_of(source) != "json":
+        return None
+    with opened(source) as stream:
+        head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
+    return _first_key(head) if head.startswith(b"{") else None
+
+
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
     """The bytes of a file or of an archive's member, unzipped if it is named .gz. Raises DataError."""
@@ -281,9 +318,13 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
             raise DataError(str(source), None, None, "parquet inside an archive is not read; unpack it")
         yield from _read_parquet(source)
         return
+    name = str(source) if isinstance(source, Member) else source.name
     with opened(source) as stream:
+        if kind_of(source) == "table":
+            yield from _read_table(name, stream)
+            return
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
         read = _read_list if head.startswith(b"[") else _read_mapping if keyed else _read_lines
-        yield from read(str(source) if isinstance(source, Member) else source.name, stream)
+        yield from read(name, stream)

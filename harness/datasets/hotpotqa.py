@@ -11,13 +11,12 @@ A paragraph's text is its sentences joined with "". A row without `_id` and `id`
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
 
-from harness.datasets.rows import Row, RowError, explain, gold_answers, records
+from harness.datasets.rows import Row, RowError, explain, gold_answers, made_id, records
 
 __all__ = ["parse_row"]
 
@@ -66,10 +65,6 @@ def _checked(raw: dict[str, Any]) -> _HotpotRow:
         raise explain(error) from None
 
 
-def _made_id(question: str) -> str:
-    return "hotpotqa-" + hashlib.sha256(question.encode(errors="surrogatepass")).hexdigest()[:12]
-
-
 def parse_row(raw: dict[str, Any]) -> Row:
     """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting paragraphs.
 
@@ -101,7 +96,7 @@ def parse_row(raw: dict[str, Any]) -> Row:
     if past:
         extra["facts_past_the_end"] = past
     return Row(
-        id=_made_id(row.question) if row.id is None else row.id,
+        id=made_id("hotpotqa", row.question) if row.id is None else row.id,
         question=row.question,
         paragraphs=tuple((title, "".join(sentences)) for title, sentences in row.context),
         answers=gold_answers(row.answer),

@@ -5,7 +5,8 @@
 
 A format is a function that turns one raw row into a `Row`, a `Group` or a `Skip`: "musique", "qasper", or
 "module:function". The format "pocket" has no rows to find: it makes them up, as config.options says; "narrativeqa"
-keeps its stories apart from its questions and reads only those it needs.
+keeps its stories apart from its questions and reads only those it needs; "retrieved" puts questions and the documents
+that were retrieved for them together.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ import dataclasses
 import hashlib
 import importlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from harness.config import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
-from harness.datasets.rows import Group, Row, RowError, Skip, assemble, line_of
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import OPTIONS, find
 from harness.errors import ConfigError, DataError, UnknownName
 from harness.types import Document, Example
 
-__all__ = ["Checker", "RowParser", "formats", "load", "option_names"]
+__all__ = ["Checker", "RowParser", "collect", "formats", "load", "option_names"]
 
-RowParser = Callable[[dict[str, Any]], Row | Skip | Group]
+RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
 _FORMATS = {
     "2wikimultihopqa": "harness.datasets.twowiki:parse_row",
@@ -36,9 +37,14 @@ _FORMATS = {
     "longbench": "harness.datasets.longbench:parse_row",
     "musique": "harness.datasets.musique:parse_row",
     "qasper": "harness.datasets.qasper:parse_row",
+    "quality": "harness.datasets.quality:parse_row",
 }
-# Formats with a `load` and `Options` of their own: rows that are made up, and stories kept apart from their questions.
-_LOADERS = {"narrativeqa": "harness.datasets.narrativeqa", "pocket": "harness.datasets.pocket"}
+# Formats with a `load` and `Options` of their own: rows that are made up, and what is kept apart from its questions.
+_LOADERS = {
+    "narrativeqa": "harness.datasets.narrativeqa",
+    "pocket": "harness.datasets.pocket",
+    "retrieved": "harness.datasets.retrieved",
+}
 
 
 def formats() -> list[str]:
@@ -83,8 +89,8 @@ class Checker:
         self.first: tuple[Place, RowError] | None = None
         self._documents: dict[str, bytes] = {}
 
-    def check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | None:
-        """The row as a document with its questions; None when it is left out or bad."""
+    def check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
+        """The row as questions with their documents; None when it is left out or bad."""
         self.rows += 1
         try:
             return self._check(place, raw)
@@ -94,7 +100,7 @@ class Checker:
                 self.first = place, error
             return None
 
-    def _check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | None:
+    def _check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -105,7 +111,8 @@ class Checker:
             example, document = assemble(row)
             self._take(place, "id", row.id, line_of([dataclasses.asdict(example), dataclasses.asdict(document)]))
             return Group(document, (example,))
-        self._shared(row.document)
+        for document in row.documents:
+            self._shared(document)
         for example in row.examples:
             self._take(place, "question id", example.question.id, line_of(dataclasses.asdict(example)))
         return row
@@ -154,15 +161,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     parser, row_keys = _parser(config)
     checker = Checker(parser)
     source = find(config)
-    examples: list[Example] = []
-    documents: dict[str, Document] = {}
-    for file in source.files:
-        for place, raw in read_rows(file, row_keys):
-            used = checker.check(place, raw)
-            room = None if limit is None else limit - len(examples)
-            if used is not None and checker.first is None and used.examples[:room]:
-                examples += used.examples[:room]
-                documents.setdefault(used.document.id, used.document)
+    examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)
     checker.finish(source.name)
     return Dataset(
         name=config.name,
@@ -173,3 +172,19 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         revision=source.revision,
         skipped=dict(checker.skipped),
     )
+
+
+def collect(
+    checker: Checker, rows: Iterable[tuple[Place, dict[str, Any] | Broken]], limit: int | None
+) -> tuple[list[Example], dict[str, Document]]:
+    """Check all rows; the first `limit` questions (None: all) and their documents by id."""
+    examples: list[Example] = []
+    documents: dict[str, Document] = {}
+    for place, raw in rows:
+        used = checker.check(place, raw)
+        room = None if limit is None else limit - len(examples)
+        if used is not None and checker.first is None and used.examples[:room]:
+            examples += used.examples[:room]
+            for document in used.documents:
+                documents.setdefault(document.id, document)
+    return examples, documents

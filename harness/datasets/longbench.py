@@ -4,7 +4,8 @@
      "language": "en", "all_classes": null, "_id": "5a.."}
 
 The text is shown as it is; questions on the same text share a document, named after the sha256 of the text. Nothing is
-marked as supporting. Fields that are not named here are left alone.
+marked as supporting. Fields that are not named here are left alone. LongBench-E's files ("qasper_e.jsonl") have the
+same rows; its scores are given apart by `length` (harness.scorers.groups).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class _LongBenchRow(BaseModel):
 def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     """One LongBench row. Gold.extra: length, language and, where there are any, all_classes (inputs of its scorers).
 
-    subset: the data set that the row must be of, where it says ("narrativeqa" also takes "narrativeqa_e" rows, those of
-    LongBench-E). Raises RowError naming the field.
+    subset: the data set that the row must be of, where it says; "qasper" and "qasper_e" each take the other's rows too.
+    Raises RowError naming the field.
     """
     if "_id" not in raw:
         raise RowError("_id", "is missing")
@@ -46,7 +47,7 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     except ValidationError as error:
         wrong = explain(error)
         raise RowError("_id" if wrong.field == "id" else wrong.field, wrong.problem) from None
-    if subset is not None and row.dataset is not None and row.dataset.removesuffix("_e") != subset:
+    if subset is not None and row.dataset is not None and row.dataset.removesuffix("_e") != subset.removesuffix("_e"):
         raise RowError("dataset", f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'")
     for name, value in (("_id", row.id), ("input", row.input), ("context", row.context)):
         if not value.strip():

@@ -3,11 +3,13 @@
 Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
   ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
 
-Formats in which questions share a document turn a row into a `Group` instead.
+Formats in which questions share a document turn a row into a `Group` instead, those with documents that a retriever
+returned into a `Retrieved`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +19,20 @@ from pydantic import ValidationError
 from harness.config import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
-__all__ = ["Group", "Row", "RowError", "Skip", "assemble", "explain", "gold_answers", "line_of", "records", "told"]
+__all__ = [
+    "Group",
+    "Retrieved",
+    "Row",
+    "RowError",
+    "Skip",
+    "assemble",
+    "explain",
+    "gold_answers",
+    "line_of",
+    "made_id",
+    "records",
+    "told",
+]
 
 SEPARATOR = "\n\n"
 
@@ -66,6 +81,29 @@ class Group:
 
     document: Document
     examples: tuple[Example, ...]
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """The document, as the only one."""
+        return (self.document,)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A question and the documents that were retrieved for it, best first; questions may share some of them."""
+
+    documents: tuple[Document, ...]
+    example: Example
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The question, as the only one."""
+        return (self.example,)
+
+
+def made_id(head: str, text: str, digits: int = 12) -> str:
+    """An id for what has none: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
+    return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:

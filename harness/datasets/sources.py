@@ -50,12 +50,12 @@ def patterns_of(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[
     return tuple(patterns)
 
 
-def find(config: DatasetConfig) -> Source:
-    """The files that hold the rows of `config`.
+def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
+    """The files that hold the rows of `config`; known: the options that its format has.
 
     Raises ConfigError for a config that says nothing or two things, DataError for a local place, CannotRun for others.
     """
-    patterns = patterns_of(config)
+    patterns = patterns_of(config, known)
     if config.data is not None:
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from harness.errors import CannotRun
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
-__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
+__all__ = ["ModelFacts", "hash_files", "hash_named", "local_folder", "memory_problem", "model_facts"]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -25,6 +26,12 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 def model_facts(config: ModelConfig) -> ModelFacts:
     """Facts of the model that `config` names; never raises for a model that is merely unusable."""
     try:
+        from harness.llm.endpoint_facts import endpoint_facts, misplaced
+
+        if config.backend == "endpoint":
+            return endpoint_facts(config)
+        if wrong := misplaced(config):
+            return ModelFacts(config.name, problems=wrong)
         if config.backend == "scripted":
             from harness.llm.scripted import scripted_facts
 
@@ -150,9 +157,15 @@ def file_hash(path: Path) -> str:
 
 def _tokenizer_hash(config: ModelConfig, folder: Path) -> str:
     where = Path(config.tokenizer).expanduser() if config.tokenizer else folder
+    return hash_named(where, (path.name for path in where.glob("*token*")))
+
+
+def hash_named(folder: Path, names: Iterable[str]) -> str:
+    """sha256 over names and contents of those of the named files that are in `folder`."""
     whole = hashlib.sha256()
-    for path in sorted(where.glob("*token*")):
-        whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
+    for path in sorted(folder / name for name in names):
+        if path.is_file():
+            whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
     return whole.hexdigest()
 
 

@@ -25,8 +25,8 @@ def load_model(config: ModelConfig) -> LanguageModel:
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
-    if config.backend == "scripted":
-        return _load(config, facts)  # its table is used up by a run
+    if config.backend in ("scripted", "endpoint"):
+        return _load(config, facts)  # a table is used up by a run; whether a server answers is asked for each
     key = config.model_dump_json() + canonical(facts.identity)
     if key not in _loaded:
         while len(_loaded) >= _KEPT:
@@ -43,6 +43,10 @@ def _load(config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         from harness.llm.scripted import ScriptedModel
 
         return ScriptedModel.from_config(config)
+    if config.backend == "endpoint":
+        from harness.llm.endpoint import EndpointModel
+
+        return EndpointModel(config, facts)
     from harness.llm.hf import HFModel
 
     folder, _ = local_folder(config)

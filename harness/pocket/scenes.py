@@ -327,6 +327,30 @@ def _walked(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
     return made
 
 
+def _remembered(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
+    """A scene of scenes_memory.py, imported late as those above."""
+
+    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+        from harness.pocket import scenes_memory
+
+        found: Iterator[Scene] = getattr(scenes_memory, name)(recipe, shown, dice)
+        yield from found
+
+    return made
+
+
+def _refined(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
+    """A scene of scenes_refine.py, imported late as those above."""
+
+    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+        from harness.pocket import scenes_refine
+
+        found: Iterator[Scene] = getattr(scenes_refine, name)(recipe, shown, dice)
+        yield from found
+
+    return made
+
+
 SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "question": _answers,
     "choice": _choices,
@@ -337,6 +361,19 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "shortened": _walked("shortened"),
     "triage": _walked("triage"),
     "leaf": _walked("leaf"),
+    "breadth": _refined("breadth"),
+    "outline": _refined("outline"),
+    "titles": _refined("titles"),
+    "entities": _remembered("entities"),
+    "relations": _remembered("relations"),
+    "doubts": _remembered("doubts"),
+    "fusion": _remembered("fusion"),
+    "reflection": _remembered("reflection"),
+    "trial": _remembered("trial"),
+    "elaborated": _remembered("elaborated"),
+    "decomposed": _remembered("decomposed"),
+    "lookup": _remembered("lookup"),
+    "pause": _remembered("pause"),
 }
 
 

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 NO_MARKS = "no supporting marks"
+OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 
 
@@ -220,7 +221,8 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
     """Judge one answer by every scorer in `names`, order kept.
 
     A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a question without
-    supporting marks is left out of the scores and flagged. A scorer's extra inputs are taken from gold.extra by name.
+    supporting marks, and a group's score of a question of another group, are left out and flagged. A scorer's extra
+    inputs are taken from gold.extra by name.
     Raises UnknownName and CannotRun, which no question can cure.
     """
     sheet = ScoreSheet()
@@ -232,7 +234,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
             sheet.flags[name] = str(error)
             continue
         if value is None:
-            sheet.flags[name] = NO_MARKS
+            sheet.flags[name] = NO_MARKS if lookup(name).kind == "shown" else OTHER_GROUP
         else:
             sheet.scores[name] = value
     return sheet

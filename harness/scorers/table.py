@@ -67,6 +67,22 @@ _HERE = "this project"
 
 _LONGBENCH_ZH = "harness.scorers.longbench_zh"
 
+# Scores of one group of questions; the others are left out (harness.scorers.groups).
+_GROUPS = {
+    "longbench.qa_f1_score.first_line": Scorer(
+        "harness.scorers.groups:qa_f1_first_line", _LONGBENCH_EVAL, "token F1 of the first line (few-shot sets)"
+    ),
+    **{
+        f"longbench.qa_f1_score{line}.{name}": Scorer(
+            f"harness.scorers.groups:{function}_{end}", _LONGBENCH_EVAL, f"token F1{said} of texts of {name} words"
+        )
+        for line, function, said in (("", "qa_f1", ""), (".first_line", "first_line", " of the first line"))
+        for name, end in (("0-4k", "short"), ("4-8k", "middle"), ("8k+", "long"))
+    },
+    "quality.accuracy.easy": Scorer("harness.scorers.groups:accuracy_easy", _QUALITY, "accuracy of the easy questions"),
+    "quality.accuracy.hard": Scorer("harness.scorers.groups:accuracy_hard", _QUALITY, "accuracy of the hard questions"),
+}
+
 TABLE: dict[str, Scorer] = {
     "longbench.qa_f1_score": Scorer("harness.scorers.longbench:qa_f1_score", _LONGBENCH, "token F1, SQuAD rules"),
     "longbench.rouge_score": Scorer(
@@ -209,6 +225,7 @@ TABLE: dict[str, Scorer] = {
     "quality.accuracy": Scorer(
         "harness.scorers.quality:accuracy", _QUALITY, "the right option is named, by letter or text, and no other"
     ),
+    **_GROUPS,
     "evidence_recall": Scorer(
         "harness.scorers.evidence:evidence_recall", _HERE, "share of supporting passages shown", "shown"
     ),

@@ -58,7 +58,7 @@ def write(path: Path, spoil: Callable[[Rows], Any], line: int = 0, text: str = "
 
 
 NAMES: list[tuple[list[str], str]] = [
-    (["run", "--method", "bm52", "--dataset", "pocket/musique"], "unknown method 'bm52'. Did you mean 'bm25'?"),
+    (["run", "--method", "bm52", "--dataset", "pocket/musique"], "unknown method 'bm52'. Did you mean 'bm25'"),
     ([*BM25, "--dataset", "pocket/musiqe"], "unknown data set 'pocket/musiqe'. Did you mean 'pocket/musique'"),
     ([*SAMPLE, "--model", "lama-3.1-8b"], "unknown model 'lama-3.1-8b'. Did you mean 'llama-3.1-8b-instruct'"),
     ([*SAMPLE, "--model", "./smal"], "no model folder './smal'"),

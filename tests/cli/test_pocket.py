@@ -175,7 +175,7 @@ def test_check(here: Cli, cli: Cli, model: Path) -> None:
     done = cli("pocket", "check", "model")
     assert done.returncode == 4
     told = done.stderr.splitlines()
-    assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf"}
+    assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
     assert all("changed since training" in line for line in told)
 
 

@@ -180,8 +180,11 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path: Path) -> None:
 
 
 FOLDERS: list[tuple[list[str], str]] = [
-    ([], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet are looked for)"),
-    (["README.md"], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet are looked for) among README.md"),
+    ([], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for)"),
+    (
+        ["README.md"],
+        "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for) among README.md",
+    ),
     (["train.jsonl"], "has no file for split 'validation' among train.jsonl"),
     (["a.jsonl", "b.json"], "has files of several formats (a.jsonl, b.json)"),
 ]
@@ -248,4 +251,5 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
-    assert formats() == ["2wikimultihopqa", "hotpotqa", "longbench", "musique", "narrativeqa", "pocket", "qasper"]
+    known = ["2wikimultihopqa", "hotpotqa", "longbench", "musique", "narrativeqa", "pocket", "qasper"]
+    assert formats() == sorted([*known, "quality", "retrieved"])

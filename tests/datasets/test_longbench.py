@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import presets
+from harness import presets, scorers
 from harness.config import DatasetConfig
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.errors import DataError
+from harness.summary import summarise
 from tests.datasets.support import config, longbench, needs_real, real, write_lines
 
 
@@ -86,11 +87,52 @@ def test_missing_key(tmp_path: Path, key: str) -> None:
         _load(write_lines(tmp_path / "r.jsonl", [row]))
 
 
+def _shipped(name: str, data: Path) -> DatasetConfig:
+    fields = {
+        key: value for _, values in presets.read("datasets", f"longbench/{name}") for key, value in values.items()
+    }
+    return DatasetConfig.model_validate({**fields, "data": str(data)})
+
+
+def test_scores_by_length_are_columns_of_their_own(tmp_path: Path) -> None:
+    lengths = {1: 3999, 2: 4000, 3: 7999, 4: 8000, 5: None}
+    rows = [longbench(n, length=length, dataset="qasper_e") for n, length in lengths.items()]
+    shipped = _shipped("qasper_e", write_lines(tmp_path / "qasper_e.jsonl", rows))
+    names = shipped.scorers[:4]
+    assert names[1:] == tuple(f"longbench.qa_f1_score.{bucket}" for bucket in ("0-4k", "4-8k", "8k+"))
+    predictions = ["Ada", "Ada", "nobody", "Ada", "Ada"]
+    sheets = [
+        scorers.score_record(names, text, (), example.gold)
+        for text, example in zip(predictions, load(shipped).examples, strict=True)
+    ]
+    assert [sheet.scores.get(names[0]) for sheet in sheets] == [1, 1, 0, 1, 1]
+    assert [sheet.scores.get(names[1]) for sheet in sheets] == [1, None, None, None, None]
+    assert [sheet.scores.get(names[2]) for sheet in sheets] == [None, 1, 0, None, None]
+    assert [sheet.scores.get(names[3]) for sheet in sheets] == [None, None, None, 1, None]
+    assert set(sheets[4].flags.values()) == {"not of this group"}
+    records = [
+        {
+            "question_id": str(n),
+            "document_ids": ["d"],
+            "scores": s.scores,
+            "usage": {},
+            "truncated": None,
+            "error": None,
+        }
+        for n, s in enumerate(sheets)
+    ]
+    means = {name: score["mean"] for name, score in summarise(records, [])["scores"].items()}
+    assert means == {names[0]: 0.8, names[1]: 1.0, names[2]: 0.5, names[3]: 1.0}
+
+
+COUNTS = {"narrativeqa": 2, "qasper": 6, "hotpotqa": 8, "musique": 4, "2wikimqa": 7, "triviaqa": 7}
+COUNTS |= {"multifieldqa_en": 4, "multifieldqa_zh": 37, "dureader": 3}
+
+
 @needs_real
-@pytest.mark.parametrize(("name", "count"), [("narrativeqa", 2), ("qasper", 6), ("hotpotqa", 8), ("musique", 4)])
+@pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_real_rows_through_the_shipped_config(name: str, count: int) -> None:
-    (_, fields), *_ = presets.read("datasets", f"longbench/{name}")
-    shipped = DatasetConfig.model_validate({**fields, "data": str(real("data", "longbench"))})
+    shipped = _shipped(name, real("data", "longbench"))
     data = load(shipped)
     raw = [json.loads(line) for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()]
     assert (len(data), data.source) == (count, f"{name}.jsonl")

@@ -1,69 +1,111 @@
-"""The shipped data sets of rows that are fetched: complete, alike, each with a made-up twin (tests/pocket has those)."""
+"""The shipped data sets of rows that are fetched: complete, licensed, cited, and their made-up twins."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from harness import presets, scorers
 from harness.config import DatasetConfig
 from harness.datasets import formats
+from harness.scorers.longbench_eval import DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
-CONFIGS = sorted(FOLDER.glob("*.yaml"))
-LONGBENCH = sorted((FOLDER / "longbench").glob("*.yaml"))
-CAPS = {"narrativeqa": 128, "qasper": 128}  # facts of LongBench, which the papers' caps follow; 32 for the others
+NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+FETCHED = [name for name in NAMES if not name.startswith("pocket/")]
+LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
+BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
+RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
+TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
+# Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
+CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
+OWN_CAPS = {"quality": 128, "asqa": 300, "eli5": 300}
+HEADLINES = {
+    "quality": "quality.accuracy",
+    "asqa": "alce.str_em",
+    "eli5": "flashrag.f1",
+    "nq": "flashrag.acc",
+    "triviaqa": "flashrag.acc",
+    "popqa": "flashrag.acc",
+    "longbench/triviaqa": "longbench.qa_f1_score.first_line",
+    "longbench/multifieldqa_zh": "longbench.qa_f1_zh_score",
+    "longbench/dureader": "longbench.rouge_zh_score",
+}
+# Qasper's own scorer is the same metric under the data set's name.
+HEADLINES["qasper"] = "qasper.token_f1_score"
 
 
-def fields_of(path: Path) -> dict[str, Any]:
-    fields: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    fields.pop("summary")
-    return fields
+def fields_of(name: str) -> dict[str, Any]:
+    """A preset's fields, with those of the one it extends."""
+    return {key: value for _, values in presets.read("datasets", name) for key, value in values.items()}
 
 
-def test_the_globs_find_them() -> None:
-    assert {"musique", "hotpotqa", "narrativeqa", "qasper"} <= {path.stem for path in CONFIGS}
-    assert [path.stem for path in LONGBENCH] == ["hotpotqa", "musique", "narrativeqa", "qasper"]
-    assert {f"longbench/{path.stem}" for path in LONGBENCH} <= set(presets.names("datasets"))
+def test_the_list_is_complete() -> None:
+    assert {name for name in FETCHED if "/" not in name} == RETRIEVED | TWINNED
+    plain = {"narrativeqa", "qasper", "hotpotqa", "musique", "2wikimqa", "triviaqa"}
+    asked = plain | {"multifieldqa_en", "multifieldqa_zh", "dureader"}
+    extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
+    assert {name.partition("/")[2] for name in LONGBENCH} == asked | extended
+    assert set(NAMES) <= set(presets.names("datasets"))
 
 
-@pytest.mark.parametrize("path", [*CONFIGS, *LONGBENCH], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_config_files(path: Path) -> None:
-    config = DatasetConfig.model_validate(fields_of(path))
-    assert config.name in (path.stem, f"{path.parent.name}/{path.stem}")
-    assert config.name == path.stem or path.parent.name == "longbench"
-    assert config.max_answer_tokens == CAPS.get(path.stem, 32)
-    assert "longbench.qa_f1_score" in config.scorers[:2]
-    assert scorers.problems(config.scorers) == []
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_has_a_licence_and_a_citation(name: str) -> None:
+    config = DatasetConfig.model_validate(fields_of(name))
+    assert len(config.licence) > 2
+    assert len(config.citation) > 20
+    if not name.startswith("pocket/"):
+        assert any(year in config.citation for year in map(str, range(2017, 2026)))
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_config_files(name: str) -> None:
+    config = DatasetConfig.model_validate(fields_of(name))
+    stem = name.rpartition("/")[2].removesuffix("_e")
+    assert config.name == name
+    assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32))
+    assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score")
+    assert {"longbench.qa_f1_score", "longbench.qa_f1_zh_score"} & set(config.scorers)
+    assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == []
+    assert len(set(config.scorers)) == len(config.scorers)
     assert config.format in formats()
-    assert config.licence
-    assert config.citation
     assert config.hub is not None
     assert config.data is None
     assert config.revision is None
+    assert config.options == {}
 
 
-@pytest.mark.parametrize("path", LONGBENCH, ids=lambda path: path.stem)
-def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(path: Path) -> None:
-    config = DatasetConfig.model_validate(fields_of(path))
-    assert (config.format, config.subset, config.split) == ("longbench", path.stem, "test")
-    assert config.scorers[0] == "longbench.qa_f1_score"
+@pytest.mark.parametrize("name", LONGBENCH)
+def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name: str) -> None:
+    config = DatasetConfig.model_validate(fields_of(name))
+    subset = name.partition("/")[2]
+    assert (config.format, config.subset, config.split) == ("longbench", subset, "test")
+    prediction, references = "Ada\nBert, a miller", ["Ada"]
+    official = DATASETS[subset.removesuffix("_e")]
+    shown = prediction.split("\n")[0] if subset.startswith("triviaqa") else prediction
+    if "zh" in config.scorers[0]:
+        pytest.importorskip("jieba")
+    assert scorers.score(config.scorers[0], prediction, references) == pytest.approx(official(shown, references))
     assert "evidence_recall" not in config.scorers
-    assert ("unanswerable" in config.instruction) == (path.stem == "qasper")
+    assert ("unanswerable" in config.instruction) == (subset.removesuffix("_e") == "qasper")
+    by_length = [f"{config.scorers[0]}.{bucket}" for bucket in ("0-4k", "4-8k", "8k+")]
+    assert list(config.scorers[1:4]) == by_length if name in BUCKETED else not set(by_length) & set(config.scorers)
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_twin_is_judged_and_asked_alike(path: Path) -> None:
-    twin = presets.twin(path.stem)
-    assert twin == f"pocket/{path.stem}"
-    ours, theirs = (fields_of(p) for p in (path, FOLDER / f"{twin}.yaml"))
+@pytest.mark.parametrize("name", sorted(TWINNED))
+def test_the_twin_is_judged_and_asked_alike(name: str) -> None:
+    twin = presets.twin(name)
+    assert twin == f"pocket/{name}"
+    ours, theirs = fields_of(name), fields_of(twin)
     assert ours["instruction"] == theirs["instruction"]
     assert ours["scorers"][0] == theirs["scorers"][0]
-    # Stories mark no evidence; only a made-up one knows what supports an answer.
-    unmarked = {"evidence_recall"} if path.stem == "narrativeqa" else set()
+    # Stories and articles mark no evidence; only a made-up one knows what supports an answer.
+    unmarked = {"evidence_recall"} if name in ("narrativeqa", "quality") else set()
     assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked
 
 
@@ -73,3 +115,12 @@ def test_no_twin() -> None:
     assert presets.twin("") is None
     assert presets.twin("musiqe") is None
     assert presets.twin("MuSiQue") == "pocket/musique"
+
+
+def test_show_tells_licence_and_citation() -> None:
+    command = [sys.executable, "-m", "harness", "show", "nq", "--json"]
+    done = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)["values"]
+    assert values["dataset.licence"].startswith("CC BY-SA 3.0")
+    assert "Natural Questions" in values["dataset.citation"]

@@ -365,6 +365,9 @@ DIFFERENCES = {
     ("pecan-choice-two-levels", "pecan"): {"min_ip_levels": [2, 1]},
     ("pecan-choice-similarity-unvisited", "pecan"): {"similarity_scale": ["unvisited", "all"]},
     ("pecan-choice-similarity-raw", "pecan"): {"similarity_scale": ["raw", "all"]},
+    # These two say what PECAN is by default; it is the profile pocket that departs from it.
+    ("pecan-choice-similarity-all", "pecan"): {},
+    ("pecan-choice-position-factor", "pecan"): {},
     ("pecan-choice-sentences", "pecan"): {"chunk_boundaries": ["sentences", "tokens"]},
     ("pecan-choice-wording", "pecan"): {"probe_wording": ["plain", "printed"]},
     ("pecan-choice-token-sum", "pecan"): {"token_mean": ["sum", "mean"]},
@@ -405,12 +408,16 @@ def test_compare_says_which_keys_differ(base):
 @pytest.mark.parametrize("name", MINE)
 def test_the_pocket_profile_scales_every_variant_down(name):
     params = planned(name).config.method.params
-    assert (params["chunk_tokens"], params["window"], params["reserve"]) == (100, 700, 280)
-    assert params["batch_tokens"] == 300
+    tree = params["graph"] == "tree"
+    assert (params["chunk_tokens"], params["window"], params["reserve"]) == (100, 1600, 300 if tree else 280)
+    assert params["batch_tokens"] == (300 if tree else 210)
     # The profile must not undo what the variant is.
-    alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
     sizes = {"chunk_tokens", "window", "reserve", "batch_tokens", "batch_nodes", "max_levels"}
-    assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items()
+    own = {k: v for _, layer in presets.read("methods", name) for k, v in layer.get("params", {}).items()}
+    assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes"}}.items() <= params.items()
+    measured = {"position_factor", "similarity_scale"}
+    alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
+    assert {k: v for k, v in alone.items() if k not in sizes | measured}.items() <= params.items()
     assert params["min_ip_levels"] < params["max_levels"]
 
 

@@ -1,0 +1,185 @@
+"""Rows of open-domain questions in the forms they are published in, each to an `OpenRow`.
+
+    FlashRAG     {"id": "test_0", "question": "..", "golden_answers": [..], "metadata": {..},
+                   "output": {"retrieval_result": [{"id": "..", "contents": "Title\\nText"}]}}
+    NQ-open      {"question": "..", "answer": ["..", ".."]}
+    DPR          {"question": "..", "answers": [..], "ctxs": [{"id": "..", "title": "..", "text": ".."}]}
+    ALCE         {"question": "..", "answer": "..", "docs": [{"title": "..", "text": ".."}], "qa_pairs": [..]}
+    KILT         {"id": "..", "input": "..", "output": [{"answer": ".."}, {"provenance": [..]}]}
+    PopQA        {"id": 3, "question": "..", "possible_answers": "[\\"..\\"]", "s_pop": 127}, also as a table
+    ASQA         {"id": "-51..", "ambiguous_question": "..", "qa_pairs": [{"short_answers": [..]}],
+                   "annotations": [{"long_answer": ".."}]}
+    TriviaQA     {"QuestionId": "tc_0", "Question": "..", "Answer": {"Value": "..", "Aliases": [..]},
+                   "EntityPages": [{"Filename": "..", "Title": ".."}]}
+    its columns  {"question_id": "..", "answer": {"value": "..", "aliases": [..]},
+                   "entity_pages": {"wiki_context": [..]}}
+
+The first form that a row's keys fit is taken. Its documents are found by
+harness.datasets.row_documents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.datasets.rows import RowError, gold_answers, made_id, told
+
+__all__ = ["OpenRow", "parse_question"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRow:
+    """A question without its documents. extra: what scorers need (short_answers), and the data set's own marks."""
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def _text(raw: Mapping[str, Any], key: str, at: str = "") -> str:
+    """A string of the row that is not blank."""
+    value = raw.get(key)
+    if not isinstance(value, str):
+        why = "is missing" if key not in raw else f"should be a string, is {told(value)}"
+        raise RowError(at + key, why)
+    if not value.strip():
+        raise RowError(at + key, "is empty")
+    return value
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    """A list of strings; one string is a list of one, and JSON of a list in a string is that list."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise RowError(name, "starts with '[' but is no JSON list") from None
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list):
+        raise RowError(name, f"should be a list, is {told(value)}")
+    for at, entry in enumerate(value):
+        if not isinstance(entry, str):
+            raise RowError(f"{name}[{at}]", f"should be a string, is {told(entry)}")
+    return value
+
+
+def _answers(texts: list[str], name: str) -> tuple[str, ...]:
+    """The answers without blanks and repeats."""
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise RowError(name, "the row has no answer")
+    return gold_answers(texts[0], texts[1:])
+
+
+def _id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
+    """The first id that the row has, else one made of the question."""
+    for key in keys:
+        value = raw.get(key)
+        if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
+            raise RowError(key, f"should be a string or a whole number, is {told(value)}")
+        if value is not None:
+            if not str(value).strip():
+                raise RowError(key, "is empty")
+            return str(value)
+    return made_id("q", question)
+
+
+def _objects(value: Any, name: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise RowError(name, f"should be a list, is {told(value)}")
+    for at, entry in enumerate(value):
+        if not isinstance(entry, dict):
+            raise RowError(f"{name}[{at}]", f"should be an object, is {told(entry)}")
+    return value
+
+
+def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
+    """{"short_answers": a list for each sub-question} of ASQA's question-answer pairs, {} where there are none."""
+    found = []
+    for at, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
+        answers = _texts(pair.get("short_answers"), f"{name}[{at}].short_answers")
+        if kept := [answer for answer in answers if answer.strip()]:
+            found.append(kept)
+    return {"short_answers": found} if found else {}
+
+
+def _flashrag(raw: dict[str, Any]) -> OpenRow:
+    question = _text(raw, "question")
+    answers = _answers(_texts(raw["golden_answers"], "golden_answers"), "golden_answers")
+    metadata = raw.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise RowError("metadata", f"should be an object, is {told(metadata)}")
+    extra = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
+    return OpenRow(_id(raw, question, "id"), question, answers, extra)
+
+
+def _asqa(raw: dict[str, Any]) -> OpenRow:
+    question = _text(raw, "ambiguous_question")
+    annotations = _objects(raw.get("annotations"), "annotations")
+    long = [_text(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
+    extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
+    return OpenRow(_id(raw, question, "id", "sample_id"), question, _answers(long, "annotations"), extra)
+
+
+def _popqa(raw: dict[str, Any]) -> OpenRow:
+    question = _text(raw, "question")
+    answers = _answers(_texts(raw["possible_answers"], "possible_answers"), "possible_answers")
+    extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
+    return OpenRow(_id(raw, question, "id"), question, answers, extra)
+
+
+def _kilt(raw: dict[str, Any]) -> OpenRow:
+    question = _text(raw, "input")
+    output = _objects(raw.get("output"), "output")
+    texts = [_text(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
+    return OpenRow(_id(raw, question, "id"), question.strip(), _answers(texts, "output"))
+
+
+def _trivia(raw: dict[str, Any]) -> OpenRow:
+    official = "Question" in raw
+    question = _text(raw, "Question" if official else "question")
+    name = "Answer" if official else "answer"
+    answer = raw.get(name)
+    if not isinstance(answer, dict):
+        hidden = "is missing (test splits are published without; use the dev split)"
+        raise RowError(name, hidden if answer is None else f"should be an object, is {told(answer)}")
+    keys = ("Value", "Aliases", "HumanAnswers")
+    value, aliases, human = keys if official else tuple(key.lower() for key in keys)
+    texts = [_text(answer, value, f"{name}.")]
+    for key in (aliases, human):
+        texts += _texts(answer.get(key) or [], f"{name}.{key}")
+    return OpenRow(_id(raw, question, "QuestionId", "question_id"), question, _answers(texts, name))
+
+
+def _plain(raw: dict[str, Any]) -> OpenRow:
+    """NQ-open, DPR and ALCE: a question, and answers under one of two names."""
+    question = _text(raw, "question")
+    name = "answers" if "answers" in raw else "answer"
+    if name not in raw:
+        raise RowError(
+            "answer", "is missing (it may also be called answers, golden_answers, possible_answers or output)"
+        )
+    answers = _answers(_texts(raw[name], name), name)
+    extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
+    return OpenRow(_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)
+
+
+_FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
+    ("golden_answers", _flashrag),
+    ("ambiguous_question", _asqa),
+    ("possible_answers", _popqa),
+    ("Question", _trivia),
+    ("input", _kilt),
+)
+
+
+def parse_question(raw: dict[str, Any]) -> OpenRow:
+    """The question of a row in any of the forms above. Raises RowError naming the field."""
+    for key, parse in _FORMS:
+        if key in raw:
+            return parse(raw)
+    return _trivia(raw) if isinstance(raw.get("answer"), dict) else _plain(raw)

@@ -1,0 +1,61 @@
+"""HTML to text, for rows that publish a page as it was: tags out, a paragraph a block, entities resolved.
+
+    plain("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
+
+A text without such tags is returned as it is: "a < b" is no HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+__all__ = ["is_html", "plain"]
+
+_TAG = re.compile(r"<(?:!doctype html|html|body|p|br|div|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_HEAD = 5000  # characters in which a page shows that it is one
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "title", "center")
+_TEXTS = ("p", "br", "hr", "div", "blockquote", "pre", "html", "body", "section", "article")
+_BLOCKS = frozenset({*_HEADINGS, *_TEXTS, "li", "ul", "ol", "table", "tr"})
+_SILENT = frozenset({"script", "style", "head"})
+
+
+def is_html(text: str) -> bool:
+    """Whether the text begins as a page or with HTML's own blocks."""
+    return _TAG.search(text[:_HEAD]) is not None
+
+
+class _Text(HTMLParser):
+    """Collects what a reader would see, a list of blocks."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.blocks: list[list[str]] = [[]]
+        self.silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.silent += tag in _SILENT
+        self._cut(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.silent -= tag in _SILENT and self.silent > 0
+        self._cut(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self.silent:
+            self.blocks[-1].append(data)
+
+    def _cut(self, tag: str) -> None:
+        if tag in _BLOCKS and self.blocks[-1]:
+            self.blocks.append([])
+
+
+def plain(text: str) -> str:
+    """The text of a page, its blocks apart by a blank line; what is no page is returned unchanged."""
+    if not is_html(text):
+        return text
+    reader = _Text()
+    reader.feed(text)
+    reader.close()
+    blocks = (" ".join("".join(block).split()) for block in reader.blocks)
+    return "\n\n".join(block for block in blocks if block)

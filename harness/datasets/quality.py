@@ -1,0 +1,119 @@
+"""QuALITY (Pang et al., NAACL 2022): articles of some 5,000 words, each with multiple-choice questions, easy and hard.
+
+    official   {"article_id": "23592", "set_unique_id": "23592_U", "title": "..", "article": "..",
+                 "questions": [{"question": "..", "question_unique_id": "23592_U_1", "options": [..],
+                                "gold_label": 1, "difficult": 0}, ..]}
+    hub copy   a row a question: {"article": "..", "question": "..", "options": [..], "answer": 0, "hard": false}
+
+Official labels count from 1, the hub copy's `answer` from 0. An article has two rows, one a writer of questions; their
+questions share it. `difficult` is 1 where fewer than half of the annotators under time pressure were right. The
+answer is the text of the right option. The official files with HTML are read too, their tags taken out; those named
+"htmlstripped" are the better choice (a reader script of the authors made them).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.datasets.pages import plain
+from harness.datasets.rows import Group, RowError, explain, made_id
+from harness.types import Document, Example, Gold, Question
+
+__all__ = ["parse_row"]
+
+HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
+_LETTERS = 26
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Question(_Strict):
+    question: str
+    question_unique_id: str
+    options: list[str]
+    gold_label: int | None = None
+    difficult: int | None = None
+
+
+class _Article(_Strict):
+    article_id: str
+    article: str
+    title: str | None = None
+    questions: list[_Question]
+
+
+class _Single(_Strict):
+    article: str
+    question: str
+    options: list[str]
+    answer: int | None = None
+    hard: bool | None = None
+
+
+def _example(asked: _Question, where: str, document: Document) -> Example:
+    """A question with its gold. Gold.extra: gold_label (from 1), all_classes (the options), difficult where known."""
+    head = f"{where}." if where else ""
+    for name, value in (("question_unique_id", asked.question_unique_id), ("question", asked.question)):
+        if not value.strip():
+            raise RowError(f"{head}{name}", "is empty")
+    options = tuple(asked.options)
+    if not 2 <= len(options) <= _LETTERS:
+        raise RowError(f"{head}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
+    if blank := [at for at, option in enumerate(options) if not option.strip()]:
+        raise RowError(f"{head}options[{blank[0]}]", "is blank")
+    label = asked.gold_label
+    if label is None:
+        raise RowError(f"{head}gold_label", HIDDEN)
+    if not 1 <= label <= len(options):
+        raise RowError(f"{head}gold_label", f"should be 1 to {len(options)}, is {label}")
+    if asked.difficult not in (None, 0, 1):
+        raise RowError(f"{head}difficult", f"should be 0 or 1, is {asked.difficult}")
+    extra: dict[str, Any] = {"gold_label": label, "all_classes": list(options)}
+    if asked.difficult is not None:
+        extra["difficult"] = asked.difficult
+    question = Question(asked.question_unique_id, asked.question, (document.id,), options)
+    return Example(question, Gold((options[label - 1],), extra=extra))
+
+
+def _document(head: str, article: str, title: str) -> Document:
+    text = plain(article)
+    if not text.strip():
+        raise RowError("article", "is empty")
+    return Document(made_id(head, text, 8), text, title)
+
+
+def _single(raw: dict[str, Any]) -> Group:
+    """A row of the hub copy: a question and its article."""
+    row = _Single.model_validate(raw)
+    document = _document("quality", row.article, "")
+    options = row.options
+    if row.answer is None:
+        raise RowError("answer", HIDDEN)
+    if not 0 <= row.answer < max(len(options), 1):
+        raise RowError("answer", f"should be 0 to {len(options) - 1}, is {row.answer}")
+    asked = _Question(
+        question=row.question,
+        question_unique_id=made_id("quality", "\n".join([document.id, row.question, *options])),
+        options=options,
+        gold_label=row.answer + 1,
+        difficult=None if row.hard is None else int(row.hard),
+    )
+    return Group(document, (_example(asked, "", document),))
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One QuALITY row: an article with questions, or the hub copy's single question. Raises RowError with the field."""
+    try:
+        if "questions" not in raw and "question" in raw:
+            return _single(raw)
+        row = _Article.model_validate(raw)
+    except ValidationError as error:
+        raise explain(error) from None
+    if not row.article_id.strip():
+        raise RowError("article_id", "is empty")
+    document = _document(row.article_id, row.article, row.title or "")
+    return Group(document, tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)))

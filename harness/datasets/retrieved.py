@@ -1,0 +1,139 @@
+"""Open-domain questions with the documents that were retrieved for them: NQ, TriviaQA, PopQA, ASQA, ELI5.
+
+    rows of questions ──┐                     options.documents: a file or folder of documents, where rows bring none
+    retrieved documents ┴──► question + its documents, best first     options.top: only the first so many
+
+The documents come from the rows or, where `documents` names a place, from there (harness.datasets.row_documents). A
+question for which there is none is left out and counted; the fingerprint covers questions and documents alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+
+from harness.checks import explain
+from harness.config import DatasetConfig
+from harness.datasets.base import Dataset
+from harness.datasets.files import Broken, Member, Place, first_key, read_rows, whole
+from harness.datasets.loading import Checker, collect
+from harness.datasets.open_rows import parse_question
+from harness.datasets.row_documents import Store, found_in, open_store
+from harness.datasets.rows import Retrieved, Skip
+from harness.datasets.sources import find
+from harness.errors import CannotRun, ConfigError, DataError
+from harness.types import Document, Example, Gold, Question, Support
+
+__all__ = ["Options", "load"]
+
+NONE = "without retrieved documents"
+_GIVE = (
+    "give them: --set dataset.documents=FILE (a JSON object {question: [{title, contents}, ..]}), or rows that bring "
+    "their own (ctxs, docs, retrieval_result)"
+)
+_SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
+_LIST = "Data"  # the key of the questions in TriviaQA's files
+
+
+class Options(BaseModel):
+    """documents: where the retrieved documents are, None = in the rows; top: only the best so many of each question;
+    files: names or patterns of the row files that are meant.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: str | None = None
+    top: StrictInt | None = Field(default=None, ge=1)
+    files: tuple[str, ...] | str = ()
+
+
+@dataclasses.dataclass
+class _Parser:
+    """A row with its documents, checked."""
+
+    store: Store | None
+    top: int | None
+
+    def __call__(self, raw: dict[str, Any]) -> Retrieved | Skip:
+        row = parse_question(raw)
+        entries = found_in(raw) if self.store is None else self.store.find(raw, row.id, row.question)
+        if not entries:
+            return Skip(NONE)
+        kept: dict[str, tuple[Document, bool]] = {}
+        for document, marked in entries:  # one that comes twice keeps its better rank
+            kept.setdefault(document.id, (document, marked))
+        best = list(kept.values())[: self.top]
+        documents = tuple(document for document, _ in best)
+        supporting = tuple(Support(document.id, 0, len(document.text)) for document, marked in best if marked)
+        question = Question(row.id, row.question, tuple(document.id for document in documents))
+        return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
+
+
+def _checked(config: DatasetConfig) -> Options:
+    try:
+        return Options.model_validate(config.options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, Options, "dataset", {})) from None
+
+
+def _rows(file: Path | Member, split: str) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+    """The rows of a file; those inside TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}} too."""
+    known = {name for names in _SPLITS.values() for name in names}
+    head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
+    if head == _LIST or head in ("Domain", "Split", "Version", "VerifiedEval"):
+        listed = whole(file).get(_LIST)
+        if not isinstance(listed, list):
+            raise DataError(name, None, _LIST, "should be the list of questions")
+        yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
+    elif head in known:
+        yield from _of_split(whole(file), name, split)
+    else:
+        yield from read_rows(file)
+
+
+def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+    """The rows of one split of {"dev": {id: row}}, each with its id."""
+    wanted = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
+    if wanted is None:
+        raise DataError(name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split")
+    if not isinstance(value[wanted], dict):
+        raise DataError(name, None, wanted, "should be an object {id: row}")
+    for number, (key, row) in enumerate(value[wanted].items(), start=1):
+        found = _object(row)
+        yield Place(name, row=number), found if isinstance(found, Broken) else {"id": key, **found}
+
+
+def _object(value: Any) -> dict[str, Any] | Broken:
+    return value if isinstance(value, dict) else Broken("a row should be a JSON object")
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """The first `limit` questions that have documents (None: all), with these; every row is checked.
+
+    Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
+    """
+    options = _checked(config)
+    source = find(config, tuple(Options.model_fields))
+    checker = Checker(_Parser(open_store(options.documents) if options.documents else None, options.top))
+    rows = (row for file in source.files for row in _rows(file, config.split))
+    examples, documents = collect(checker, rows, limit)
+    if checker.first is None and checker.skipped[NONE] and not checker.places:
+        if options.documents:
+            told = f"none of the {checker.rows} questions is in {options.documents} by its id or its text"
+            raise DataError(source.name, None, None, f"{told}; name the documents of this data set")
+        told = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
+        raise CannotRun(f"{source.name}: {told}") if config.data is None else DataError(source.name, None, None, told)
+    checker.finish(source.name)
+    return Dataset(
+        name=config.name,
+        examples=tuple(examples),
+        documents=documents,
+        fingerprint=checker.hash.hexdigest(),
+        source=source.name + (f" with {Path(options.documents).name}" if options.documents else ""),
+        revision=source.revision,
+        skipped=dict(checker.skipped),
+    )

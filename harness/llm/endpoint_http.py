@@ -1,0 +1,266 @@
+"""Requests to an OpenAI-compatible server that outlast its bad moments.
+
+    server = Server(base_url, key, Patience(timeout=120, retries=4))
+    server.post("/chat/completions", body, check)       the parsed reply, which `check` accepted
+
+| what happens                                                        | then                                       |
+|---------------------------------------------------------------------|--------------------------------------------|
+| 408, 409, 425, 429, 5xx; no connection; no reply within `timeout`;  | again, `retries` times; then RequestFailed |
+| a reply that is cut, no JSON, or refused by `check`                 |                                            |
+| 400, 413, 422 and other 4xx                                         | RequestFailed at once                      |
+| 401, 402, 403, 404, 3xx: every request would end so                 | CannotRun at once                          |
+
+The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
+not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike.
+Nothing here prints, and no message holds the key: what a server says is shown with the key blotted out.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import json
+import random
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.crew import current
+from harness.errors import CannotRun, QuestionError
+from harness.llm.endpoint_facts import is_loopback
+
+__all__ = ["Patience", "RequestFailed", "Server"]
+
+_AGAIN = frozenset({408, 409, 425, 429})
+_HOPELESS = frozenset({401, 402, 403, 404})
+_MOST_BYTES = 64 * 2**20
+_PIECE = 65_536
+_SAID = 300  # characters of a server's own words in a message
+_SILENT = "nothing came back"
+_SLICE = 0.1  # seconds between two looks whether the run ends
+
+
+class RequestFailed(QuestionError):
+    """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
+
+
+class _BadMoment(Exception):
+    """A try that failed and may succeed later. wait: seconds that the server asks for, by all requests."""
+
+    def __init__(self, why: str, wait: float | None = None) -> None:
+        super().__init__(why)
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, in seconds: for a reply, before the first retry, before any, and at a server's own wish."""
+
+    timeout: float = 120.0
+    retries: int = 4
+    first: float = 0.5
+    longest: float = 30.0
+    obey: float = 300.0
+
+    def before(self, retry: int, draw: float) -> float:
+        """Seconds before retry 1, 2, ...; draw in [0, 1) decides over the second half of them."""
+        # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
+        whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
+        return whole * (1 + draw) / 2
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Following a redirect would hand the key to wherever it points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@dataclass
+class Server:
+    """One server, asked from any number of threads. asked: tries so far; retried: those that were not the first."""
+
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+    patience: Patience = Patience()
+    key_env: str | None = None
+    asked: int = 0
+    retried: int = 0
+
+    def __post_init__(self) -> None:
+        proxies = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(self.base_url).hostname) else []
+        self._opener = urllib.request.build_opener(_NoRedirect, *proxies)
+        self._lock = threading.Lock()
+        self._closed_until = 0.0  # what a 429 says holds for every thread
+        self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
+
+    def blotted(self, text: str) -> str:
+        """`text` without the key, should a server repeat it."""
+        return text.replace(self.key, "[key]") if self.key and len(self.key) >= 8 else text
+
+    def post(self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None]) -> dict[str, Any]:
+        """The reply to `body` as parsed JSON; `check` says what is wrong with one, None for a good one.
+
+        Raises RequestFailed and CannotRun as in the module's table.
+        """
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        why = ""
+        for n in range(self.patience.retries + 1):
+            self._wait(n)
+            try:
+                reply = self._once(path, content, self.patience.timeout)
+                if problem := check(reply):
+                    raise _BadMoment(problem)
+                return dict(reply)
+            except _BadMoment as e:
+                why = str(e)
+                self._set_back(e.wait)
+        tries = self.patience.retries + 1
+        raise RequestFailed(
+            f"{self.base_url} gave no usable reply in {tries} {'try' if tries == 1 else 'tries'}: {why}"
+        )
+
+    def alive(self, timeout: float = 10.0) -> None:
+        """Return when a server answers, whatever it says but that it does not know us. Raises CannotRun."""
+        why = ""
+        for n in range(self.patience.retries + 1):
+            self._wait(n)
+            try:
+                self._once("/models", None, min(timeout, self.patience.timeout))
+                return
+            except RequestFailed:
+                return
+            except _BadMoment as e:
+                why = str(e)
+                if not why.startswith(_SILENT):
+                    return
+        raise CannotRun(f"no server answers at {self.base_url} ({why}); start it, or correct model.base_url")
+
+    # -- one try -----------------------------------------------------------------------------------------------------
+
+    def _once(self, path: str, content: bytes | None, timeout: float) -> Any:
+        with self._lock:
+            self.asked += 1
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        request = urllib.request.Request(self.base_url.rstrip("/") + path, content, headers)
+        end = time.monotonic() + timeout
+        try:
+            with self._opener.open(request, timeout=timeout) as reply:
+                return _parsed(reply.headers.get_content_type(), _read(reply, end, timeout))
+        except urllib.error.HTTPError as e:
+            with e:
+                raise self._refused(e, path) from None
+        except TimeoutError:
+            raise _BadMoment(f"{_SILENT} within {timeout:g} seconds") from None
+        except urllib.error.URLError as e:
+            if isinstance(e.reason, TimeoutError):
+                raise _BadMoment(f"{_SILENT} within {timeout:g} seconds") from None
+            raise _BadMoment(f"{_SILENT}: {self.blotted(str(e.reason))}") from None
+        except (http.client.HTTPException, OSError) as e:
+            raise _BadMoment(f"the reply was cut off ({type(e).__name__})") from None
+
+    def _refused(self, e: urllib.error.HTTPError, path: str) -> Exception:
+        """What an HTTP status means for this try."""
+        if 300 <= e.code < 400:
+            return CannotRun(
+                f"{self.base_url} answers with a redirect ({e.code}); give the final address as model.base_url"
+            )
+        if e.code in (401, 402, 403):
+            # Its own words are left out: some servers repeat the key they were given, whole or in part.
+            wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
+            return CannotRun(f"{self.base_url} refuses us (status {e.code}); {wish}")
+        said = f"status {e.code}{self._words(e)}"
+        if e.code in _HOPELESS and path != "/models":
+            return CannotRun(
+                f"{self.base_url} knows no such address or model ({said}); correct model.base_url or model.source"
+            )
+        if e.code in _AGAIN or e.code >= 500:
+            return _BadMoment(said, _retry_after(e.headers.get("Retry-After") or ""))
+        return RequestFailed(f"{self.base_url} refused the request: {said}")
+
+    def _words(self, e: urllib.error.HTTPError) -> str:
+        try:
+            text = e.read(_PIECE).decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException):
+            return ""
+        try:
+            told = json.loads(text)
+            told = told.get("error", told.get("detail", told)) if isinstance(told, dict) else told
+            text = str(told.get("message", told) if isinstance(told, dict) else told)
+        except ValueError:
+            pass
+        text = " ".join(self.blotted(text).split())
+        return f": {text[:_SAID]}" if text else ""
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def _set_back(self, wait: float | None) -> None:
+        """Remember how long a server wants to be left alone. Raises RequestFailed where that is longer than we wait."""
+        if wait is None:
+            return
+        if wait > self.patience.obey:
+            raise RequestFailed(
+                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the {self.patience.obey:.0f} a question "
+                "waits; ask again later with --retry-failed"
+            )
+        with self._lock:
+            self._closed_until = max(self._closed_until, time.monotonic() + wait)
+
+    def _wait(self, retry: int) -> None:
+        """Wait until try number `retry` may be made; ends with Stopped when the run does."""
+        until = time.monotonic()
+        if retry:
+            with self._lock:
+                self.retried += 1
+                until += self.patience.before(retry, self._draw.random())
+        while True:
+            left = max(until, self._closed_until) - time.monotonic()
+            crew = current()
+            if crew is not None:
+                crew.check()
+            if left <= 0:
+                return
+            time.sleep(min(left, _SLICE))
+
+
+def _read(reply: Any, end: float, timeout: float) -> bytes:
+    """The body. A server that sends a byte now and then does not hold us beyond `end`."""
+    parts, size = [], 0
+    while piece := reply.read1(_PIECE):
+        parts.append(piece)
+        size += len(piece)
+        if size > _MOST_BYTES:
+            raise _BadMoment(f"the reply is longer than {_MOST_BYTES >> 20} MiB")
+        if time.monotonic() > end:
+            raise _BadMoment(f"the reply was not whole within {timeout:g} seconds")
+    if reply.length:  # read1 ends quietly where fewer bytes came than were announced
+        raise _BadMoment(f"the reply was cut off, {reply.length} bytes are missing")
+    return b"".join(parts)
+
+
+def _parsed(kind: str, body: bytes) -> Any:
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise _BadMoment(f"the reply is {kind} instead of application/json")
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise _BadMoment(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
+
+
+def _retry_after(text: str) -> float | None:
+    """Seconds that a Retry-After asks for, as a number or as a date; None where it says nothing that can be read."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return None
+    return max(seconds, 0.0) if seconds == seconds else None

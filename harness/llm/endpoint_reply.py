@@ -1,0 +1,81 @@
+"""What a chat server says: one reply, read out of the JSON of /chat/completions.
+
+    reply = complete(server, {"model": ..., "messages": [...], "max_tokens": 32})
+    reply.text, reply.finish, reply.tokens_in, reply.tokens_out, reply.first_token
+
+A reply without a message is none, and is asked for again (see endpoint_http).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.llm.endpoint_http import Server
+
+__all__ = ["Reply", "complete"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply. tokens_*: as the server counts them, None where it does not say; first_token: (token, log-probability)
+    of what might have come first, () where the server lists none."""
+
+    text: str
+    finish: str
+    tokens_in: int | None = None
+    tokens_cached: int = 0
+    tokens_out: int | None = None
+    first_token: tuple[tuple[str, float], ...] = ()
+
+
+def complete(server: Server, body: Mapping[str, Any]) -> Reply:
+    """Ask for one reply. Raises RequestFailed and CannotRun as `Server.post` does."""
+    found = server.post("/chat/completions", body, _problem)
+    choice = found["choices"][0]
+    told = found.get("usage")
+    usage: dict[str, Any] = told if isinstance(told, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    return Reply(
+        text=server.blotted(choice["message"].get("content") or ""),
+        finish=str(choice.get("finish_reason") or "stop"),
+        tokens_in=_count(usage.get("prompt_tokens")),
+        tokens_cached=(_count(details.get("cached_tokens")) if isinstance(details, dict) else None) or 0,
+        tokens_out=_count(usage.get("completion_tokens")),
+        first_token=_listed(choice.get("logprobs")),
+    )
+
+
+def _problem(reply: Any) -> str | None:
+    """What is wrong with a parsed reply, None for one that holds a message."""
+    if not isinstance(reply, dict):
+        return "the reply is no JSON object"
+    if reply.get("error"):
+        return "the reply tells of an error instead of an answer"
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return "the reply has no choices, so it is no chat completion"
+    message = choices[0].get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("content") or "", str):
+        return "the reply has no message with a text"
+    if message.get("content") is None and message.get("tool_calls"):
+        return "the reply calls a tool instead of answering"
+    return None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _listed(logprobs: Any) -> tuple[tuple[str, float], ...]:
+    """The alternatives to the first token; SentencePiece's mark for a space is one."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list) or not content or not isinstance(content[0], dict):
+        return ()
+    rows = content[0].get("top_logprobs")
+    return tuple(
+        (row["token"].replace("▁", " "), float(row["logprob"]))
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and isinstance(row.get("token"), str) and isinstance(row.get("logprob"), int | float)
+    )

@@ -1,0 +1,108 @@
+"""Tokens of a model that runs elsewhere, counted here with its tokenizer: for budgets, spans and the first label token.
+
+    tokens = Tokens(folder, name)
+    tokens.offsets("two words")     [(0, 3), (3, 9)]
+    tokens.plain("<|eot_id|>")      "< |eot_id|>"
+
+A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
+`plain` puts a space behind the first character of every control token that a text spells out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from harness.errors import CannotRun
+from harness.llm.text import Text
+
+__all__ = ["ALLOWANCE", "Tokens"]
+
+ALLOWANCE = 16
+"""Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
+
+_MARK = "qXuserXq"
+
+
+class _Plain:
+    """What `Text` needs of a tokenizer, out of tokenizer.json alone."""
+
+    is_fast = True
+    bos_token_id = None
+
+    def __init__(self, backend: Tokenizer) -> None:
+        self.backend_tokenizer = backend
+        self.all_special_ids: list[int] = []
+        model = json.loads(backend.to_str())["model"]
+        unknown = model.get("unk_token")
+        self.unk_token_id = model.get("unk_id") if unknown is None else backend.token_to_id(unknown)
+
+
+class Tokens:
+    """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        try:
+            self._backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as e:  # tokenizers raises plain Exception for a file that is none of its own
+            raise CannotRun(f"the tokenizer of '{name}' cannot be read: {str(e).splitlines()[0]}") from e
+        self._text = Text(_Plain(self._backend), name)
+        control = {token.content for token in self._backend.get_added_tokens_decoder().values() if token.special}
+        longest_first = sorted((c for c in control if len(c) > 1), key=len, reverse=True)
+        self._control = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self.turn = self._turn(folder)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of each token of `text`."""
+        return self._text.offsets(text)
+
+    def count(self, text: str) -> int:
+        """Number of tokens of `text`."""
+        return len(self._text.offsets(text))
+
+    def first(self, text: str) -> str:
+        """The first token of `text`, as text; "" where it has none."""
+        ids = self._text.plain(text)[:1]
+        return self._text.decode(ids)[0] if ids else ""
+
+    def plain(self, text: str) -> str:
+        """`text` with every control token in it broken up; what has none is returned as it is."""
+        if self._control is None:
+            return text
+        return self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+    def _turn(self, folder: Path) -> int:
+        """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
+        found = _template(folder)
+        if found is None:
+            return ALLOWANCE
+        text, named = found
+        try:
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+            made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(text)
+            messages = [{"role": "user", "content": _MARK}]
+            whole = made.render(messages=messages, add_generation_prompt=True, **named)
+        except Exception:  # noqa: BLE001 - templates call functions of their servers' own; the count is a budget's
+            return ALLOWANCE
+        before, mark, after = whole.partition(_MARK)
+        return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
+
+
+def _template(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
+    try:
+        path = folder / "tokenizer_config.json"
+        told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        jinja = folder / "chat_template.jinja"
+        text = jinja.read_text(encoding="utf-8") if jinja.exists() else told.get("chat_template")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(text, str):
+        return None
+    named = {k: v["content"] if isinstance(v, dict) else v for k, v in told.items() if k.endswith("_token")}
+    return text, {k: v for k, v in named.items() if isinstance(v, str)}

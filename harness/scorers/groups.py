@@ -1,0 +1,59 @@
+"""Scores of one group of questions: a scorer that leaves out the questions of every other group.
+
+    longbench.qa_f1_score.0-4k, .4-8k, .8k+     LongBench-E (Bai et al. 2023; LongBench/eval.py, scorer_e): by `length`
+    quality.accuracy.easy, .hard                QuALITY: by `difficult` (1 = fewer than half right under time pressure)
+
+What is left out counts in no mean, so a column of a table is the mean of its group, with that group's interval. A
+question that does not say where it belongs is in no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from harness.scorers import longbench, quality
+
+__all__ = ["accuracy_of", "bucket", "first_line", "qa_f1_first_line", "qa_f1_first_line_of", "qa_f1_of"]
+
+BUCKETS = ("0-4k", "4-8k", "8k+")
+
+
+def bucket(length: int) -> str:
+    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000, else."""
+    return BUCKETS[0] if length < 4000 else BUCKETS[1] if length < 8000 else BUCKETS[2]
+
+
+def first_line(prediction: str) -> str:
+    """What LongBench scores of a few-shot set's prediction: its first line, leading line breaks taken off."""
+    return prediction.lstrip("\n").split("\n")[0]
+
+
+def qa_f1_first_line(prediction: str, references: Sequence[str]) -> float:
+    """longbench.qa_f1_score of the first line: LongBench's rule for triviaqa."""
+    return longbench.qa_f1_score(first_line(prediction), references)
+
+
+def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None) -> float | None:
+    """longbench.qa_f1_score of a question whose text is of the class `wanted`, else None."""
+    inside = length is not None and bucket(length) == wanted
+    return longbench.qa_f1_score(prediction, references) if inside else None
+
+
+def qa_f1_first_line_of(
+    prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
+) -> float | None:
+    """The same of the first line."""
+    return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
+
+
+def accuracy_of(
+    prediction: str, references: Sequence[str], *, wanted: int, all_classes: Sequence[str], difficult: int | None = None
+) -> float | None:
+    """quality.accuracy of a question of the difficulty `wanted` (0 or 1), else None."""
+    return quality.accuracy(prediction, references, all_classes=all_classes) if difficult == wanted else None
+
+
+qa_f1_short, qa_f1_middle, qa_f1_long = (partial(qa_f1_of, wanted=name) for name in BUCKETS)
+first_line_short, first_line_middle, first_line_long = (partial(qa_f1_first_line_of, wanted=name) for name in BUCKETS)
+accuracy_easy, accuracy_hard = (partial(accuracy_of, wanted=value) for value in (0, 1))

@@ -1,0 +1,24 @@
+"""Prompt compression: tokens that tell a small model little are left out before the reader sees the text (facts 4).
+
+config.py      every choice, with the released code's default
+units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document
+surprise.py    -log p of each of them in a context, through a session of the compressor
+ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each
+sentences.py   their sentence level
+tokens.py      their token level, window after window
+library.py     the same by the package llmlingua (engine: library), on the same sessions
+lingua.py      the two Methods
+selective.py   Selective-Context: the self-information of each sentence's tokens
+classifier.py  a token classifier of transformers
+lingua2.py     LLMLingua-2 over it
+show.py        the compressed text read, and what of it the record calls shown
+
+The question stands once in the request, in the shared reading prompt: nothing here appends it to the text, as the
+released code does.
+"""
+
+from methods.compression.lingua import LLMLingua, LongLLMLingua
+from methods.compression.lingua2 import LLMLingua2
+from methods.compression.selective import SelectiveContext
+
+__all__ = ["LLMLingua", "LLMLingua2", "LongLLMLingua", "SelectiveContext"]

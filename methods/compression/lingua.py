@@ -1,0 +1,171 @@
+"""LLMLingua (Jiang et al. 2023, arXiv 2310.05736) and LongLLMLingua (arXiv 2310.06839) as the engine sees them.
+
+    document ──contexts──► ranked, within a budget ──sentences──► tokens ──► the shared reading prompt
+
+LLMLingua does not read the question, so a document is compressed once, when it is indexed; LongLLMLingua compresses for
+every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.method import Index, Method, Skill, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.chunks import Span, fixed_chunks, packed_chunks
+from methods.compression import library
+from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
+from methods.compression.ranking import RESTRICTIVE, Chosen, choose, priorities
+from methods.compression.sentences import choose_sentences
+from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
+from methods.compression.tokens import Joined, compress, ratios, windows
+from methods.compression.units import kept, units_of
+
+__all__ = ["Asked", "LLMLingua", "LongLLMLingua", "squeeze"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """rank: the question as contexts are ranked by it; before: what the token level reads first, "" for nothing."""
+
+    rank: str = ""
+    before: str = ""
+
+
+class LLMLingua(Method):
+    """Tokens that a small model finds unsurprising are dropped, whatever is asked."""
+
+    Config = LLMLinguaConfig
+    summary = "tokens that a small model can guess are left out (LLMLingua)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+    scope = "document"
+    index_roles = ("compressor",)
+
+    def prompts(self) -> dict[str, str]:
+        """The shared reading prompt."""
+        return reading.PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return reading.SKILLS
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The compressed document."""
+        return squeeze(document, Asked(), self.config, tools).to_index()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Read the compressed document."""
+        (document,), (index,) = documents, indexes
+        return read(question, document, Compressed.from_index(index), tools)
+
+
+class LongLLMLingua(Method):
+    """Contexts by how well the question follows them, tokens by what the question changes about their surprise."""
+
+    Config = LongLLMLinguaConfig
+    summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+
+    def prompts(self) -> dict[str, str]:
+        """The sentence behind the question while contexts are ranked, and the shared reading prompt."""
+        return {"restrictive sentence": RESTRICTIVE, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return reading.SKILLS
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Compress for the question, then read."""
+        (document,), config = documents, self.config
+        before = question.text if config.prefixed else ""
+        if config.add_instruction:
+            before += SEPARATOR + tools.task.instruction
+        # Cutting off what does not fit loses its end; a lower target loses what matters least.
+        most = max(reading.room_for_text(question, tools, tools.model()), 1)
+        with tools.phase("search"):
+            compressed = squeeze(document, Asked(question.text, before), config, tools, most)
+        return read(question, document, compressed, tools)
+
+
+def squeeze(
+    document: Document, asked: Asked, config: LinguaConfig, tools: Tools, most: int | None = None
+) -> Compressed:
+    """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `most` tokens."""
+    model, text = tools.model("compressor"), document.text
+    cut = {"tokens": fixed_chunks, "packed": packed_chunks}.get(config.contexts)
+    spans = cut(text, config.chunk_tokens, model) if cut else _lines(text, config.chunk_tokens, tools)
+    spans = [span for span in spans if text[slice(*span)].strip()]
+    sizes = [model.count(text[a:b]) for a, b in spans]
+    before = sum(sizes)
+    target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
+    target = target if most is None else min(target, most)
+    if not spans:
+        return Compressed([], 0, 0)
+    if config.engine == "library":
+        return library.squeeze(text, spans, target, asked.rank, config, tools)
+    if config.use_context_level_filter and len(spans) > 1:
+        priority = priorities([text[a:b] for a, b in spans], asked.rank + RESTRICTIVE, config, tools)
+        chosen = choose(sizes, priority, target, config)
+    else:
+        chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
+    groups = [[spans[c.number]] for c in chosen]
+    if config.use_sentence_level_filter:
+        groups = choose_sentences(text, [spans[c.number] for c in chosen], asked.rank, target, config, tools)
+    pieces, after = _tokens(text, groups, [c.offset for c in chosen], asked, target, config, tools)
+    steps = [_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
+    return Compressed(pieces, before, after, steps)
+
+
+def _lines(text: str, most: int, tools: Tools) -> list[Span]:
+    """Every line as a context, one of more than `most` tokens in parts."""
+    model = tools.model("compressor")
+    found: list[Span] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        inside = line.strip()
+        start = at + line.index(inside) if inside else at
+        found += [(start + a, start + b) for a, b in fixed_chunks(inside, most, model)]
+        at += len(line)
+    return found
+
+
+def _tokens(
+    text: str,
+    groups: list[list[Span]],
+    offsets: list[float],
+    asked: Asked,
+    target: float,
+    config: LinguaConfig,
+    tools: Tools,
+) -> tuple[list[Piece], int]:
+    """The token level over contexts that are spans of `text`; what is kept of them, and its tokens."""
+    model = tools.model("compressor")
+    layout = laid_out(groups)
+    shown = ["".join(text[a:b] for a, b in group) for group in groups]
+    if not config.use_token_level_filter:
+        return layout, sum(map(model.count, shown)) + model.count(SEPARATOR) * max(len(shown) - 1, 0)
+    parts = [units_of(context, model) for context in shown if context]
+    offsets = [offset for offset, context in zip(offsets, shown, strict=True) if context]
+    keep = ratios([sum(units.sizes) for units in parts], target, offsets)
+    head = asked.before + SEPARATOR if asked.before else ""
+    units = units_of(head + SEPARATOR.join(c for c in shown if c), model)
+    # A token may hold the end of the head and the beginning of the text; it is then the text's.
+    start = next((i for i in range(len(units)) if units.cuts[i + 1] > len(head)), len(units))
+    joined = Joined(units, start, windows([len(p) for p in parts], keep, config.iterative_size))
+    alive = compress(joined, config, model, tools.progress)
+    alive[:start] = False
+    after = sum(size for size, stays in zip(units.sizes, alive.tolist(), strict=True) if stays)
+    return placed(layout, [(a - len(head), b - len(head)) for a, b in kept(units, alive)]), after
+
+
+def _step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:
+    shown = Shown("span", document.id, *span)
+    scores = {"priority": chosen.score, "ratio offset": chosen.offset}
+    return Step("context", chosen.number, scores=scores, tokens=tokens, shown=shown)

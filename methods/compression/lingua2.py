@@ -1,0 +1,218 @@
+"""LLMLingua-2 (Pan et al. 2024, arXiv 2403.12968): a classifier says which words are worth keeping (facts 4.3).
+
+    text ──► chunks of 510 tokens, ended at a full stop or line break ──► p(keep) of each token ──► mean over a word
+    words above a percentile of their chunk are kept, so every chunk is compressed by the same rate
+
+The white space before a word goes with it. A line break among `force_tokens` is kept where it stands (the released code
+puts a new, untrained token into the classifier's text instead); words are weighed by their own tokens (released: those
+of GPT-3.5, whose tokenizer it fetches); a Chinese or Japanese character is a word (released: all between two
+marks).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.types import Answer, Document, Question
+from methods import reading
+from methods.chunks import Span
+from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
+from methods.compression.show import Compressed, Piece, read
+
+__all__ = ["LLMLingua2", "Lingua2Config", "Word", "chosen", "chunk_ends", "words_of"]
+
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+class Lingua2Config(MethodConfig):
+    """classifier           a folder or hub id of a token classifier with two classes
+    rate                    words kept, by their tokens
+    target_tokens           tokens kept, instead of `rate` (released: target_token)
+    force_tokens            words that are always kept
+    force_reserve_digit     keep every token with a digit
+    drop_consecutive        of several `force_tokens` in a row, alike, keep one
+    token_to_word           a word's probability: "mean" of its tokens', or the "first" one's
+    chunk_end_tokens        where a chunk may end
+    """
+
+    classifier: str = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
+    rate: float = Field(default=0.5, gt=0, le=1)
+    target_tokens: int | None = Field(default=None, gt=0)
+    force_tokens: tuple[str, ...] = ()
+    force_reserve_digit: bool = False
+    drop_consecutive: bool = False
+    token_to_word: Literal["mean", "first"] = "mean"
+    chunk_end_tokens: tuple[str, ...] = (".", "\n")
+
+
+@dataclass(frozen=True)
+class Word:
+    """text[start:end] with the white space before it (text[gap:start]); tokens [first, last) of its chunk."""
+
+    gap: int
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+class LLMLingua2(Method):
+    """Words that a token classifier would keep, whatever is asked."""
+
+    Config = Lingua2Config
+    summary = "words that a trained classifier keeps (LLMLingua-2)"
+    scope = "document"
+
+    def prompts(self) -> dict[str, str]:
+        """The shared reading prompt."""
+        return reading.PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return reading.SKILLS
+
+    def problems(self) -> list[str]:
+        """Sentences that forbid a run, known without loading: "not run: weights: ..."."""
+        from harness.errors import CannotRun
+
+        try:
+            find(self.config.classifier)
+        except CannotRun as error:
+            return [str(error)]
+        return []
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The compressed document, and which weights it is from. Raises CannotRun where there are none."""
+        weights = find(self.config.classifier)
+        return {**self._compress(document, weights, tools).to_index(), "weights": weights.identity}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Read the compressed document; it is compressed again where the folder holds other weights by now."""
+        (document,), (index,) = documents, indexes
+        weights = find(self.config.classifier)
+        if index["weights"] == weights.identity:
+            return read(question, document, Compressed.from_index(index), tools)
+        with tools.phase("search"):
+            compressed = self._compress(document, weights, tools)
+        return read(question, document, compressed, tools)
+
+    def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
+        classifier, config = load(weights, tools.meter), self.config
+        found = classifier.tokenize(document.text)
+        total = len(found.tokens)
+        rate = config.rate if config.target_tokens is None else min(config.target_tokens / max(total, 1), 1.0)
+        pieces: list[Piece] = []
+        after = first = gap = 0
+        for last in chunk_ends(document.text, found, classifier.most, config.chunk_end_tokens):
+            chunk = Tokenized(found.tokens[first:last], found.offsets[first:last])
+            words = words_of(document.text, chunk, classifier.style, gap)
+            keep = _kept(document.text, words, chunk, rate, config, classifier)
+            pieces += _pieces(document.text, words, keep, config)
+            after += sum(word.last - word.first for word, stays in zip(words, keep, strict=True) if stays)
+            first, gap = last, words[-1].end
+            tools.progress(last, total, "tokens classified")
+        return Compressed(_merged(pieces), total, after)
+
+
+def chunk_ends(text: str, found: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
+    """Where each chunk of at most `most` tokens ends: behind its last stop where it has one; the last at the end."""
+    total = len(found.tokens)
+    ends: list[int] = []
+    at = 0
+    while total - at > most:
+        behind = (i for i in range(at + most, at, -1) if _stops(text, found.offsets, i, stops))
+        at = next(behind, at + most)
+        ends.append(at)
+    return [*ends, total] if total > at else ends
+
+
+def _stops(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
+    """Whether token i - 1 is a stop, or a stop of white space stands behind it."""
+    (a, b), following = offsets[i - 1], offsets[i][0]
+    gap = text[b:following]
+    return text[a:b].strip() in stops or any(stop in gap for stop in stops if stop.isspace())
+
+
+def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
+    """The words of a chunk; `gap` is where the word before it ends."""
+    found: list[Word] = []
+    for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
+        inside = text[a:b]
+        start = b - len(inside.lstrip())
+        before = found[-1].end if found else gap
+        if not found or _begins(token, inside, style) or text[before:start].isspace():
+            found.append(Word(before, max(start, before), max(b, before), i, i + 1))
+        else:
+            last = found[-1]
+            found[-1] = Word(last.gap, last.start, max(last.end, b), last.first, i + 1)
+    return found
+
+
+def _begins(token: str, inside: str, style: Style) -> bool:
+    if style == "wordpiece":
+        return not token.startswith("##")
+    return token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
+
+
+def _kept(
+    text: str, words: list[Word], chunk: Tokenized, rate: float, config: Any, classifier: TokenClassifier
+) -> list[bool]:
+    """Which words of a chunk are kept."""
+    if rate >= 1:
+        return [True] * len(words)
+    tokens = classifier.keep(chunk.tokens)
+    if config.force_reserve_digit:
+        digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.offsets]
+        tokens = np.where(digits, 1.0, tokens)
+    values = [
+        1.0 if text[w.start : w.end] in config.force_tokens
+        else float(tokens[w.first] if config.token_to_word == "first" else tokens[w.first : w.last].mean())
+        for w in words
+    ]  # fmt: skip
+    return chosen(values, [w.last - w.first for w in words], rate)
+
+
+def chosen(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
+    """Words above the percentile int(100 (1 - rate) + 1), each counted once a token; where that is 1.0, those at it."""
+    percentile = min(int(100 * (1 - rate) + 1), 100)
+    limit = float(np.percentile(np.repeat(values, tokens), percentile))
+    return [value > limit or value == limit == 1.0 for value in values]
+
+
+def _pieces(text: str, words: list[Word], keep: list[bool], config: Any) -> list[Span]:
+    """Spans of the kept words, each with the white space before it, and of line breaks that are kept alone."""
+    breaks = "\n" in config.force_tokens
+    found: list[Span] = []
+    last = ""
+    for word, stays in zip(words, keep, strict=True):
+        said = text[word.start : word.end]
+        again = config.drop_consecutive and said in config.force_tokens and said == last
+        if stays and not again:
+            found.append((word.gap, word.end))
+            last = said
+        elif breaks and "\n" in text[word.gap : word.start] and not (config.drop_consecutive and last == "\n"):
+            found.append((word.gap, word.start))
+            last = "\n"
+    return found
+
+
+def _merged(pieces: Sequence[Piece]) -> list[Piece]:
+    """Spans that touch as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        before = found[-1] if found else None
+        if isinstance(piece, tuple) and isinstance(before, tuple) and before[1] == piece[0]:
+            found[-1] = (before[0], piece[1])
+        else:
+            found.append(piece)
+    return found

@@ -1,0 +1,94 @@
+"""The context level (facts 4.2, points 1 to 4): contexts ranked, a budget, their order, the keep ratio of each.
+
+LongLLMLingua   surprise of the question behind the context, low is good
+LLMLingua       surprise of the context itself, high is good
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import QuestionError
+from harness.method import Tools
+from methods.compression.config import LinguaConfig
+from methods.compression.surprise import opened, surprise
+from methods.compression.units import units_of
+from methods.retrieval import bm25_scores, words
+
+__all__ = ["RESTRICTIVE", "Chosen", "choose", "perplexities", "priorities"]
+
+# LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
+RESTRICTIVE = " We can get the answer to this question in the given documents."
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A context in its place: its number in the text, its score, and what is added to its keep ratio."""
+
+    number: int
+    score: float
+    offset: float
+
+
+def perplexities(texts: list[str], asked: str, condition: str, tools: Tools) -> np.ndarray:
+    """Mean surprise [texts] of the text ("none", or behind the question: "before"), or of the question behind it."""
+    model = tools.model("compressor")
+
+    def one(text: str) -> float:
+        before, scored = {"none": ("", text), "before": (asked, text), "after": (text, asked)}[condition]
+        units = units_of(scored, model)
+        need = model.turn_tokens() + model.count(before) + sum(units.sizes)
+        if need > model.window:
+            raise QuestionError(
+                f"a context with the question takes {need} tokens, more than the window of {model.window} of the "
+                f"compressor '{model.name}'; lower method.chunk_tokens or raise model.window"
+            )
+        with opened(model) as s:
+            s.feed(before)
+            costs = surprise(s, model, units)
+        weights = np.where(np.isnan(costs), 0, np.array(units.sizes))
+        return float(np.nansum(costs * weights) / weights.sum()) if weights.any() else 0.0
+
+    return np.array(tools.map(one, texts))
+
+
+def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Tools) -> np.ndarray:
+    """How much each text is wanted [texts]: higher is better. `question`: with what is said behind it."""
+    if config.rank_method == "bm25":
+        return bm25_scores(words(question), [words(t) for t in texts])
+    condition = config.condition
+    found = perplexities(texts, question, condition, tools)
+    return found if condition == "none" else -found
+
+
+def choose(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:
+    """The contexts that the budget lets through, in the order they are shown.
+
+    sizes: tokens of each context; the one that passes the budget is still in it.
+    """
+    unknown = [i for i in config.force_context_ids if not 0 <= i < len(sizes)]
+    if unknown:
+        raise QuestionError(f"method.force_context_ids has {unknown[0]}, but the text has {len(sizes)} contexts")
+    ranked = [int(i) for i in np.argsort(-priority, kind="stable")]
+    left = config.budget(target)
+    used = list(dict.fromkeys(config.force_context_ids))
+    for count, i in enumerate(ranked):
+        left -= sizes[i]
+        if i not in used:
+            used.append(i)
+        if left < 0 or (config.force_context_number is not None and count >= config.force_context_number):
+            break
+    last = max(len(used) - 1, 1)
+    most = config.dynamic_context_compression_ratio if len(used) > 1 else 0.0
+    chosen = [Chosen(i, float(priority[i]), most * (1 - 2 * rank / last)) for rank, i in enumerate(used)]
+    return _in_order(chosen, config.reorder_context)
+
+
+def _in_order(chosen: list[Chosen], order: str) -> list[Chosen]:
+    if order == "original":
+        return sorted(chosen, key=lambda c: c.number)
+    if order == "two_stage":
+        return chosen[::2] + chosen[1::2][::-1]
+    return chosen

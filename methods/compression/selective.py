@@ -1,0 +1,145 @@
+"""Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped (facts 4.4).
+
+    each sentence scored alone, behind nothing but the beginning of a text ──► -log p of its tokens
+    threshold = percentile of the whole text ──► what is below it is dropped
+
+White space stands with the token it belongs to, so nothing is glued together where a sentence begins (the released code
+loses the space of a sentence's first token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from harness.errors import QuestionError
+from harness.llm.base import MeteredModel
+from harness.method import Index, Method, Skill, Tools
+from harness.types import Answer, Document, Question
+from methods import reading
+from methods.chunks import sentences
+from methods.compression.config import SelectiveConfig
+from methods.compression.show import Compressed, Piece, read
+from methods.compression.surprise import SLACK, opened, surprise
+from methods.compression.units import Units, kept, units_of
+
+__all__ = ["SelectiveContext"]
+
+
+class SelectiveContext(Method):
+    """Tokens, or sentences, that a small model finds unsurprising inside their sentence are dropped."""
+
+    Config = SelectiveConfig
+    summary = "tokens of low self-information are left out (Selective-Context)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+    scope = "document"
+    index_roles = ("compressor",)
+
+    def prompts(self) -> dict[str, str]:
+        """The shared reading prompt."""
+        return reading.PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return reading.SKILLS
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The compressed document."""
+        config: SelectiveConfig = self.config
+        units = units_of(document.text, tools.model("compressor"))
+        groups = _groups(units, self._most(tools))
+        values = _information(units, groups, tools)
+        if config.level == "sentence":
+            for first, last in groups:
+                inside = values[first:last]
+                values[first:last] = np.mean(inside[~np.isnan(inside)]) if (~np.isnan(inside)).any() else np.nan
+        if config.target_tokens is None:
+            alive = _above(values, config.reduce_ratio)
+        else:
+            alive = _fitting(units, values, config.target_tokens, tools.model("compressor"))
+        sizes = np.array(units.sizes, dtype=int)
+        pieces: list[Piece] = list(kept(units, alive))
+        return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Read the compressed document."""
+        (document,), (index,) = documents, indexes
+        return read(question, document, Compressed.from_index(index), tools)
+
+    def _most(self, tools: Tools) -> int:
+        """Tokens of a sentence that are scored together."""
+        model = tools.model("compressor")
+        most = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
+        if most < 2:
+            raise QuestionError(
+                f"the window of the compressor '{model.name}' ({model.window} tokens) holds no sentence; raise "
+                "model.window"
+            )
+        return int(most)
+
+
+def _groups(units: Units, most: int) -> list[tuple[int, int]]:
+    """Sentences as ranges of units, longer ones in parts of `most` tokens at most; together all units."""
+    # A token that begins with the space before a sentence is the sentence's.
+    starts = [0, *(units.at(max(a - 1, 0)) for a, _ in sentences(units.text)[1:]), len(units)]
+    found: list[tuple[int, int]] = []
+    for first, last in pairwise(starts):
+        begin, used = first, 0
+        for i in range(first, last):
+            if used + units.sizes[i] > most and i > begin:
+                found.append((begin, i))
+                begin, used = i, 0
+            used += units.sizes[i]
+        if begin < last:
+            found.append((begin, last))
+    return found
+
+
+def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
+    """Self-information [units] in nats, of each group behind nothing but the beginning of a text."""
+    model = tools.model("compressor")
+    done = [0]
+
+    def one(group: tuple[int, int]) -> np.ndarray:
+        with opened(model) as s:
+            found = surprise(s, model, units.part(*group))
+        done[0] += 1
+        tools.progress(done[0], len(groups), "sentences scored")
+        return found
+
+    return np.concatenate([np.zeros(0), *tools.map(one, groups)])
+
+
+def _above(values: np.ndarray, drop: float) -> np.ndarray:
+    """Which units are at the percentile or above it; one that could not be scored stays."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.ones(len(values), dtype=bool)
+    return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * drop))))
+
+
+def _fitting(units: Units, values: np.ndarray, most: int, model: MeteredModel) -> np.ndarray:
+    """As `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `most` tokens.
+
+    Counted in the compressed text: words that lost a part of theirs are more tokens than were kept. Where not even the
+    highest percentile is short enough (all values are equal), the first tokens of it are kept.
+    """
+
+    def fits(alive: np.ndarray) -> bool:
+        return model.count("".join(units.text[a:b] for a, b in kept(units, alive))) <= most
+
+    low, high = 0, 1000
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(_above(values, middle / 1000)) else (middle + 1, high)
+    alive = _above(values, high / 1000)
+    stays = np.flatnonzero(alive)
+    while len(stays) and not fits(alive):
+        stays = stays[: min(most, len(stays) - 1)] if len(stays) > most else stays[:-1]
+        alive = np.isin(np.arange(len(values)), stays)
+    return alive

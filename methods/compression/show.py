@@ -1,0 +1,103 @@
+"""A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the record tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.method import Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods.chunks import Span, keep
+from methods.reading import ask, room_for_text
+
+__all__ = ["SEPARATOR", "Compressed", "Piece", "laid_out", "placed", "read"]
+
+SEPARATOR = "\n\n"  # between contexts
+
+Piece = Span | str  # characters of the document, or what stands between two of them
+
+
+@dataclass
+class Compressed:
+    """pieces in reading order; tokens before and after, by the compressor's tokenizer; steps for `harness trace`."""
+
+    pieces: Sequence[Piece]
+    before: int
+    after: int
+    steps: list[Step] = field(default_factory=list)
+
+    def to_index(self) -> dict[str, Any]:
+        """JSON values; steps are not among them."""
+        return {
+            "pieces": [list(p) if isinstance(p, tuple) else p for p in self.pieces],
+            "tokens": [self.before, self.after],
+        }
+
+    @classmethod
+    def from_index(cls, index: dict[str, Any]) -> Compressed:
+        """The inverse of `to_index`."""
+        pieces: list[Piece] = [p if isinstance(p, str) else (int(p[0]), int(p[1])) for p in index["pieces"]]
+        return cls(pieces, *index["tokens"])
+
+
+def read(question: Question, document: Document, compressed: Compressed, tools: Tools) -> Answer:
+    """Show the compressed text, ask, answer. What the reader's window does not hold is cut off at the end, and told."""
+    model = tools.model()
+    pieces, ends = [], []
+    length = 0
+    for piece in compressed.pieces:
+        pieces.append(piece if isinstance(piece, str) else document.text[slice(*piece)])
+        length += len(pieces[-1])
+        ends.append(length)
+    whole = "".join(pieces)
+    spans, tokens = keep(whole, max(room_for_text(question, tools, model), 0), model, "left")
+    stop = spans[0][1] if spans else 0
+    shown = tuple(
+        Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
+        for piece, end in zip(compressed.pieces, ends, strict=True)
+        if isinstance(piece, tuple) and piece[1] - max(end - stop, 0) > piece[0]
+    )
+    text = whole[:stop]
+    note = f"{compressed.before} tokens compressed to {compressed.after}"
+    steps = (Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note), *compressed.steps)
+    cut = stop < len(whole)
+    after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)} if cut else None
+    answer = ask(question, [text] if text.strip() else [], tools, model)
+    return Answer(answer, shown if text.strip() else (), _reason(document, text, cut, compressed), steps, after)
+
+
+def _reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
+    if not document.text.strip():
+        return "the text is empty"
+    if not text.strip():
+        return "no text fits beside the question" if cut else "nothing was kept of the text"
+    if cut:
+        return "truncated"
+    return "whole" if compressed.after >= compressed.before else "compressed"
+
+
+def laid_out(groups: Sequence[Sequence[Span]]) -> list[Piece]:
+    """Contexts, each of spans of the document, with a blank line between them; empty ones are left out."""
+    found: list[Piece] = []
+    for number, group in enumerate(group for group in groups if group):
+        found += [SEPARATOR] * (number > 0)
+        found += group
+    return found
+
+
+def placed(layout: list[Piece], runs: list[Span]) -> list[Piece]:
+    """Runs of characters of the joined contexts as spans of the document, and what is kept between these."""
+    found: list[Piece] = []
+    at = number = 0
+    for piece in layout:
+        length = len(piece) if isinstance(piece, str) else piece[1] - piece[0]
+        while number < len(runs) and runs[number][0] < at + length:
+            a, b = max(runs[number][0] - at, 0), min(runs[number][1] - at, length)
+            if a < b:
+                found.append(piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b))
+            if runs[number][1] > at + length:
+                break
+            number += 1
+        at += length
+    return found

@@ -1,0 +1,139 @@
+"""How surprising each unit is: -log p (nats) under the compressor, a mean over the unit's tokens.
+
+    surprise(s, model, units)      of units behind what session `s` holds, in one request
+    Context                        a session that grows by the units that are kept, and forgets when its window is full
+
+A window of a text is encoded on its own, so its first tokens may be cut otherwise than in the whole text; what a token
+costs is then shared out by characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from harness.errors import ModelOutputError, WindowExceeded
+from harness.llm.base import MeteredModel, Session
+from methods.compression.units import Units
+
+__all__ = ["SLACK", "Context", "opened", "surprise"]
+
+SLACK = 8  # tokens that a window may have more when it is encoded on its own
+ANCHOR = 10  # units at the beginning that are never forgotten, as in the released code
+_MOST = 1e4  # nats, instead of infinity for a token of probability 0
+
+
+def opened(model: MeteredModel) -> Session:
+    """A context with nothing but the beginning of a turn (BOS and the template's head, where there are such)."""
+    s = model.session()
+    s.user()
+    return s
+
+
+def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
+    """-log p of each unit [units] behind the context of `s`, which stays as it is.
+
+    NaN for the first unit where nothing stands before it. Raises ModelOutputError for NaN log-probabilities.
+    """
+    if not len(units):
+        return np.zeros(0)
+    if s.length() == 0:
+        if len(units) == 1:
+            return np.full(1, np.nan)
+        with s.branch():
+            s.feed(units.piece(0))
+            rest = surprise(s, model, units.part(1, len(units)))
+        return np.concatenate([[np.nan], rest])
+    logs = np.asarray(s.score(units.text), dtype=float)
+    if np.isnan(logs).any():
+        raise ModelOutputError(
+            f"the compressor '{model.name}' gave NaN log-probabilities; try --set model.dtype=float32 or check its "
+            "weights"
+        )
+    costs = _shared_out(units, model.offsets(units.text), np.minimum(-logs, _MOST))
+    return np.asarray(costs / np.array(units.sizes))
+
+
+def _shared_out(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
+    """Each token's cost given to the units that its characters belong to; the sum stays the same."""
+    found = np.zeros(len(units))
+    i = 0
+    for (a, b), cost in zip(offsets, costs.tolist(), strict=True):
+        while i + 1 < len(units) and units.cuts[i + 1] <= a:
+            i += 1
+        j = i
+        while j + 1 < len(units) and units.cuts[j + 1] < b:
+            j += 1
+        if i == j:
+            found[i] += cost
+            continue
+        for k in range(i, j + 1):
+            found[k] += cost * (min(b, units.cuts[k + 1]) - max(a, units.cuts[k])) / (b - a)
+    return found
+
+
+class Context:
+    """Units [0, start) of a text, then those that were kept, token by token as they stood in the whole text.
+
+    Where the window is full, a new context begins: the same start, ANCHOR of the kept units, and the latest ones that
+    half of the window holds. (The released code cuts old entries out of the cache, whose positions then have a gap.)
+    """
+
+    def __init__(self, model: MeteredModel, units: Units, start: int) -> None:
+        self._model, self._units, self._start = model, units, start
+        self._kept: list[int] = []
+        self.session = opened(model)
+        self._feed(range(start))
+
+    def _feed(self, which: Iterable[int]) -> None:
+        for i in which:
+            self.session.feed(self._units.piece(i))
+
+    def room(self) -> int:
+        """Tokens that can be scored now."""
+        return self.session.room() - SLACK
+
+    def score(self, first: int, last: int) -> np.ndarray:
+        """-log p of units [first, last); raises WindowExceeded where they do not fit beside the start."""
+        need = sum(self._units.sizes[first:last])
+        if need > self.room():
+            self._forget(need)
+        return surprise(self.session, self._model, self._units.part(first, last))
+
+    def keep(self, which: list[int]) -> None:
+        """Append units to the context."""
+        self._kept += which
+        sizes = self._units.sizes
+        if sum(sizes[i] for i in which) > self.session.room():
+            self._forget(0)
+        else:
+            self._feed(which)
+
+    def _forget(self, need: int) -> None:
+        self.session.close()
+        self.session = opened(self._model)
+        self._feed(range(self._start))
+        anchor = self._kept[:ANCHOR]
+        sizes = self._units.sizes
+        spare = self.room() - need - sum(sizes[i] for i in anchor)
+        if spare < 0:
+            raise WindowExceeded(
+                f"the window of the compressor '{self._model.name}' ({self._model.window} tokens) does not hold a "
+                f"window of {need} tokens beside the question; lower method.iterative_size or raise model.window"
+            )
+        latest: list[int] = []
+        for i in reversed(self._kept[ANCHOR:]):
+            spare -= 2 * sizes[i]  # half of the room stays free, or every window would begin a context
+            if spare < 0:
+                break
+            latest.append(i)
+        self._feed([*anchor, *reversed(latest)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.session.close()

@@ -1,0 +1,163 @@
+"""DECOM: a question is simplified into sub-questions that are answered one after the other (S003 3.1, facts 7.7).
+
+    question ──► "Who wrote Velindra?"  "Where was #1 born?"
+    each     ──► the 3 segments nearest by BM25 ──► a short answer, put in where a later one says "#1"
+    at last  ──► the question again, over the sub-questions with their answers
+
+The paper cites trained models (Fu et al. 2021); this is the prompt version that its description fits. Sub-questions are
+answered as concisely as can be whatever the data set asks for; the last request has the data set's own instruction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from harness.llm.base import MeteredModel
+from harness.method import Index, Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.chunks import Span, shown_spans
+from methods.raptor.sentences import packed
+from methods.retrieval import bm25_scores, words
+from methods.retry import Retry, feed, hear, listed
+
+__all__ = ["Decompose", "filled"]
+
+HEAD = "Simplify a question, so that it can be answered in steps.\n\nQuestion: "
+TAIL = (
+    "\n\nWrite the questions that have to be answered one after the other, as few as are needed, each on a line that "
+    "begins with '* '. Where a question needs the answer of an earlier one, write # and its number, as in #1.\n\n"
+    "Questions:"
+)
+STEP = "Question {number}: {question}\nAnswer {number}: {answer}"
+INSTRUCTION = "Answer the question as concisely as you can."
+
+_PLACE = re.compile(r"#(\d{1,3})(?!\d)")
+
+
+def filled(question: str, answers: Sequence[str]) -> str:
+    """The sub-question with earlier answers put in for "#1", "#2" ...; a number nobody has answered stays."""
+
+    def answer(found: re.Match[str]) -> str:
+        number = int(found.group(1))
+        return answers[number - 1] if 1 <= number <= len(answers) and answers[number - 1] else found.group()
+
+    return _PLACE.sub(answer, question)
+
+
+class Decompose(Method):
+    """Sub-questions, each with a retrieval of its own."""
+
+    class Config(MethodConfig):
+        """segment_tokens: of a retrieved segment at most; k: segments for each sub-question; most: sub-questions;
+        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of a request in all, None
+        = the model's; retries and temperature: of a list that cannot be parsed (methods/retry.py).
+        """
+
+        segment_tokens: int = Field(default=600, gt=0)
+        k: int = Field(default=3, gt=0)
+        most: int = Field(default=5, gt=0)
+        question_tokens: int = Field(default=200, gt=0)
+        answer_tokens: int = Field(default=64, gt=0)
+        window: int | None = Field(default=None, gt=0)
+        retries: int = Field(default=4, ge=0)
+        temperature: float = Field(default=0.7, gt=0)
+
+    summary = "sub-questions answered one after the other, each from its own BM25 segments (DECOM)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "reader": frozenset({"sampling"}),
+        "searcher": frozenset({"sampling"}),
+    }
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    index_fields = ("segment_tokens",)
+
+    def prompts(self) -> dict[str, str]:
+        """Decomposition, the sub-answers' instruction, and reading."""
+        return {"decompose": HEAD + "{question}" + TAIL, "sub-answers": INSTRUCTION, "steps": STEP, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Sub-questions, and short answers and choices."""
+        return [Skill("decompose", "decomposed", _play), *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The segments."""
+        return {"segments": [list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())]}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Ask for sub-questions, answer each, then the question from them."""
+        (document,), (index,) = documents, indexes
+        segments: list[Span] = [(a, b) for a, b in index["segments"]]
+        model, config = tools.model(), self.config
+        asked, steps = self._decompose(question, tools)
+        task = Task(instruction=INSTRUCTION, max_answer_tokens=config.answer_tokens)
+        request = reading.Reading(task, config.window)
+        answers: list[str] = []
+        used: list[int] = []
+        for number, one in enumerate(asked, 1):
+            sub = Question(f"{question.id}#{number}", filled(one, answers), question.document_ids)
+            kept = self._retrieve(sub, document, segments, request, tools)
+            told = reading.ask(sub, [document.text[a:b].strip() for a, b in kept], tools, model, request)
+            answers.append(" ".join(told.split()))
+            used += [k for k, span in enumerate(segments) if span in kept and k not in used]
+            tokens = sum(model.count(document.text[a:b]) for a, b in kept)
+            steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {told}"))
+        lines = [
+            STEP.format(number=i, question=filled(one, answers[: i - 1]), answer=told)
+            for i, (one, told) in enumerate(zip(asked, answers, strict=True), 1)
+        ]
+        final = reading.Reading(tools.task, config.window)
+        text = reading.ask(question, ["\n".join(lines)], tools, model, final)
+        spans = [segments[k] for k in sorted(used)]
+        sources = tuple((document.id, a, b) for a, b in spans)
+        written = Shown("generated", document.id, text="\n".join(lines), sources=sources)
+        return Answer(text, (*shown_spans(document, spans), written), f"{len(asked)} sub-questions", tuple(steps))
+
+    def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
+        """The sub-questions; the question itself where none could be parsed."""
+        config, model = self.config, tools.model("searcher")
+        how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
+        with tools.phase("search"):
+            heard = hear(model, [HEAD, question.text, TAIL], config.question_tokens, listed, how)
+        found = (heard.found or [])[: config.most]
+        notes = list(heard.notes)
+        if len(heard.found or []) > len(found):
+            notes.append(f"{len(found)} of {len(heard.found or [])} sub-questions are asked")
+        if not found:
+            notes.append("no sub-questions: the question is asked as it is")
+        step = _step("decompose", None, heard.tokens, tools, "; ".join(notes))
+        return found or [question.text], [step]
+
+    def _retrieve(
+        self, question: Question, document: Document, segments: list[Span], request: reading.Reading, tools: Tools
+    ) -> list[Span]:
+        """The best segments that fit, best first."""
+        model = tools.model()
+        texts = [document.text[a:b].strip() for a, b in segments]
+        scores = bm25_scores(words(question.text), [words(text) for text in texts]) if texts else np.zeros(0)
+        room = reading.room_for_text(question, tools, model, request)
+        kept: list[Span] = []
+        for i in np.argsort(-scores, kind="stable")[: self.config.k]:
+            room -= model.count(texts[i]) + (model.count(reading.SEPARATOR) if kept else 0)
+            if room < 0:
+                break
+            kept.append(segments[i])
+        return kept
+
+
+def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -> Step:
+    return Step(action, node, tokens=tokens, flops=tools.meter.flops(), note=note)
+
+
+def _play(scene: Scene, tools: Tools) -> None:
+    model: MeteredModel = tools.model("searcher")
+    with model.session() as s:
+        feed(s, [HEAD, scene.question.text, TAIL])
+        s.write(s.room() - model.turn_tokens())

@@ -1,0 +1,195 @@
+"""GIST, that is ReadAgent (Lee et al. 2024; the released demo, facts 7.7): gists of pages, some of which are looked up.
+
+    pages     the model picks where a page ends: labels are offered behind the 280th word, a page has 600 at most
+    gists     each page in short (the shared summary prompt)
+    look-up   all gists with their numbers ──► up to 5 pages, which are read in place of their gists
+
+A reply that names no label offered ends the page at its last one, without a further try, as in the demo; numbers that
+are no page are dropped. Gists of a document share what the window leaves (the demo's models have no short window).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from harness.errors import QuestionError
+from harness.llm.base import MeteredModel
+from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading, summary
+from methods.pages import PAUSE, Pages
+from methods.retry import Retry, feed, hear, numbered, prompt_tokens
+
+__all__ = ["Gist"]
+
+LOOKUP_HEAD = "A text was read page by page, and this is what is remembered of each page."
+PAGE = "\n\nPage {number}: "
+QUESTION = "\n\nQuestion: "
+LOOKUP_TAIL = (
+    "\n\nWhich pages should be read again to answer the question? Name as few as are needed, {most} at most, or none. "
+    "Reply in this form:\nPages: numbers of the pages"
+)
+
+
+class Gist(Method):
+    """Pages, their gists, and a look-up."""
+
+    class Config(MethodConfig):
+        """page_words: words of a page at most; least_words: words before its first label; last_words: a rest shorter
+        than this is one page; gist_tokens: of a gist at most; most_pages: looked up; reply_tokens: of a reply with
+        numbers; window: of a request in all, None = the model's; retries, temperature: of a look-up not understood.
+        """
+
+        page_words: int = Field(default=600, gt=0)
+        least_words: int = Field(default=280, ge=0)
+        last_words: int = Field(default=350, gt=0)
+        gist_tokens: int = Field(default=200, gt=0)
+        most_pages: int = Field(default=5, gt=0)
+        reply_tokens: int = Field(default=40, gt=0)
+        window: int | None = Field(default=None, gt=0)
+        retries: int = Field(default=4, ge=0)
+        temperature: float = Field(default=0.7, gt=0)
+
+        @model_validator(mode="after")
+        def _ordered(self) -> Gist.Config:
+            if self.least_words >= self.page_words:
+                raise ValueError("least_words must be below page_words, or no label is ever offered")
+            return self
+
+    summary = "pages remembered as gists, some looked up to answer (ReadAgent)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "reader": frozenset(),
+        "searcher": frozenset({"sampling"}),
+        "builder": frozenset(),
+    }
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("builder",)
+    index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
+
+    def prompts(self) -> dict[str, str]:
+        """Where a page ends, the shared summary, the look-up, and reading."""
+        lookup = LOOKUP_HEAD + PAGE + "{gist} ..." + QUESTION + "{question}" + LOOKUP_TAIL
+        return {"page break": PAUSE, "look-up": lookup, **summary.PROMPTS, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Page breaks, summaries, the look-up, short answers and choices."""
+        most = self.config.most_pages
+
+        def lookup(scene: Scene, tools: Tools) -> None:
+            _reply(_lookup(scene.question, scene.texts, most), tools, "searcher")
+
+        def pause(scene: Scene, tools: Tools) -> None:
+            pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
+            _reply(Pages.pieces([piece for label, text in pairs for piece in (label, text)]), tools, "builder")
+
+        own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
+        return [*own, *summary.SKILLS, *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """Pages as spans, their gists, and what did not go as usual."""
+        config, model = self.config, tools.model("builder")
+        pages = Pages(document.text, config.page_words, config.least_words, config.last_words, config.reply_tokens)
+        spans = pages.spans(model, tools)
+        most = self._share(len(spans), model)
+
+        def gist(number: int) -> str:
+            text = document.text[spans[number][0] : spans[number][1]].strip()
+            told = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most))
+            tools.progress(number + 1, len(spans), "gists")
+            return " ".join(str(told).split())
+
+        gists = tools.map(gist, range(len(spans)))
+        return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Look pages up, read them among the gists of the others."""
+        (document,), (index,) = documents, indexes
+        spans = [(int(a), int(b)) for a, b in index["pages"]]
+        gists = [str(gist) for gist in index["gists"]]
+        model = tools.model()
+        request = reading.Reading(tools.task, self.config.window)
+        chosen, step = self._look_up(question, gists, index["notes"], tools) if gists else ([], Step("look-up"))
+        full = [document.text[a:b].strip() for a, b in spans]
+        room = reading.room_for_text(question, tools, model, request)
+        kept = list(chosen)
+        while kept and _tokens(_mixed(gists, full, kept), model) > room:
+            kept.pop()  # the one named last
+        texts = _mixed(gists, full, kept)
+        if _tokens(texts, model) > room:
+            raise QuestionError(
+                f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
+                "method.gist_tokens, or raise method.window or model.window"
+            )
+        text = reading.ask(question, texts, tools, model, request)
+        shown = tuple(
+            Shown("span", document.id, *span)
+            if i in kept
+            else Shown("generated", document.id, text=gists[i], sources=((document.id, *span),))
+            for i, span in enumerate(spans)
+            if i in kept or gists[i]
+        )
+        steps = [
+            step,
+            *(Step("page", i, tokens=model.count(full[i]), shown=Shown("span", document.id, *spans[i])) for i in kept),
+        ]
+        reason = (
+            f"{len(kept)} of {len(chosen)} pages fit" if len(kept) < len(chosen) else f"{len(kept)} pages looked up"
+        )
+        return Answer(text, shown, reason, tuple(steps))
+
+    def _share(self, pages: int, model: MeteredModel) -> int:
+        """Tokens of a gist: what the window leaves for all of them, beside the question and one page's length."""
+        config = self.config
+        window = min(config.window or model.window, model.window)
+        room = window - prompt_tokens([LOOKUP_HEAD, QUESTION, LOOKUP_TAIL], model) - config.reply_tokens - window // 8
+        most: int = min(config.gist_tokens, room // max(pages, 1) - model.count(PAGE.format(number=pages)))
+        if most < 1:
+            raise QuestionError(
+                f"a window of {window} tokens does not hold the gists of {pages} pages; raise method.page_words, "
+                "method.window or model.window"
+            )
+        return most
+
+    def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
+        """The pages to read again, in the order named; none where no reply was understood."""
+        config, model = self.config, tools.model("searcher")
+        pieces = _lookup(question, gists, config.most_pages)
+        how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
+        with tools.phase("search"):
+            heard = hear(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
+        named = heard.found or []
+        found = [i for i in named if i < len(gists)][: config.most_pages]
+        told = [*notes, *heard.notes, f"pages {', '.join(map(str, found)) or 'none'}"]
+        if len(found) < len(named):
+            told.append(f"{len(named) - len(found)} of {len(named)} numbers were dropped")
+        scores = {"pages": float(len(found)), "replies": float(heard.replies)}
+        step = Step("look-up", scores=scores, tokens=heard.tokens, flops=tools.meter.flops(), note="; ".join(told))
+        return found, step
+
+
+def _lookup(question: Question, gists: Sequence[str], most: int) -> list[str]:
+    told = [piece for i, gist in enumerate(gists) for piece in (PAGE.format(number=i), gist)]
+    options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
+    asked = question.text + ("\nOptions:" + options if options else "")
+    return [LOOKUP_HEAD, *told, QUESTION, asked, LOOKUP_TAIL.format(most=most)]
+
+
+def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
+    """Gists, and the chosen pages whole, in the order of the text; empty gists are left out."""
+    return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]
+
+
+def _tokens(texts: Sequence[str], model: MeteredModel) -> int:
+    return sum(map(model.count, texts)) + max(len(texts) - 1, 0) * model.count(reading.SEPARATOR)
+
+
+def _reply(pieces: list[str], tools: Tools, role: str) -> None:
+    model = tools.model(role)
+    with model.session() as s:
+        feed(s, pieces)
+        s.write(s.room() - model.turn_tokens())

@@ -1,0 +1,23 @@
+"""LongRefiner (Jin et al. 2025): documents are structured, their nodes scored for a question, and the best are read.
+
+config.py     every choice, with the paper's default; the released code's rules are switches
+grammar.py    the XML-like outline a model writes of a document: written, and read back leniently
+filling.py    where the shortened paragraphs of an outline stand in the original text
+tree.py       the document's tree: abstract, sections, sub-sections, paragraphs; its leaves cover the text
+prompts.py    what is asked in the three tasks, and what the replies say
+scores.py     local scores upwards, global scores downwards, their sum
+select.py     nodes up to a budget (the paper); select_code.py, as the released code does it
+shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
+skills.py     what all this asks of a model
+method.py     the Method the registry names
+
+    offline   document ──structuring──► tree                                                    (the index)
+    online    question ──analysis──► weight R      question, paragraphs ──scoring model──► local score LS
+              question, outline ──selection──► global score GS      LS + R * GS ──budget──► what is read
+
+One base model has the role "refiner" in all three tasks, each with an adapter of its own where one is named.
+"""
+
+from methods.longrefiner.method import LongRefiner
+
+__all__ = ["LongRefiner"]

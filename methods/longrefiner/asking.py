@@ -1,0 +1,99 @@
+"""The two online tasks of the model: how broad a question is, and which titles of a document help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import WindowExceeded
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Document, Question, Step
+from methods.chunks import keep
+from methods.longrefiner import prompts
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.scores import names
+from methods.longrefiner.tree import Tree
+
+__all__ = ["Asked", "outline", "select_titles", "weigh"]
+
+
+def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
+    """R = P(Global) / (P(Local) + P(Global)) behind "[" (S002 eq. 1, facts 5.2); 1/2 where both are 0. And its step."""
+    model = tools.model("refiner")
+    with model.session(config.analysis_adapter) as s:
+        prompts.feed(s, prompts.analysis(asked(question)))
+        tokens = s.length()
+        found = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+    weight = found.p["Global"] if sum(found.mass.values()) > 0 else 0.5
+    scores = {"weight": weight, "p_local": found.mass["Local"], "p_global": found.mass["Global"]}
+    return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
+
+
+def asked(question: Question) -> str:
+    """The question with its lettered options."""
+    options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
+    return question.text + ("\nOptions:" + options if options else "")
+
+
+def outline(tree: Tree) -> str:
+    """The titles as the selection is shown them: sections numbered, sub-sections numbered in each (facts 5.2)."""
+    lines: list[str] = []
+    sections = below = 0
+    for node in tree.nodes:
+        if node.kind == "section":
+            sections, below = sections + 1, 0
+            lines.append(f"Section{sections}: {node.title}")
+        elif node.kind == "sub-section":
+            below += 1
+            lines.append(f"Subsection{below}: {node.title}")
+    return "".join("\n" + line for line in lines)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one document's selection said; titles: folded, those the document has."""
+
+    titles: frozenset[str]
+    step: Step
+
+
+def select_titles(question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools) -> Asked:
+    """Ask which parts of one document help (task 3); none is asked for where it has no titled part.
+
+    Abstract and outline are cut at their ends where they do not fit. Raises WindowExceeded where nothing fits.
+    """
+    if not any(names(node) for node in tree.nodes):
+        return Asked(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
+    model = tools.model("refiner")
+    abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
+    abstract = _beginning(" ".join(abstract.split()), config.abstract_tokens, model)
+    pieces = prompts.selection(asked(question), document.title, abstract, "")
+    room = model.window - model.turn_tokens() - sum(map(model.count, pieces)) - config.selection_tokens
+    if room < 0:
+        raise WindowExceeded(
+            f"the question with an abstract and the list of titles takes {model.window - room} tokens, more than the "
+            f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
+        )
+    pieces = prompts.selection(asked(question), document.title, abstract, _beginning(outline(tree), room, model))
+    with model.session(config.selection_adapter) as s:
+        prompts.feed(s, pieces)
+        tokens = s.length()
+        told = s.write(config.selection_tokens).text
+    found = prompts.titles(told)
+    known = found & frozenset[str]().union(*map(names, tree.nodes))
+    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _beside(found, known, told)
+    scores = {"selected": float(len(known)), "unknown": float(len(found - known))}
+    return Asked(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
+
+
+def _beside(found: frozenset[str], known: frozenset[str], told: str) -> str:
+    """What else the reply said."""
+    if found - known:
+        return f"; not in the outline: {prompts.listed(sorted(found - known))}"
+    return "" if found or told.strip() == "[]" else f"; no list in the reply {told.strip()[:60]!r}"
+
+
+def _beginning(text: str, most: int, model: MeteredModel) -> str:
+    spans: Sequence[tuple[int, int]] = keep(text, most, model, "left")[0]
+    return "".join(text[a:b] for a, b in spans)

@@ -1,0 +1,87 @@
+"""LongRefiner's parameters (S002 3 and A.3; facts 5.3 to 5.5)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.method import MethodConfig
+from methods.scoring import Scoring
+
+__all__ = ["INDEX_FIELDS", "LongRefinerConfig", "Rule"]
+
+Rule = Literal["paper", "code"]
+
+
+class LongRefinerConfig(MethodConfig):
+    """Structuring (s), scores (c), choice (h). "code" is the released code's rule where it departs from the paper.
+
+    structuring          s  let the model write an outline; false: six-sentence chunks, without titles to select
+    document_tokens      s  tokens of a document that the model reads at most, its middle left out (the code's number);
+                            fewer where the window is shorter
+    outline_tokens       s  tokens of an outline at most
+    paragraph_words      s  paragraphs are put together until they have so many words (the code's number)
+    leaf_tokens          s  a longer paragraph is several leaves: scoring models read no more (this project's)
+    chunk_sentences      s  sentences of a chunk of text that no outline covers
+    scoring              c  what compares question and paragraph: reranker, dense (a sentence encoder) or bm25
+    sigmoid              c  of the reranker's logits, as the code takes for bce rerankers
+    normalise            c  min-max of the local scores over all nodes of the question. The paper does not say so, the
+                            code does, and without it a reranker's logits would dwarf global scores of 0 to 1
+    weight               c  R of the sum LS + R * GS; None: the query analysis says it
+    refinement           c  use global scores at all; false: local scores only, and neither is asked for
+    selection_tokens     c  tokens of the list of selected titles at most
+    abstract_tokens      c  tokens of an abstract that the selection is shown at most
+    local_rule           c  a section's mean is over its children (paper), or its own paragraphs count as one (code)
+    global_rule          c  a part's score is split among its children (paper), or by their number + 1, on one level
+                            and not for abstracts (code)
+    selection_rule       h  see select.py (paper) and select_code.py (code)
+    overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
+    budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
+    titles               h  put a document's title above its first part
+    analysis_adapter,    -  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
+    structuring_adapter,    tasks; None: the model as it is
+    selection_adapter
+    """
+
+    structuring: bool = True
+    document_tokens: int = Field(default=25_000, gt=0)
+    outline_tokens: int = Field(default=10_000, gt=0)
+    paragraph_words: int = Field(default=100, gt=0)
+    leaf_tokens: int = Field(default=512, gt=0)
+    chunk_sentences: int = Field(default=6, gt=0)
+    scoring: Scoring = "reranker"
+    sigmoid: bool = False
+    normalise: bool = True
+    weight: float | None = Field(default=None, ge=0, le=1)
+    refinement: bool = True
+    selection_tokens: int = Field(default=128, gt=0)
+    abstract_tokens: int = Field(default=512, gt=0)
+    local_rule: Rule = "paper"
+    global_rule: Rule = "paper"
+    selection_rule: Rule = "paper"
+    overflow: Literal["stop", "skip"] = "stop"
+    budget: int = Field(default=2048, gt=0)
+    titles: bool = True
+    analysis_adapter: str | None = None
+    structuring_adapter: str | None = None
+    selection_adapter: str | None = None
+
+    @model_validator(mode="after")
+    def _together(self) -> LongRefinerConfig:
+        if self.sigmoid and self.scoring != "reranker":
+            raise ValueError("sigmoid is of a reranker's logits; leave it out with another method.scoring")
+        if self.overflow == "skip" and self.selection_rule == "code":
+            raise ValueError("overflow is of the paper's rule; leave it out with method.selection_rule=code")
+        return self
+
+
+INDEX_FIELDS = (
+    "structuring",
+    "document_tokens",
+    "outline_tokens",
+    "paragraph_words",
+    "leaf_tokens",
+    "chunk_sentences",
+    "structuring_adapter",
+)

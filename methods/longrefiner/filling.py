@@ -1,0 +1,134 @@
+"""Where the shortened paragraphs of an outline stand in the original text (facts 5.3, without its defects).
+
+    fill(["Toren was ... of the river.", "In 1719 ... the lake."], text)  ──►  [(0, 120), (121, 310)]
+
+A clip is looked for wherever its head and, behind it, its tail occur; white space may differ. Of all ways to place
+clips in order without overlap the one with the most clips is taken, and among these the one that covers the most text.
+(The released code cuts the text behind the last match of each clip in turn, so one wrong match loses all that follows.)
+A head or tail that does not occur is tried with its outer four words, as that code does always.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from methods.chunks import Span
+from methods.longrefiner.grammar import Clip
+
+__all__ = ["coverage", "fill"]
+
+_WORDS = 4  # of a head or tail that the released code looks for
+_MOST = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A way to place some clips: how many, how many characters; the last place and what came before it."""
+
+    count: int = 0
+    covered: int = 0
+    clip: int = -1
+    span: Span = (0, 0)
+    before: _Chain | None = None
+
+    def beats(self, other: _Chain) -> bool:
+        return (self.count, self.covered) > (other.count, other.covered)
+
+
+def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
+    """The span of `text` that each clip stands for, None for one without a place; in order, none overlaps another."""
+    places = [sorted(set(_places(clip, text))) for clip in clips]
+    ends = sorted({end for found in places for _, end in found})
+    best = _Best(len(ends))
+    for number, found in enumerate(places):
+        # All places of a clip are tried behind what came before it, so that none stands behind another of its own.
+        chains = [_behind(best, ends, number, span) for span in found]
+        for chain in chains:
+            best.put(bisect_left(ends, chain.span[1]), chain)
+    placed: list[Span | None] = [None] * len(clips)
+    last: _Chain | None = best.up_to(len(ends))
+    while last is not None and last.clip >= 0:
+        placed[last.clip], last = last.span, last.before
+    return placed
+
+
+def _behind(best: _Best, ends: Sequence[int], number: int, span: Span) -> _Chain:
+    before = best.up_to(bisect_left(ends, span[0] + 1))
+    return _Chain(before.count + 1, before.covered + span[1] - span[0], number, span, before)
+
+
+class _Best:
+    """The best chain that ends at or before an end: a Fenwick tree of prefix maxima over the sorted ends."""
+
+    def __init__(self, size: int) -> None:
+        self._tree = [_Chain()] * (size + 1)
+
+    def up_to(self, count: int) -> _Chain:
+        """Over the first `count` ends."""
+        found = _Chain()
+        while count > 0:
+            if self._tree[count].beats(found):
+                found = self._tree[count]
+            count -= count & -count
+        return found
+
+    def put(self, at: int, chain: _Chain) -> None:
+        """Offer a chain that ends at the end number `at`."""
+        at += 1
+        while at < len(self._tree):
+            if chain.beats(self._tree[at]):
+                self._tree[at] = chain
+            at += at & -at
+
+
+def _places(clip: Clip, text: str) -> Iterator[Span]:
+    """Everywhere that the clip fits."""
+    for head, tail in _readings(clip):
+        heads = _found(head, text, first=True)
+        if tail is None:
+            yield from heads
+            continue
+        tails = _found(tail, text, first=False) if heads else []
+        starts = [start for start, _ in tails]
+        for start, end in heads:
+            first = bisect_left(starts, end)
+            # The nearest tails, and the last one: the paragraph may be all that is left.
+            for _, stop in {*tails[first : first + _MOST], *tails[-1:]} if first < len(tails) else ():
+                yield start, stop
+
+
+def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
+    """What the clip may mean: dots may be its mark, or its paragraph's own, or both ("ends there....The next")."""
+    if clip.tail is None:
+        yield clip.head, None
+        return
+    yield clip.head, clip.tail
+    whole = f"{clip.head}...{clip.tail}"
+    for dots in re.finditer(r"(?=\.\.\.)", whole):
+        head, tail = whole[: dots.start()].strip(), whole[dots.end() + 3 :].strip()
+        if head and tail and (head, tail) != (clip.head, clip.tail):
+            yield head, tail
+    yield whole, None
+
+
+def _found(piece: str, text: str, first: bool) -> list[Span]:
+    """Where `piece` occurs, white space aside; where it does not, its first (or last) words."""
+    words = piece.split()
+    for part in (words, words[:_WORDS] if first else words[-_WORDS:]):
+        pattern = re.compile(r"\s+".join(map(re.escape, part)))
+        spans = [match.span() for match in pattern.finditer(text)]
+        if spans:
+            return spans[:_MOST] if first else spans
+        if len(words) <= _WORDS:
+            break
+    return []
+
+
+def coverage(spans: Sequence[Span], text: str) -> float:
+    """Share of the text's characters that are no white space and stand in one of the spans, which do not overlap."""
+    total = sum(not c.isspace() for c in text)
+    inside = sum(not c.isspace() for a, b in spans for c in text[a:b])
+    return inside / total if total else 1.0

@@ -1,0 +1,187 @@
+"""The outline language of LongRefiner (S002 3.2 and table 1; facts 5.2): a document's structure in few tokens.
+
+    <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section: T>
+    CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k tokens or fewer
+
+Both spellings are read: marks "<skip>" (the paper) and "..." (the released data), tags "subsection" and "sub-section",
+titles with or without quotes. What a model wrote wrongly is read as far as it goes: a tag closes whatever is open
+inside it, a missing closing tag is implied, an unknown one is text.
+
+    parse(write(outline)) == outline        for every outline of the normal form that `parse` returns
+
+Text that looks like a tag or mark is written escaped ("&lt;", "&#46;"), so that a document cannot forge structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+__all__ = ["Clip", "Kind", "Mark", "Part", "clip", "parse", "write"]
+
+Kind = Literal["root", "abstract", "section", "sub-section"]
+Mark = Literal["<skip>", "..."]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A shortened paragraph; tail None: all of it is in `head`. White space inside is single spaces."""
+
+    head: str
+    tail: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A titled part with its paragraphs and parts in order; the root has no title and is the whole outline."""
+
+    kind: Kind
+    title: str = ""
+    children: tuple[Clip | Part, ...] = ()
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+_SPECIAL = re.compile(r"&(?=(?:lt|gt|amp|#46);)|<|>")
+_NAMES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_DOTS = re.compile(r"\.{3,}")
+_ENTITY = re.compile(r"&(lt|gt|amp|#46);")
+_PLAIN = {"lt": "<", "gt": ">", "amp": "&", "#46": "."}
+
+
+def _escaped(text: str) -> str:
+    text = _SPECIAL.sub(lambda m: _NAMES[m.group()], " ".join(text.split()))
+    return _DOTS.sub(lambda m: "&#46;" * len(m.group()), text)
+
+
+def _unescaped(text: str) -> str:
+    return _ENTITY.sub(lambda m: _PLAIN[m.group(1)], text)
+
+
+def _clipped(found: Clip, mark: Mark) -> str:
+    if found.tail is None:
+        return _escaped(found.head)
+    head, tail = _escaped(found.head), _escaped(found.tail)
+    if mark == "<skip>":
+        return f"{head} <skip> {tail}"
+    # Dots beside the mark would move it.
+    head = re.sub(r"\.+$", lambda m: "&#46;" * len(m.group()), head)
+    return head + mark + re.sub(r"^\.+", lambda m: "&#46;" * len(m.group()), tail)
+
+
+def _named(title: str) -> str:
+    title = _escaped(title)
+    quoted = len(title) > 1 and title[0] == title[-1] == '"'
+    return f'"{title}"' if quoted else title  # the outer quotes are taken off again
+
+
+def write(part: Part, mark: Mark = "<skip>") -> str:
+    """The outline as text, in the spelling of the released data but for the mark."""
+    inside = ""
+    for before, child in zip((None, *part.children), part.children, strict=False):
+        if isinstance(child, Clip):
+            inside += ("<br>" if isinstance(before, Clip) else "") + _clipped(child, mark)
+        else:
+            inside += write(child, mark)
+    if part.kind == "root":
+        return inside
+    name = part.kind if part.kind == "abstract" else f"{part.kind}: {_named(part.title)}"
+    return f"<{name}>{inside}</{name}>"
+
+
+def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
+    """The first and last `k` tokens of a paragraph (k = 8 in the released data); tokens: their spans in `text`."""
+    if len(tokens) <= 2 * k:
+        return Clip(" ".join(text.split()))
+    head, tail = text[: tokens[k - 1][1]], text[tokens[-k][0] :]
+    return Clip(" ".join(head.split()), " ".join(tail.split()))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(
+    r"<(?P<close>/?)\s*(?:(?P<abstract>abstract)\s*|(?P<name>section|sub-?section)\s*(?::(?P<title>[^<>\n]*))?)>",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"<br\s*/?>|\n+", re.IGNORECASE)
+_SKIP = re.compile(r"\s*<skip>\s*", re.IGNORECASE)
+_DEPTH: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section": 2}
+
+
+def _clips(text: str) -> Iterator[Clip]:
+    for piece in _BREAK.split(text):
+        if piece := " ".join(piece.split()):
+            head, *rest = _SKIP.split(piece, maxsplit=1)
+            if not rest:
+                head, *rest = piece.split("...", 1)
+            tail = _tidy(rest[0]) if rest else ""
+            head = _tidy(head)
+            if head or tail:
+                yield Clip(head, tail) if head and tail else Clip(head or tail)
+
+
+def _tidy(text: str) -> str:
+    return " ".join(_unescaped(text).split())
+
+
+def _title(text: str) -> str:
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1]
+    return _tidy(text)
+
+
+@dataclass
+class _Open:
+    """A part that is still read."""
+
+    kind: Kind
+    title: str
+    children: list[Clip | Part]
+
+    def closed(self) -> Part:
+        return Part(self.kind, self.title, tuple(self.children))
+
+
+def parse(text: str) -> Part:
+    """The outline that `text` spells, as its root; paragraphs outside all tags are children of the root.
+
+    Never raises: text without a tag is a root of paragraphs alone.
+    """
+    stack = [_Open("root", "", [])]
+
+    def close(depth: int) -> None:
+        while _DEPTH[stack[-1].kind] >= depth:
+            done = stack.pop()
+            stack[-1].children.append(done.closed())
+
+    at = 0
+    for tag in _TAG.finditer(text):
+        stack[-1].children += _clips(text[at : tag.start()])
+        at = tag.end()
+        kind = _kind(tag)
+        if not tag["close"]:
+            close(_DEPTH[kind])
+            stack.append(_Open(kind, _title(tag["title"] or ""), []))
+        elif any(part.kind == kind for part in stack):
+            close(_DEPTH[kind])
+    stack[-1].children += _clips(text[at:])
+    close(1)
+    return _lifted(stack[0].closed())
+
+
+def _kind(tag: re.Match[str]) -> Kind:
+    if tag["abstract"]:
+        return "abstract"
+    return "section" if tag["name"].lower() == "section" else "sub-section"
+
+
+def _lifted(root: Part) -> Part:
+    """The root, with a sub-section that stands in no section made one."""
+    children = tuple(
+        replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child
+        for child in root.children
+    )
+    return replace(root, children=children)

@@ -1,0 +1,153 @@
+"""LongRefiner as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.longrefiner import prompts, skills
+from methods.longrefiner.asking import select_titles, weigh
+from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
+from methods.longrefiner.scores import global_scores, local_scores, normalised
+from methods.longrefiner.select import Choice, choose
+from methods.longrefiner.select_code import choose_as_released
+from methods.longrefiner.shown import Showing
+from methods.longrefiner.structuring import structure
+from methods.longrefiner.tree import Tree
+from methods.scoring import ROLES, distinct, fits
+
+__all__ = ["LongRefiner"]
+
+
+class LongRefiner(Method):
+    """Documents as trees; the nodes that score best for the question are read, up to a budget."""
+
+    Config = LongRefinerConfig
+    summary = "documents structured by a model, their best parts and paragraphs read up to a budget (LongRefiner)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "refiner": frozenset({"probe"})}
+    scope = "document"
+    one_document = False
+    index_roles = ("refiner",)
+    index_fields = INDEX_FIELDS
+
+    def __init__(self, config: MethodConfig) -> None:
+        super().__init__(config)
+        # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
+        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
+
+    def prompts(self) -> dict[str, str]:
+        """The three tasks' prompts, and reading."""
+        return {**prompts.PROMPTS, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """The three tasks as far as they are used, short answers and choices."""
+        config: LongRefinerConfig = self.config
+        used = (config.structuring and config.refinement and config.weight is None, config.structuring)
+        wanted = (*used, config.structuring and config.refinement)
+        return [*(s for s, is_used in zip(skills.SKILLS, wanted, strict=True) if is_used), *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The document's tree."""
+        return structure(document, self.config, tools).to_index()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Score, choose, read. Where nothing fits, answer without a text; the stop reason says so."""
+        config: LongRefinerConfig = self.config
+        kept = distinct(documents)
+        documents = [documents[i] for i in kept]
+        trees = [Tree.from_index(indexes[i]) for i in kept]
+        steps = [_start(documents, trees, len(indexes) - len(kept), tools)]
+        with tools.phase("search"):
+            local = self._local(question, documents, trees, tools)
+            weight, shares = self._global(question, documents, trees, tools, steps)
+        total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
+        model = tools.model()
+        showing = Showing(documents, trees, model, config.titles)
+        room = reading.room_for_text(question, tools, model)
+        limit = min(config.budget, room)
+        if config.selection_rule == "code":
+            choice = choose_as_released(showing, total, limit)
+        else:
+            choice = choose(showing, total, limit, skip=config.overflow == "skip")
+        reason = choice.reason if limit == config.budget or choice.reason != "budget" else "window"
+        parts = {"local": local, "global": shares, "total": total}
+        steps += _taken(choice, showing, parts, tools)
+        texts = [showing.text(piece) for piece in choice.pieces]
+        text = reading.ask(question, texts, tools, model)
+        if not texts:
+            reason = f"{reason}: not even one node fits" if any(len(one) for one in total) else "no text"
+        return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
+
+    def _local(
+        self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools
+    ) -> list[np.ndarray]:
+        """LS of every node: the leaves of all documents are scored in one call."""
+        config: LongRefinerConfig = self.config
+        spans = [(d, t.nodes[i]) for d, t in zip(documents, trees, strict=True) for i in t.leaves()]
+        scores = fits(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
+        if config.sigmoid:
+            scores = 1 / (1 + np.exp(-scores))
+        found, at = [], 0
+        for tree in trees:
+            count = len(tree.leaves())
+            found.append(local_scores(tree, scores[at : at + count].tolist(), config.local_rule))
+            at += count
+        return normalised(found) if config.normalise else found
+
+    def _global(
+        self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools, steps: list[Step]
+    ) -> tuple[float, list[np.ndarray]]:
+        """R and GS of every node; both 0, and nothing is asked, where global scores are not used."""
+        config: LongRefinerConfig = self.config
+        if not (config.refinement and config.structuring):
+            return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
+        weight = config.weight
+        if weight is None:
+            weight, step = weigh(question, config, tools)
+            steps.append(step)
+        pairs = list(zip(documents, trees, strict=True))
+        told = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
+        steps += [one.step for one in told]
+        return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, told, strict=True)]
+
+
+def _start(documents: Sequence[Document], trees: Sequence[Tree], twice: int, tools: Tools) -> Step:
+    """The first step: what there is to choose from, and what did not go as usual."""
+    notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
+    if twice:
+        notes.insert(0, f"{twice} documents are there twice and read once")
+    scores = {
+        "documents": float(len(trees)),
+        "nodes": float(sum(len(t.nodes) for t in trees)),
+        "structured": sum(t.structured for t in trees) / max(len(trees), 1),
+    }
+    return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
+
+
+def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:
+    """One step a node that was taken; nodes of all documents are numbered through."""
+    firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
+    steps = []
+    for document, number in choice.nodes:
+        tree, one = showing.trees[document], showing.documents[document]
+        node = tree.nodes[number]
+        steps.append(
+            Step(
+                "select",
+                node=int(firsts[document]) + number,
+                level=tree.level(number),
+                scores={name: float(values[document][number]) for name, values in parts.items()},
+                tokens=showing.model.count(one.text[node.start : node.end]),
+                flops=tools.meter.flops(),
+                shown=Shown("span", one.id, node.start, node.end),
+                note=f"{node.kind} {node.title}".strip(),
+            )
+        )
+    return steps

@@ -1,0 +1,130 @@
+"""What the refiner is asked in its three tasks (facts 5.2), in this project's words, and what its replies say.
+
+analysis      question                          ──►  the probabilities of "Local" and "Global" behind "["
+structuring   document                          ──►  an outline, see grammar.py
+selection     title, abstract, outline, question ──►  ['abstract', 'Career']
+
+A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from harness.llm.base import Session
+
+__all__ = [
+    "LABELS",
+    "LABEL_BEGIN",
+    "PROMPTS",
+    "analysis",
+    "feed",
+    "folded",
+    "listed",
+    "selection",
+    "structuring",
+    "titles",
+]
+
+LABELS = ("Local", "Global")
+LABEL_BEGIN = "["
+ANALYSIS_HEAD = (
+    "How much must be known to answer the question below? [Local]: one fact that stands in one place. [Global]: facts "
+    "from several places, or an overview.\n\nQuestion: "
+)
+ANALYSIS_TAIL = "\n\nAnswer [Local] or [Global]."
+STRUCTURING_HEAD = "Write the outline of the text below.\n\nText:\n"
+STRUCTURING_TAIL = (
+    "\n\nThe text ends here. Write its outline: <abstract>...</abstract>, then for each section <section: title>..."
+    "</section: title>, with <sub-section: title> inside where it has parts. Of each paragraph write its first and "
+    "last words with <skip> between, and <br> between paragraphs.\n\nOutline:"
+)
+SELECTION_HEAD = (
+    "Which parts of a document help to answer a question? Choose by its abstract and its outline.\n\nTitle: "
+)
+SELECTION_ABSTRACT = "\nAbstract: "
+SELECTION_OUTLINE = "\nOutline:"
+SELECTION_QUESTION = "\n\nQuestion: "
+SELECTION_TAIL = "\n\nList the titles of all parts that help, or 'abstract', as ['title', 'title'].\n\nList:"
+
+PROMPTS = {
+    "analysis": ANALYSIS_HEAD + "{question}" + ANALYSIS_TAIL,
+    "structuring": STRUCTURING_HEAD + "{text}" + STRUCTURING_TAIL,
+    "selection": SELECTION_HEAD
+    + "{title}"
+    + SELECTION_ABSTRACT
+    + "{abstract}"
+    + SELECTION_OUTLINE
+    + "{outline}"
+    + SELECTION_QUESTION
+    + "{question}"
+    + SELECTION_TAIL,
+}
+
+
+def feed(s: Session, pieces: Sequence[str]) -> None:
+    """Put a prompt into an empty context."""
+    s.user(pieces[0])
+    for piece in pieces[1:]:
+        s.feed(piece)
+
+
+def analysis(question: str) -> list[str]:
+    """Ask for the level of a question; the reply is probed behind LABEL_BEGIN."""
+    return [ANALYSIS_HEAD, question, ANALYSIS_TAIL]
+
+
+def structuring(texts: Sequence[str]) -> list[str]:
+    """Ask for the outline of a text, which may come in two parts whose middle is left out."""
+    inside = [piece for text in texts for piece in ("\n\n", text)][1:]
+    return [STRUCTURING_HEAD, *inside, STRUCTURING_TAIL]
+
+
+def selection(question: str, title: str, abstract: str, outline: str) -> list[str]:
+    """Ask which parts help; the outline has its lines, each behind a line break."""
+    head = [SELECTION_HEAD, title, SELECTION_ABSTRACT, abstract]
+    return [*head, SELECTION_OUTLINE, outline, SELECTION_QUESTION, question, SELECTION_TAIL]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The reply that selects these titles."""
+    return str(list(names))
+
+
+def folded(title: str) -> str:
+    """The form in which titles are compared: lower case, single spaces."""
+    return " ".join(title.lower().split())
+
+
+_LIST = re.compile(r"\[.*?\]|\{.*?\}", re.DOTALL)
+_WIDE = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
+
+
+def titles(reply: str) -> frozenset[str]:
+    """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
+
+    JSON or Python spelling, with text around it; none for a reply that has no such list (facts 5.2).
+    """
+    for pattern in (_WIDE, _LIST):
+        for found in pattern.finditer(reply):
+            value = _value(found.group())
+            if isinstance(value, dict):
+                value = value.get("selected_titles")
+            if isinstance(value, str):
+                value = [value]
+            if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+                return frozenset(folded(item) for item in value if item.strip())
+    return frozenset()
+
+
+def _value(text: str) -> Any:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None

@@ -1,0 +1,56 @@
+"""Task 2, once a document: the model writes its outline, and the outline is filled from the text (S002 3.2)."""
+
+from __future__ import annotations
+
+from harness.errors import WindowExceeded
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Document
+from methods.chunks import keep
+from methods.longrefiner import prompts
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.grammar import Part, parse
+from methods.longrefiner.tree import Tree, build
+
+__all__ = ["structure"]
+
+_SHARE = 0.4  # of a short window, for the outline
+_SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
+
+
+def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
+    """The tree of `document`; chunks of sentences where the outline says nothing of it, or is not asked for.
+
+    Raises WindowExceeded where the prompt alone fills the window.
+    """
+    model = tools.model("refiner")
+    text = document.text
+    if not config.structuring or not text.strip():
+        return build(text, Part("root"), config, model)
+    frame = model.turn_tokens() + sum(map(model.count, prompts.structuring(["", ""])))
+    room = model.window - frame
+    outline = min(config.outline_tokens, int(room * _SHARE))
+    if outline < 1:
+        raise WindowExceeded(
+            f"the window of '{model.name}' ({model.window} tokens) has no room for a document beside the prompt of "
+            f"{frame} tokens that asks for its outline; raise model.window or set method.structuring=false"
+        )
+    spans, tokens = keep(text, min(config.document_tokens, room - outline), model)
+    seen = [text[a:b] for a, b in spans]
+    most = min(config.outline_tokens, 2 * tokens + _SPARE)
+    written, finish = tools.keep("outline", lambda: _written(seen, most, config, model))
+    tree = build(text, parse(written), config, model)
+    if spans != [(0, len(text))]:
+        read = sum(map(model.count, seen))
+        tree.notes.append(f"the outline is of {read} of {tokens} tokens, the middle was left out")
+    if finish == "length":
+        tree.notes.append("the outline ended at its limit of tokens")
+    return tree
+
+
+def _written(texts: list[str], most: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
+    """The outline as the model writes it, and why it ended."""
+    with model.session(config.structuring_adapter) as s:
+        prompts.feed(s, prompts.structuring(texts))
+        out = s.write(min(most, s.room() - model.turn_tokens()))
+    return out.text, out.finish

@@ -1,0 +1,260 @@
+"""The document's tree: parts with titles over leaves that cover the whole text, in its order.
+
+    outline + text ──fill──► placed paragraphs, and gaps ──► nodes in the order of the text, parents first
+
+A gap is text that no clip was placed on. It belongs to the first part of the outline that stands there and has no text
+yet; in front of everything to the abstract, also where the outline has none; one of fewer words than a paragraph to the
+part before it, as what a model left out at a paragraph's end does; a longer one to what the parts around it have in
+common. Long gaps are in chunks of six sentences. So no text is lost, and none is there twice. Where no part could be
+placed, the whole text is such a gap. A part without text is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from harness.llm.base import MeteredModel
+from harness.method import Index
+from methods.chunks import Span, packed_chunks, sentence_chunks
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.filling import coverage, fill
+from methods.longrefiner.grammar import Clip, Part
+
+__all__ = ["Node", "Tree", "build"]
+
+Path = tuple[int, ...]
+_PARTS = ("abstract", "section", "sub-section")
+
+
+@dataclass(frozen=True)
+class Node:
+    """text[start:end] of the document. kind: abstract, section, sub-section, or a leaf: paragraph, chunk (of a gap)."""
+
+    kind: str
+    title: str
+    start: int
+    end: int
+    parent: int = -1
+
+    @property
+    def leaf(self) -> bool:
+        """Whether it has no children: parts always have some."""
+        return self.kind not in _PARTS
+
+
+@dataclass
+class Tree:
+    """nodes: in the order of the text, a parent before its children. placed: share of the text (white space aside)
+    that clips stand for; structured: share that is under a title.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    placed: float = 0.0
+    structured: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def children(self) -> list[list[int]]:
+        """The children of every node."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for i, node in enumerate(self.nodes):
+            if node.parent >= 0:
+                found[node.parent].append(i)
+        return found
+
+    def leaves(self) -> list[int]:
+        """The leaves in the order of the text."""
+        return [i for i, node in enumerate(self.nodes) if node.leaf]
+
+    def level(self, node: int) -> int:
+        """How many nodes are above it."""
+        parent = self.nodes[node].parent
+        return 0 if parent < 0 else 1 + self.level(parent)
+
+    def to_index(self) -> Index:
+        """As JSON values."""
+        rows = [[n.kind, n.title, n.start, n.end, n.parent] for n in self.nodes]
+        return {"nodes": rows, "placed": self.placed, "structured": self.structured, "notes": self.notes}
+
+    @classmethod
+    def from_index(cls, index: Index) -> Tree:
+        """The tree of `to_index`."""
+        nodes = [Node(*row) for row in index["nodes"]]
+        return cls(nodes, index["placed"], index["structured"], list(index["notes"]))
+
+
+@dataclass
+class _Run:
+    """Text that belongs to the part at the end of `path` (numbers of parts); gap: no clip stands for it."""
+
+    start: int
+    end: int
+    path: Path
+    gap: bool = False
+
+
+@dataclass
+class _Parts:
+    """All parts of an outline, parents first, with the numbers of those they are in, their own last."""
+
+    parts: list[Part] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+
+    def add(self, part: Part, path: Path) -> Path:
+        self.parts.append(part)
+        self.paths.append((*path, len(self.paths)))
+        return self.paths[-1]
+
+    def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
+        """The first part without text between two runs; None where there is none."""
+        first = before[-1] + 1 if before else 0
+        last = len(self.paths) if after is None else after[-1] if after else first
+        free = (i for i in range(first, last) if i not in used and i not in (after or ()))
+        return next((self.paths[i] for i in free), None)
+
+
+def _flat(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
+    """The clips in order with the parts they are in."""
+    parts = _Parts()
+    clips: list[tuple[Clip, Path]] = []
+
+    def walk(part: Part, path: Path) -> None:
+        for child in part.children:
+            if isinstance(child, Clip):
+                clips.append((child, path))
+            else:
+                walk(child, parts.add(child, path))
+
+    walk(outline, ())
+    return clips, parts
+
+
+def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
+    """The tree of `text` as the outline has it; its leaves cover every word of the text once."""
+    clips, parts = _flat(outline)
+    spans = fill([clip for clip, _ in clips], text)
+    runs = [_Run(*span, path) for span, (_, path) in zip(spans, clips, strict=True) if span is not None]
+    if not any(run.path for run in runs):
+        runs = []
+    placed = coverage([(run.start, run.end) for run in runs], text)
+    runs = list(_whole(text, runs, parts, config))
+    leaves = [leaf for run in _joined(runs, text, config) for leaf in _leaves(run, text, config, model)]
+    tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0)
+    titled = [(n.start, n.end) for n in tree.nodes if not n.leaf and n.parent < 0]
+    tree.structured = coverage(titled, text) if text.strip() else 0.0
+    lost = sum(span is None for span in spans)
+    if config.structuring and text.strip() and not tree.structured:
+        tree.notes.append("no part of an outline was found, so the document is in chunks of sentences")
+    elif lost:
+        tree.notes.append(f"{lost} of {len(spans)} paragraphs of the outline are not in the text")
+    return tree
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+def _whole(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
+    """The runs with runs for all text between them; what has no word in it goes with what is beside it."""
+    used = {number for run in runs for number in run.path}
+    at = 0
+    before: _Run | None = None
+    for after in [*runs, None]:
+        stop = after.start if after else len(text)
+        gap = text[at:stop]
+        if gap.strip() and not re.search(r"\w", gap) and (before or after):
+            if before:
+                before.end = stop
+            elif after:
+                after.start = at
+        elif gap.strip():
+            owner = _owner(before, after, parts, used, _words(gap) < config.paragraph_words)
+            if before:
+                yield before
+            before = _Run(at, stop, owner, gap=True)
+        if after:
+            if before:
+                yield before
+            before, at = after, after.end
+    if before:
+        yield before
+
+
+def _owner(before: _Run | None, after: _Run | None, parts: _Parts, used: set[int], small: bool) -> Path:
+    """The part that a gap between two runs belongs to."""
+    if before is None and after is None:
+        return ()
+    front, back = (before.path if before else ()), (after.path if after else None)
+    empty = parts.empty_between(front, back, used)
+    if empty is not None:
+        used.update(empty)
+        return empty
+    if before is None:
+        assert after is not None  # one of the two is there
+        if not any(parts.parts[number].kind == "abstract" for number in used):
+            return parts.add(Part("abstract"), ())
+        return after.path[:1] if after.path and parts.parts[after.path[0]].kind == "abstract" else ()
+    if small:
+        return front
+    shared = next((i for i, (a, b) in enumerate(zip(front, back or (), strict=False)) if a != b), None)
+    return front[: min(len(front), len(back or ())) if shared is None else shared]
+
+
+def _words(text: str) -> int:
+    """Words, by white space; a text that is written without any has one for eight characters."""
+    return max(len(text.split()), len(text) // 8)
+
+
+# --- leaves and nodes -------------------------------------------------------------------------------------------------
+
+
+def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
+    """Paragraphs of one part put together until they have enough words (facts 5.3); long gaps stay alone."""
+    open_run: _Run | None = None
+    words = 0
+    for run in runs:
+        size = _words(text[run.start : run.end])
+        loose = run.gap and size >= config.paragraph_words
+        if open_run and (loose or open_run.path != run.path or words >= config.paragraph_words):
+            yield open_run
+            open_run = None
+        if loose:
+            yield run
+        elif open_run:
+            open_run.end, words = run.end, words + size
+            open_run.gap = open_run.gap and run.gap
+        else:
+            open_run, words = _Run(run.start, run.end, run.path, run.gap), size
+    if open_run:
+        yield open_run
+
+
+def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Run]:
+    """The run as leaves of `leaf_tokens` at most, without the white space around them."""
+    inside = text[run.start : run.end]
+    if run.gap:
+        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, config.leaf_tokens, model)
+    elif model.count(inside) > config.leaf_tokens:
+        spans = packed_chunks(inside, config.leaf_tokens, model)
+    else:
+        blank = len(inside) - len(inside.lstrip())
+        spans = [(blank, len(inside.rstrip()))]
+    for a, b in spans:
+        yield _Run(run.start + a, run.start + b, run.path, run.gap)
+
+
+def _nodes(leaves: Sequence[_Run], parts: Sequence[Part]) -> list[Node]:
+    """Parts before their leaves; the leaves of one part follow each other."""
+    rows: list[Node] = []
+    number: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for leaf in leaves:
+        parent = -1
+        for part in leaf.path:
+            if part not in number:
+                number[part] = len(rows)
+                rows.append(Node(parts[part].kind, parts[part].title, leaf.start, leaf.end, parent))
+            parent = number[part]
+            last[parent] = leaf.end
+        rows.append(Node("chunk" if leaf.gap else "paragraph", "", leaf.start, leaf.end, parent))
+    return [Node(n.kind, n.title, n.start, last.get(i, n.end), n.parent) for i, n in enumerate(rows)]

@@ -1,0 +1,116 @@
+"""Where a reader pauses: a document is cut into pages at breaks that the model picks (ReadAgent, facts 7.7).
+
+    unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
+
+Units are lines; one of more words than a page leaves behind its first label is cut into its sentences, and a sentence
+that is longer into runs of words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from methods.chunks import Span, sentences
+from methods.retry import Retry, hear, numbered
+
+__all__ = ["PAUSE", "Pages"]
+
+HEAD = "Read a part of a text in which numbers in <> mark places where one could pause.\n\nText:\n"
+LABEL = "\n<{number}>\n"
+TAIL = (
+    "\n\nThe text ends here. Behind which number is it natural to pause, because what comes next is about something "
+    "else? Choose the first such place. Reply in this form:\nBreak: the number"
+)
+PAUSE = HEAD + "{unit}" + LABEL + "{unit} ..." + TAIL
+
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_WORD = re.compile(r"\S+")
+
+
+class Pages:
+    """One document; `notes` says how often a page ended at its last label because no other was picked."""
+
+    def __init__(self, text: str, most: int, least: int, last: int, reply_tokens: int) -> None:
+        self.text, self.most, self.least, self.last = text, most, least, last
+        self.reply_tokens = reply_tokens
+        self.units = list(self._units())
+        self.words = [len(_WORD.findall(text[a:b])) for a, b in self.units]
+        self.notes: list[str] = []
+
+    def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
+        """The pages in order; [] for a text without words."""
+        found: list[Span] = []
+        start, missed = 0, 0
+        while start < len(self.units):
+            end = self._end(start)
+            labels = self._labels(start, end)
+            if sum(self.words[start:]) < self.last:
+                end = len(self.units)
+            elif len(labels) > 1:
+                told = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model))
+                missed += told is None
+                end = end if told is None else int(told)
+            found.append((self.units[start][0], self.units[end - 1][1]))
+            start = end
+            tools.progress(start, len(self.units), "page breaks")
+        if missed:
+            self.notes.append(f"{missed} of {len(found)} pages end at their last label, for want of a reply with one")
+        return found
+
+    @staticmethod
+    def pieces(marked: Sequence[str]) -> list[str]:
+        """The request; marked: a label's number or "" and a unit, in turn."""
+        shown = [
+            LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2
+        ]
+        return [HEAD, *shown, TAIL]
+
+    def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel) -> int | None:
+        """The label the model picks; None where it picks none of those offered."""
+        marked: list[str] = []
+        for i in range(start, end):
+            a, b = self.units[i]
+            marked += [str(i) if i in labels else "", self.text[a:b] + " "]
+        marked += [str(end), ""]
+        heard = hear(
+            model,
+            self.pieces(marked),
+            self.reply_tokens,
+            lambda reply: numbered(reply, "Break"),
+            Retry(retries=0),
+        )
+        return next((number for number in heard.found or () if number in labels), None)
+
+    def _end(self, start: int) -> int:
+        """Behind the last unit that a page from `start` has room for; one unit at least."""
+        end, words = start + 1, self.words[start]
+        while end < len(self.units) and words + self.words[end] <= self.most:
+            words += self.words[end]
+            end += 1
+        return end
+
+    def _labels(self, start: int, end: int) -> list[int]:
+        """The numbers offered: places behind the `least`-th word, the end among them."""
+        found, words = [], 0
+        for i in range(start, end):
+            words += self.words[i]
+            if words >= self.least or i == end - 1:
+                found.append(i + 1)
+        return found
+
+    def _units(self) -> Iterator[Span]:
+        longest = self.most - self.least
+        for line in _LINE.finditer(self.text):
+            a, b = line.span()
+            if len(_WORD.findall(self.text[a:b])) <= longest:
+                yield a, b
+                continue
+            for c, d in sentences(self.text[a:b]):
+                starts = [w.start() for w in _WORD.finditer(self.text, a + c, a + d)]
+                for e, f in pairwise([*starts[::longest], a + d]):
+                    yield e, e + len(self.text[e:f].rstrip())

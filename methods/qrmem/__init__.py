@@ -1,0 +1,21 @@
+"""QRMeM (Wang et al. 2024, S003): a graph built for the question leads to the segments that answer it.
+
+config.py       every choice the paper leaves open, with its recommended default
+prompts.py      this project's words for what the paper's prompts ask; a prompt is a list of pieces
+replies.py      what a reply says: entities, relations, a verdict with its reason
+build.py        segments, their graphs, the questions that complete them
+pool.py         the question pool: only what is new, by ROUGE-L
+merge.py        graphs of segments become one: which names are one entity, which relations one edge
+memory.py       the dual-structure memory, as it is cached: segments, and the graph over them
+desk.py         one question: which segments fit the window, is it answered, and with what is it answered in the end
+navigate.py     algorithm 1 (reflection); "none" is its start alone
+alternatives.py entity trial, and graph expansion search
+skills.py       what all this asks of a model
+method.py       the Method the registry names
+
+No code was found; all is written from the paper's description (facts 6).
+"""
+
+from methods.qrmem.method import QRMeM
+
+__all__ = ["QRMeM"]

@@ -1,0 +1,134 @@
+"""The two other navigations of S003 2.2.
+
+Entity trial        no edges: the model is shown all entities and lists those to look up next, until their segments
+                    answer, fill the window, or no longer change
+Graph expansion     no reflection: neighbours over edges similar to the question join, round by round; the model writes
+                    an elaborated question from them; segments are retrieved by the question and that one, and read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.types import Answer
+from methods.qrmem import prompts, replies
+from methods.qrmem.desk import NOT_PARSED, Desk, fit_start
+from methods.qrmem.merge import normal
+from methods.retry import prompt_tokens
+
+__all__ = ["entity_trial", "graph_expansion"]
+
+
+def entity_trial(desk: Desk) -> Answer:
+    """Let the model choose entities until their segments answer."""
+    config = desk.config
+    mix = desk.start(share=1.0)
+    entities = list(desk.entities)
+    for trial in range(config.max_trials + 1):
+        verdict = desk.ask(mix)
+        if verdict is None:
+            return desk.read(mix, NOT_PARSED)
+        if verdict.answer is not None:
+            return desk.answer(verdict.answer, mix, "answered")
+        wanted = desk.memory.segments_of(entities)
+        if trial and len(mix) < len(wanted):
+            return desk.read(mix, "the window is full")
+        if trial == config.max_trials:
+            break
+        chosen = _choose(desk, mix, verdict.reason, entities)
+        if chosen is None:
+            return desk.read(mix, NOT_PARSED)
+        if not chosen or set(chosen) == set(entities):
+            return desk.read(mix, "the entities did not change")
+        entities = chosen
+        before = mix
+        mix = fit_start(desk.memory.segments_of(entities), desk.lengths, desk.room, 1.0, desk.similarity)
+        desk.added([k for k in mix if k not in before])
+        if mix == before:
+            return desk.read(mix, "the segments did not change")
+    return desk.read(mix, "max trials")
+
+
+def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
+    """The entities to look up next; None where no reply could be parsed, [] where it names none of the memory's."""
+    memory, config = desk.memory, desk.config
+    searcher = desk.tools.model("searcher")
+    chosen = [memory.names[e] for e in entities]
+    others = [name for e, name in enumerate(memory.names) if e not in entities]
+    window = min(config.window or searcher.window, searcher.window) - config.entity_tokens
+    # What does not fit goes: first segments (the model has read them already), then entities from the end of the text.
+    texts = [desk.texts[k] for k in mix]
+    listed, shown = list(others), list(texts)
+    while (shown or listed) and prompt_tokens(
+        prompts.trial(desk.question, shown, reason, chosen, listed), searcher
+    ) > window:
+        if len(shown) > 1 or not listed:
+            shown.pop()
+        else:
+            listed = listed[: len(listed) // 2]
+    pieces = prompts.trial(desk.question, shown, reason, chosen, listed)
+    with desk.tools.phase("search"):
+        heard = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
+    by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
+    forms = [normal(name) for name in heard.found or ()]
+    found = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
+    notes = [*heard.notes, ", ".join(memory.names[e] for e in found) or "none of the memory's entities"]
+    for left, all_, what in ((len(shown), len(texts), "segments"), (len(listed), len(others), "other entities")):
+        if left < all_:
+            notes.append(f"{left} of {all_} {what} were shown")
+    scores = {"entities": len(found), "replies": heard.replies}
+    desk.step("choose", None, scores, tokens=heard.tokens, note="; ".join(notes))
+    return None if heard.found is None else found
+
+
+def graph_expansion(desk: Desk) -> Answer:
+    """Expand by similar edges, elaborate the question, retrieve, read."""
+    config, memory = desk.config, desk.memory
+    entities = set(desk.entities)
+    desk.step("start", None, {"entities": len(entities)}, note=_first(desk))
+    with desk.tools.phase("search"):
+        similarity = desk.similar([desk.question.text], memory.edge_vectors)
+    least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
+    taken: list[int] = []
+    for _ in range(config.rounds):
+        new = [edge for edge in memory.frontier(entities) if similarity[edge] >= least]
+        if not new:
+            break
+        taken += new
+        for edge in new:
+            a, b, _text = memory.edges[edge]
+            entity = b if a in entities else a
+            entities |= {a, b}
+            desk.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
+    query = [desk.question.text, *_elaborated(desk, sorted(entities), taken)]
+    with desk.tools.phase("search"):
+        ranking = desk.similar(query, memory.segment_vectors)
+    order = [int(k) for k in np.argsort(-ranking, kind="stable")[: config.top_k]]
+    kept = fit_start(sorted(order), desk.lengths, desk.room, 1.0, ranking)
+    desk.added(kept, {k: float(ranking[k]) for k in kept})
+    return desk.read(kept, "expanded")
+
+
+def _first(desk: Desk) -> str:
+    names = ", ".join(desk.memory.names[e] for e in desk.entities)
+    told = f"entities of the question: {names}" if names else "the memory has no entity of the question"
+    return "; ".join([*desk.memory.notes, told])
+
+
+def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
+    """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
+    memory, config = desk.memory, desk.config
+    searcher = desk.tools.model("searcher")
+    window = min(config.window or searcher.window, searcher.window) - config.question_tokens
+    names, told = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
+    while (told or names) and prompt_tokens(prompts.elaborate(desk.question, names, told), searcher) > window:
+        (told or names).pop()
+    pieces = prompts.elaborate(desk.question, names, told)
+    with desk.tools.phase("search"):
+        heard = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
+    found = (heard.found or [])[:1]
+    notes = [*heard.notes, *(found or ["no elaborated question"])]
+    desk.step("elaborate", None, {"replies": heard.replies}, tokens=heard.tokens, note="; ".join(notes))
+    return found

@@ -1,0 +1,153 @@
+"""The memory is built for one document and one question (S003 2.1, figure 2).
+
+    T       a summary of the whole document
+    each segment    entities by the model and by the recogniser ─► relations ─► questions about what is missing
+                    the questions that are new to the pool ─► entities and relations again, guided by them
+    all segments    names that are one entity, relations of one pair fused, an edge each
+
+What the model lists is kept only where it stands in the segment. A request that was never understood leaves what is
+there without it, and the memory's notes say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.entities import recogniser
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Document, Question
+from methods.condense import one_summary
+from methods.qrmem import prompts, replies
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.fusion import Fusing
+from methods.qrmem.memory import Memory
+from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
+from methods.qrmem.pool import Pool
+from methods.raptor.sentences import packed
+from methods.retry import Retry, hear
+
+__all__ = ["build_memory", "retry_of"]
+
+
+def retry_of(config: QRMeMConfig, seed: int) -> Retry:
+    """The rule of repetition that the config asks for."""
+    return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
+
+
+def build_memory(document: Document, question: Question, config: QRMeMConfig, tools: Tools) -> Memory:
+    """The memory of `document` for `question`. Raises QuestionError where a request does not fit the window."""
+    model, encoder = tools.model("builder"), tools.encoder()
+    spans = packed(document.text, config.segment_tokens, model)
+    segments = [document.text[a:b].strip() for a, b in spans]
+    summary = one_summary(segments, config.summary_tokens, tools, model)
+    building = _Building(question, summary, segments, config, tools)
+    graphs = building.graphs()
+    entities = merge_entities(graphs, segments)
+    memory = Memory(spans, entities.names, entities.mentions, entities.places)
+    memory.questions, memory.document_summary = building.pool.questions, summary
+    fusing = Fusing(question, summary, segments, config, retry_of(config, tools.seed))
+    told = list(merge_relations(graphs, entities).items())
+    fused = tools.map(lambda one: fusing.fuse(one[0], one[1], model, tools), told)
+    memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(told, fused, strict=True)]
+    memory.notes = building.notes()
+    if invalid := sum(not understood for _, understood in fused):
+        memory.notes.append(f"{invalid} of {len(fused)} edges have relations that were never fused")
+    if not segments:
+        memory.notes.append("the document has no text, so there is nothing to read")
+    elif not memory.names:
+        memory.notes.append("no entity was found")
+    memory.edge_vectors = encoder.encode([memory.edge_text(i) for i in range(len(memory.edges))], "passage")
+    memory.segment_vectors = encoder.encode(segments, "passage")
+    return memory
+
+
+@dataclass
+class _Building:
+    """The graphs of all segments, segment by segment in each step."""
+
+    question: Question
+    summary: str
+    segments: list[str]
+    config: QRMeMConfig
+    tools: Tools
+    pool: Pool = field(init=False)
+    _lost: dict[str, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pool = Pool(self.config.novelty)
+
+    def graphs(self) -> list[SubGraph]:
+        """A graph for each segment, completed by questions where the config asks for it."""
+        numbers = range(len(self.segments))
+        found = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
+        if not self.config.update:
+            return found
+        asked = self.tools.map(lambda k: self._doubt(k, found[k]), numbers)
+        # In the order of the document: whether a question is new depends on those before it.
+        new = [[q for q in questions if self.pool.add(q)] for questions in asked]
+        return self.tools.map(lambda k: self._extract(k, found[k], new[k]) if new[k] else found[k], numbers)
+
+    def notes(self) -> list[str]:
+        """A sentence for each kind of request that was never understood."""
+        return [
+            f"{what} of {len(where)} of {len(self.segments)} segments were never understood"
+            for what, where in sorted(self._lost.items())
+        ]
+
+    def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
+        """The graph with what an extraction adds: the first one, or one guided by questions."""
+        config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
+        names = list(graph.names)
+        if not names:
+            names = recogniser(config.recogniser).names(segment)
+        if config.open_entities:
+            pieces = prompts.entities(self.question, self.summary, segment, guide)
+            listed = self._hear(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
+            names += [found for one in listed if (found := _written(one, segment))]
+        names = _distinct(names)
+        relations = list(graph.relations)
+        if len(names) > 1:
+            pieces = prompts.relations(self.question, self.summary, segment, names, guide)
+            listed = self._hear(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
+            here = {normal(one) for one in names}
+            told = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
+            relations += [one for one in told if one not in relations]
+        return SubGraph(names, relations)
+
+    def _doubt(self, k: int, graph: SubGraph) -> list[str]:
+        """Questions about the segment's graph (the paper's Q_k = LLM(T, S_k, E_k, R_k))."""
+        config = self.config
+        told = [" | ".join(triple) for triple in graph.relations]
+        pieces = prompts.questions(self.summary, self.segments[k], graph.names, told, config.questions)
+        found = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
+        return [str(one) for one in found][: config.questions]
+
+    def _hear(self, k: int, what: str, pieces: list[str], limit: int, parse: Callable[[str], Any]) -> list[Any]:
+        """What was understood, [] where nothing was; kept, so that a build that was stopped goes on."""
+        model: MeteredModel = self.tools.model("builder")
+        how = retry_of(self.config, self.tools.seed)
+        found = self.tools.keep(f"{what} {k}", lambda: hear(model, pieces, limit, parse, how).found)
+        self.tools.progress(k + 1, len(self.segments), what)
+        if found is None:
+            self._lost.setdefault(what, []).append(k)
+        return list(found or [])
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names in order, each spelling of one normal form once; those without a letter or digit fall away."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in names:
+        found.setdefault(normal(name), name)
+    return [name for form, name in found.items() if form]
+
+
+def _written(name: str, segment: str) -> str:
+    """The name as the segment writes it; "" where it does not."""
+    if occurs(name, segment):
+        return name
+    at = segment.casefold().find(name.casefold())
+    spelled = segment[at : at + len(name)] if at >= 0 else ""
+    return spelled if spelled.casefold() == name.casefold() and occurs(spelled, segment) else ""

@@ -1,0 +1,173 @@
+"""One question on one memory: which segments fit the window, whether they answer, and the answer in the end.
+
+room      what the window leaves for segments beside the question and a reply, in every prompt that shows them
+start     S_imp, the segments of the question's entities; without any, the most similar segments
+fit       S_mix = S_imp u S_add, where S_add loses its lowest scores until all fit (algorithm 1, lines 16 to 19)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.qrmem import prompts, replies
+from methods.qrmem.build import retry_of
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.memory import Memory
+from methods.retry import Heard, hear, prompt_tokens
+
+__all__ = ["Desk", "fit", "fit_start"]
+
+_FORM = "Reasoning:\nAction: -2\nAnswer:\n"
+_SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
+NOT_PARSED = "replies never parsed"
+
+Lengths = Mapping[int, int]
+T = TypeVar("T")
+
+
+def fit_start(wanted: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray) -> list[int]:
+    """The segments to begin with: all, where they fit `room`; else the most similar ones, in `share` of it.
+
+    At least one is kept, if it fits the room. lengths: tokens of each segment, what parts it from others included.
+    """
+    if sum(lengths[k] for k in wanted) <= room:
+        return list(wanted)
+    ranked = sorted(wanted, key=lambda k: (-similarity[k], k))
+    ranked = [k for k in ranked if lengths[k] <= room]
+    kept: list[int] = []
+    for k in ranked:
+        if kept and sum(lengths[i] for i in [*kept, k]) > room * share:
+            break
+        kept.append(k)
+    return sorted(kept)
+
+
+def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int) -> dict[int, float]:
+    """What stays of `added` (segment -> score): the lowest scores go until all fit `room`; of equals the later one."""
+    kept = dict(added)
+    used = sum(lengths[k] for k in {*start, *kept})
+    while kept and used > room:
+        lowest = min(kept, key=lambda k: (kept[k], -k))
+        del kept[lowest]
+        used -= 0 if lowest in start else lengths[lowest]
+    return kept
+
+
+@dataclass
+class Desk:
+    """What every navigation shares; `steps` is the trace."""
+
+    document: Document
+    question: Question
+    memory: Memory
+    config: QRMeMConfig
+    tools: Tools
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.model: MeteredModel = self.tools.model("reader")
+        self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
+        apart = self.model.count("\n\n")
+        self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
+        self.limit = self.model.count(_FORM) + _SPARE + self.config.reasoning_tokens + self.tools.task.max_answer_tokens
+        self.asked = 0
+        with self.tools.phase("search"):
+            self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
+        self.entities = self.memory.named_in(self.question.text)
+
+    @property
+    def room(self) -> int:
+        """Tokens of segments that fit both the question's prompt and the shared reading prompt."""
+        config, task = self.config, self.tools.task
+        window = min(config.window or self.model.window, self.model.window)
+        frame = prompt_tokens(prompts.ask(self.question, [], task.instruction), self.model)
+        request = reading.Reading(task, config.window)
+        read = reading.room_for_text(self.question, self.tools, self.model, request)
+        return max(0, min(window - frame - self.limit, read))
+
+    def similar(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
+        """Similarity [rows] of a query, its parts on a line each, to every row of `vectors`."""
+        if not len(vectors):
+            return np.zeros(0)
+        encoder = self.tools.encoder()
+        (query,) = encoder.encode(["\n".join(texts)], "query")
+        return encoder.similarity(query, vectors)
+
+    def start(self, share: float) -> list[int]:
+        """S_imp, cut to the window; the first step says what it is made of."""
+        memory, notes = self.memory, list(self.memory.notes)
+        names = ", ".join(memory.names[e] for e in self.entities)
+        wanted = memory.segments_of(self.entities)
+        if wanted:
+            notes.append(f"entities of the question: {names}")
+        else:
+            wanted = sorted(np.argsort(-self.similarity, kind="stable")[: self.config.fallback_k].tolist())
+            notes.append("the memory has no entity of the question: it begins with the most similar segments")
+            self.entities = [e for e, where in enumerate(memory.places) if set(where) & set(wanted)]
+        kept = fit_start(wanted, self.lengths, self.room, share, self.similarity)
+        if len(kept) < len(wanted):
+            notes.append(f"{len(kept)} of {len(wanted)} segments fit")
+        self.step("start", scores={"entities": len(self.entities), "segments": len(kept)}, note="; ".join(notes))
+        self.added(kept)
+        return kept
+
+    def added(self, segments: Sequence[int], scores: Mapping[int, float] | None = None) -> None:
+        """A step for each segment that is read from now on."""
+        for k in segments:
+            a, b = self.memory.segments[k]
+            told = {"similarity": scores[k]} if scores is not None else {}
+            self.step("segment", k, told, tokens=self.lengths[k], shown=Shown("span", self.document.id, a, b))
+
+    def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
+        """Whether the segments answer the question; None where no reply could be parsed."""
+        pieces = prompts.ask(self.question, [self.texts[k] for k in segments], self.tools.task.instruction)
+        heard: Heard[replies.Verdict] = self.hear(self.model, pieces, self.limit, replies.verdict)
+        found = heard.found
+        if found is not None and found.answer is not None:
+            offsets = self.model.offsets(found.answer)[: self.tools.task.max_answer_tokens]
+            found = replies.Verdict(found.reason, found.answer[: offsets[-1][1]].strip())
+        self.asked += 1
+        verdict = {} if found is None else {"answers": float(found.answer is not None)}
+        notes = [*heard.notes, found.reason if found else NOT_PARSED]
+        self.step("ask", None, {**verdict, "replies": heard.replies}, tokens=heard.tokens, note="; ".join(notes))
+        return found
+
+    def hear(
+        self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]
+    ) -> Heard[T]:
+        """One request under the config's rule of repetition."""
+        return hear(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
+
+    def read(self, segments: Sequence[int], reason: str) -> Answer:
+        """Answer from the segments with the prompt that all methods share."""
+        texts = [self.texts[k] for k in segments]
+        request = reading.Reading(self.tools.task, self.config.window)
+        text = reading.ask(self.question, texts, self.tools, self.model, request)
+        return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
+
+    def answer(self, text: str, segments: Sequence[int], reason: str) -> Answer:
+        """The answer, with the segments it was read from and why the search stopped."""
+        shown = tuple(Shown("span", self.document.id, *self.memory.segments[k]) for k in segments)
+        return Answer(text, shown, reason, tuple(self.steps))
+
+    def step(
+        self,
+        action: str,
+        node: int | None = None,
+        scores: Mapping[str, float] | None = None,
+        tokens: int = 0,
+        shown: Shown | None = None,
+        note: str = "",
+    ) -> None:
+        """Write down one move; `node` is a segment's number for "segment", an entity's for "expand"."""
+        numbers = {name: float(score) for name, score in (scores or {}).items()}
+        flops = self.tools.meter.flops()
+        self.steps.append(Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note))

@@ -1,0 +1,67 @@
+"""Relations of one pair of entities from several segments become one (S003 2.1, appendix E "Relation Update").
+
+    segment 1: r1 ┐
+    segment 2: r2 ┴─ which questions? ─► one relation ┐
+    segment 5: r5 ────────────────────────────────────┴─ which questions? ─► one relation
+
+Two requests a merge, in one session: first the questions Q_s, then the relation. With three segments and more, what is
+merged is taken for the relation of the last segment that went into it, so that a request never shows more than two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from harness.llm.base import MeteredModel
+from harness.method import Tools
+from harness.types import Question
+from methods.qrmem import prompts, replies
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.prompts import Relation
+from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to, require
+
+__all__ = ["Fusing"]
+
+
+@dataclass
+class Fusing:
+    """Fuses for one question; segments: their texts, summary: of the document."""
+
+    question: Question
+    summary: str
+    segments: list[str]
+    config: QRMeMConfig
+    how: Retry
+
+    def fuse(
+        self, pair: tuple[int, int], told: list[tuple[int, str]], model: MeteredModel, tools: Tools
+    ) -> tuple[str, bool]:
+        """The one relation of `pair`, told: (segment, its relation); False where one was never written.
+
+        Such a pair has the relations of its segments side by side.
+        """
+        (place, text), *rest = told
+        understood = True
+        for number, (k, other) in enumerate(rest):
+            first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
+            key = f"fusion {pair[0]} {pair[1]} {number}"
+            found = tools.keep(key, partial(self._one, first, second, model))
+            understood &= found is not None
+            place, text = k, f"{text} {other}" if found is None else str(found)
+        return text, understood
+
+    def _one(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
+        config = self.config
+        pieces = prompts.fuse(self.question, self.summary, first, second, config.questions)
+        tokens = prompt_tokens(pieces, model)
+        tail = 2 * model.turn_tokens() + model.count(prompts.FUSE_TAIL)
+        require(tokens + config.question_tokens + tail + config.relation_tokens, model, self.how)
+        with model.session() as s:
+            feed(s, pieces)
+            doubts: Heard[list[str]] = Heard(tokens)
+            reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
+            s.reply("\n".join(f"* {one}" for one in doubts.found or ["none"]))
+            s.user(prompts.FUSE_TAIL)
+            heard: Heard[str] = Heard(s.length())
+            return reply_to(s, heard, config.relation_tokens, replies.sentence, self.how).found

@@ -1,0 +1,131 @@
+"""Graphs of segments become one (S003 2.1, "Global Graph Combination"; facts 6.1, step 5, and 6.4).
+
+Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is part of the other
+("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is neither. Dates and numbers have no parts.
+An entity keeps all its mentions and the segments in which any of them stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from methods.qrmem.replies import Triple
+
+__all__ = ["Entities", "SubGraph", "merge_entities", "merge_relations", "normal", "occurs", "places"]
+
+_ARTICLES = ("the", "a", "an")
+_POSSESSIVE = re.compile(r"['’]s(?!\w)")
+_NO_WORD = re.compile(r"[\W_]+")
+
+Form = tuple[str, ...]
+
+
+@dataclass
+class SubGraph:
+    """The graph of one segment: its entities as they are written there, and relations between them."""
+
+    names: list[str] = field(default_factory=list)
+    relations: list[Triple] = field(default_factory=list)
+
+
+@dataclass
+class Entities:
+    """names[i]; mentions[i]: as they are written anywhere; places[i]: segments, in order; of: normal form -> i."""
+
+    names: list[str] = field(default_factory=list)
+    mentions: list[list[str]] = field(default_factory=list)
+    places: list[list[int]] = field(default_factory=list)
+    of: dict[Form, int] = field(default_factory=dict)
+
+
+def normal(name: str) -> Form:
+    """The words a name is compared by: small letters, no article before it, no possessive, no marks."""
+    said = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
+    return said[1:] if len(said) > 1 and said[0] in _ARTICLES else said
+
+
+def places(name: str, text: str) -> Iterator[int]:
+    """Where `name` stands in `text` as it is written, not inside a longer word."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        end = at + len(name)
+        before = at > 0 and _spelled(text[at - 1]) and _spelled(name[0])
+        after = end < len(text) and _spelled(text[end]) and _spelled(name[-1])
+        if not before and not after:
+            yield at
+        at = text.find(name, at + 1)
+
+
+def occurs(name: str, text: str) -> bool:
+    """Whether `name` stands anywhere in `text` as it is written."""
+    return next(places(name, text), None) is not None
+
+
+def _spelled(character: str) -> bool:
+    """A letter or digit of a script that parts words by spaces; Chinese and Japanese do not."""
+    return character.isalnum() and character < "\u2e80"
+
+
+def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
+    """Disambiguate the names of all segments; entities stand in the order of their first mention."""
+    surfaces: dict[Form, dict[str, None]] = {}
+    listed: dict[Form, set[int]] = {}
+    for k, graph in enumerate(graphs):
+        for name in graph.names:
+            if form := normal(name):
+                surfaces.setdefault(form, {})[name] = None
+                listed.setdefault(form, set()).add(k)
+    clusters = _clusters(list(surfaces))
+    found = Entities()
+    order = {form: number for number, forms in enumerate(clusters) for form in forms}
+    ranked = {number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))}
+    found.of = {form: ranked[order[form]] for form in surfaces}
+    for number in ranked:
+        forms = clusters[number]
+        mentions = [name for form in forms for name in surfaces[form]]
+        here = {k for form in forms for k in listed[form]}
+        here |= {k for k, text in enumerate(segments) if k not in here and any(occurs(m, text) for m in mentions)}
+        found.names.append(mentions[0])
+        found.mentions.append(mentions)
+        found.places.append(sorted(here))
+    return found
+
+
+def _clusters(forms: Sequence[Form]) -> list[list[Form]]:
+    """Forms that are one entity, the longest of each first."""
+    clusters: list[list[Form]] = []
+    inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
+    for form in sorted(forms, key=len, reverse=True):
+        longer = inside.get(form, set())
+        if len(longer) == 1:
+            (number,) = longer
+            clusters[number].append(form)
+        else:
+            number = len(clusters)
+            clusters.append([form])
+        if not any(word.isdigit() for word in form):
+            for start in range(len(form)):
+                for end in range(start + 1, len(form) + 1):
+                    if end - start < len(form):
+                        inside.setdefault(form[start:end], set()).add(number)
+    return clusters
+
+
+def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """(entity, entity) in the order first stated -> (segment, what it says of them), a segment's lines joined.
+
+    Relations of an entity with itself, as after disambiguation, are left out.
+    """
+    found: dict[tuple[int, int], dict[int, list[str]]] = {}
+    for k, graph in enumerate(graphs):
+        for first, second, text in graph.relations:
+            a, b = entities.of[normal(first)], entities.of[normal(second)]
+            if a == b:
+                continue
+            pair = (b, a) if (b, a) in found else (a, b)
+            texts = found.setdefault(pair, {}).setdefault(k, [])
+            if text not in texts:
+                texts.append(text)
+    return {pair: [(k, " ".join(texts)) for k, texts in told.items()] for pair, told in found.items()}

@@ -1,0 +1,65 @@
+"""QRMeM as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from harness.method import Index, Method, Skill, Tools
+from harness.types import Answer, Document, Question
+from methods import reading, summary
+from methods.qrmem.alternatives import entity_trial, graph_expansion
+from methods.qrmem.build import build_memory
+from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
+from methods.qrmem.desk import Desk
+from methods.qrmem.memory import Memory
+from methods.qrmem.navigate import navigate, without_navigation
+from methods.qrmem.prompts import PROMPTS
+from methods.qrmem.skills import skills
+
+__all__ = ["QRMeM"]
+
+_NAVIGATIONS = {
+    "reflection": navigate,
+    "entity-trial": entity_trial,
+    "graph-expansion": graph_expansion,
+    "none": without_navigation,
+}
+
+
+class QRMeM(Method):
+    """A graph built for the question leads, by reflection on what is missing, to the segments that answer it."""
+
+    Config = QRMeMConfig
+    summary = "graph built for the question, navigated by reflection to the segments that answer it (QRMeM)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "reader": frozenset({"sampling"}),
+        "searcher": frozenset({"sampling"}),
+        "builder": frozenset({"sampling"}),
+    }
+    encoders = ("encoder",)
+    scope = "question"
+    index_roles = ("builder", "encoder")
+    index_fields = INDEX_FIELDS
+
+    def prompts(self) -> dict[str, str]:
+        """The same for every navigation, so that all of them share one memory."""
+        return {**summary.PROMPTS, **PROMPTS, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Summaries, what the memory and its navigation ask for, and reading."""
+        return [*summary.SKILLS, *skills(self.config), *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The memory of a document for the question it is built for."""
+        if tools.question is None:
+            raise LookupError("the memory is built for a question, and none was handed over")
+        return build_memory(document, tools.question, self.config, tools).to_index()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Navigate the memory."""
+        (document,), (index,) = documents, indexes
+        desk = Desk(document, question, Memory.from_index(index), self.config, tools)
+        return _NAVIGATIONS[self.config.navigation](desk)

@@ -1,0 +1,65 @@
+"""Algorithm 1 of S003: read, reflect on what is missing, follow the edge that fits it best, read again.
+
+    S_mix <- S_imp, the segments of the question's entities
+    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no edge leads on:
+        R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
+        S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
+
+E grows and is used throughout (the paper's E_s and E are one set here, facts 6.4). An update that brings no segment
+changes nothing that the model is shown, so it is not asked the same again: the last reason stands. Where the search
+ends without an answer, what is there is read with the prompt that all methods share.
+"""
+
+from __future__ import annotations
+
+from harness.types import Answer
+from methods.qrmem.desk import NOT_PARSED, Desk, fit
+
+__all__ = ["navigate", "without_navigation"]
+
+
+def without_navigation(desk: Desk) -> Answer:
+    """Answer from the segments of the question's entities."""
+    return desk.read(desk.start(share=1.0), "no navigation")
+
+
+def navigate(desk: Desk) -> Answer:
+    """Reflect and follow edges until the question is answered."""
+    config, memory = desk.config, desk.memory
+    start = desk.start(config.start_share)
+    entities, mix = list(desk.entities), list(start)
+    added: dict[int, float] = {}
+    reason, fresh = "", True
+    for trial in range(config.max_trials + 1):
+        if fresh:
+            verdict = desk.ask(mix)
+            if verdict is None:
+                return desk.read(mix, NOT_PARSED)
+            if verdict.answer is not None:
+                return desk.answer(verdict.answer, mix, "answered")
+            reason = verdict.reason
+        frontier = memory.frontier(set(entities))
+        if trial == config.max_trials or not frontier:
+            return desk.read(mix, "no edge leads on" if not frontier else "max trials")
+        edge, score = _best(desk, frontier, entities, reason)
+        a, b, _ = memory.edges[edge]
+        entity = b if a in entities else a
+        entities.append(entity)
+        new = {k: score for k in memory.places[entity] if k not in mix}
+        added = fit(start, added | new, desk.lengths, desk.room)
+        before, mix = mix, sorted({*start, *added})
+        fresh = mix != before
+        note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
+        desk.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
+        desk.added([k for k in mix if k not in before], added)
+    raise AssertionError("the last trial returns")
+
+
+def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
+    """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first."""
+    names = ", ".join(desk.memory.names[e] for e in entities)
+    why = [reason] if desk.config.reflection and reason else []
+    with desk.tools.phase("search"):
+        scores = desk.similar([desk.question.text, *why, names], desk.memory.edge_vectors[frontier])
+    best = int(scores.argmax())
+    return frontier[best], float(scores[best])

@@ -1,0 +1,70 @@
+"""What a reply says. None stands for a reply that cannot be parsed and is asked for again.
+
+triples("* Toren | Velindra | Toren wrote it.")                     [("Toren", "Velindra", "Toren wrote it.")]
+verdict("Reasoning: no town is named.\\nAction: -1")                Verdict("no town is named.", None)
+verdict("Reasoning: it says so.\\nAction: -2\\nAnswer: Kelford")    Verdict("it says so.", "Kelford")
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from methods.memwalker import replies
+from methods.retry import listed
+
+__all__ = ["Triple", "Verdict", "names", "questions", "sentence", "triples", "verdict"]
+
+Triple = tuple[str, str, str]
+
+_REASON = re.compile(r"\A(.*?)^[ \t]*Action:", re.MULTILINE | re.DOTALL)
+_EDGES = " \t[]\"'“”‘’.,;:*"
+
+
+class Verdict(NamedTuple):
+    """reason: of the verdict, on one line; answer: None where the text gives none."""
+
+    reason: str
+    answer: str | None
+
+
+def names(reply: str) -> list[str] | None:
+    """The entities listed, without brackets, quotes and marks around them."""
+    items = listed(reply)
+    return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
+
+
+def triples(reply: str) -> list[Triple] | None:
+    """The relations listed as "entity | entity | relation"; None too where no line of several has that form."""
+    items = listed(reply)
+    if items is None:
+        return None
+    parts = [[part.strip() for part in item.split("|", 2)] for item in items]
+    found = [(a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)]
+    found = [triple for triple in found if all(triple)]
+    return found if found or not items else None
+
+
+def questions(reply: str) -> list[str] | None:
+    """The questions listed; items that are no question are left out."""
+    items = listed(reply)
+    if items is None:
+        return None
+    found = [item for item in items if item.endswith(("?", "\uff1f"))]
+    return found if found or not items else None
+
+
+def sentence(reply: str) -> str | None:
+    """The first line with something on it."""
+    lines = (line.strip().removeprefix("*").strip() for line in reply.splitlines())
+    return next((line for line in lines if line), None)
+
+
+def verdict(reply: str) -> Verdict | None:
+    """Action -1, or -2 with an answer, and what is said before it."""
+    found = replies.verdict(reply)
+    before = _REASON.match(reply)
+    if found is None or before is None:
+        return None
+    reason = " ".join(before.group(1).replace("Reasoning:", " ").split())
+    return Verdict(reason, found.answer)

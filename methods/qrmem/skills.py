@@ -1,0 +1,74 @@
+"""What QRMeM asks of a model, played with the method's own prompts.
+
+The texts of a scene, lists a line an item and "" for none (harness/pocket/scenes_memory.py):
+"entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
+"doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
+"reflection"  segments                                 "trial"       reason, chosen, others, segments
+"elaborated"  entities, relations
+"""
+
+from __future__ import annotations
+
+from harness.method import Scene, Skill, Tools
+from methods.qrmem import prompts
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.prompts import Relation
+from methods.retry import feed
+
+__all__ = ["skills"]
+
+
+def skills(config: QRMeMConfig) -> list[Skill]:
+    """A skill for each request."""
+
+    def reply(tools: Tools, role: str, *turns: list[str]) -> None:
+        model = tools.model(role)
+        with model.session() as s:
+            for pieces in turns:
+                feed(s, pieces)
+                s.write(s.room() - model.turn_tokens())
+
+    def entities(scene: Scene, tools: Tools) -> None:
+        summary, guide, segment = scene.texts
+        reply(tools, "builder", prompts.entities(scene.question, summary, segment, guide.splitlines()))
+
+    def relations(scene: Scene, tools: Tools) -> None:
+        summary, names, guide, segment = scene.texts
+        pieces = prompts.relations(scene.question, summary, segment, names.splitlines(), guide.splitlines())
+        reply(tools, "builder", pieces)
+
+    def doubts(scene: Scene, tools: Tools) -> None:
+        summary, segment, names, told = scene.texts
+        asked = prompts.questions(summary, segment, names.splitlines(), told.splitlines(), config.questions)
+        reply(tools, "builder", asked)
+
+    def fusion(scene: Scene, tools: Tools) -> None:
+        summary, first, text, second, other = scene.texts
+        parts = Relation(first, text), Relation(second, other)
+        pieces = prompts.fuse(scene.question, summary, *parts, config.questions)
+        reply(tools, "builder", pieces, [prompts.FUSE_TAIL])
+
+    def ask(scene: Scene, tools: Tools) -> None:
+        reply(tools, "reader", prompts.ask(scene.question, scene.texts, scene.task.instruction))
+
+    def trial(scene: Scene, tools: Tools) -> None:
+        reason, chosen, others, *segments = scene.texts
+        reply(
+            tools,
+            "searcher",
+            prompts.trial(scene.question, segments, reason, chosen.splitlines(), others.splitlines()),
+        )
+
+    def elaborate(scene: Scene, tools: Tools) -> None:
+        names, told = scene.texts
+        reply(tools, "searcher", prompts.elaborate(scene.question, names.splitlines(), told.splitlines()))
+
+    return [
+        Skill("qrmem entities", "entities", entities),
+        Skill("qrmem relations", "relations", relations),
+        Skill("qrmem questions", "doubts", doubts),
+        Skill("qrmem fusion", "fusion", fusion),
+        Skill("qrmem ask", "reflection", ask),
+        Skill("qrmem entity trial", "trial", trial),
+        Skill("qrmem elaborated question", "elaborated", elaborate),
+    ]

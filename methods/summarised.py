@@ -1,0 +1,92 @@
+"""Summary: a document is summarised, segment by segment, until it fits the window; the summaries are read (S003 3.1).
+
+The paper names the baseline and prints neither a row nor a rule. Here summaries are asked for with the shared prompt;
+where they do not fit together, consecutive ones are summarised again (methods/condense.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from harness.errors import QuestionError
+from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.types import Answer, Document, Question, Shown
+from methods import reading, summary
+from methods.condense import condense
+from methods.raptor.sentences import packed
+
+__all__ = ["Summarised"]
+
+
+class Summarised(Method):
+    """All of a document in summaries that fit one request."""
+
+    class Config(MethodConfig):
+        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of the last request in
+        all, None = the builder's window; reserve: of these, kept for the prompt, the question and the answer.
+        """
+
+        segment_tokens: int = Field(default=600, gt=0)
+        summary_tokens: int = Field(default=200, gt=0)
+        window: int | None = Field(default=None, gt=0)
+        reserve: int = Field(default=400, gt=0)
+
+    summary = "summaries of all segments, summarised again until they fit the window"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("builder",)
+
+    def prompts(self) -> dict[str, str]:
+        """The shared prompts: a summary, and reading."""
+        return {**summary.PROMPTS, **reading.PROMPTS}
+
+    def skills(self) -> list[Skill]:
+        """Summaries, short answers and choices."""
+        return [*summary.SKILLS, *reading.SKILLS]
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The summaries, each with the part of the text it stands for. Raises QuestionError for a window too short."""
+        config, model = self.config, tools.model("builder")
+        window = min(config.window or model.window, model.window)
+        room = window - config.reserve
+        if room < config.summary_tokens:
+            raise QuestionError(
+                f"a window of {window} tokens leaves {max(room, 0)} for summaries beside method.reserve="
+                f"{config.reserve}; lower it or method.summary_tokens, or raise method.window"
+            )
+        spans = packed(document.text, config.segment_tokens, model)
+        texts = [document.text[a:b].strip() for a, b in spans]
+        # What parts two texts in the reading prompt may take a token more than the line's end that condense counts.
+        pieces = condense(
+            texts, room - len(texts) * model.count(reading.SEPARATOR), config.summary_tokens, tools, model
+        )
+        return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Read the summaries; the last ones go where the question leaves no room, and the record says so."""
+        (document,), (index,) = documents, indexes
+        model = tools.model()
+        request = reading.Reading(tools.task, self.config.window)
+        room = reading.room_for_text(question, tools, model, request)
+        pieces = [(str(text), int(a), int(b)) for text, a, b in index["pieces"]]
+        lengths = [model.count(text) for text, _, _ in pieces]
+        kept, used = 0, 0
+        for i, length in enumerate(lengths):
+            used += length + (model.count(reading.SEPARATOR) if i else 0)
+            if used > room:
+                break
+            kept = i + 1
+        text = reading.ask(question, [t for t, _, _ in pieces[:kept]], tools, model, request)
+        shown = tuple(
+            Shown("generated", document.id, text=t, sources=((document.id, a, b),)) for t, a, b in pieces[:kept]
+        )
+        cut = {"side": "right", "tokens_before": sum(lengths), "tokens_after": sum(lengths[:kept])}
+        if not pieces:
+            return Answer(text, stop_reason="the text is empty")
+        truncated = cut if kept < len(pieces) else None
+        return Answer(text, shown, "truncated" if truncated else "whole", truncated=truncated)

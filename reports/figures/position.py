@@ -1,0 +1,176 @@
+"""Score by where the supporting parts stand in the text, and by how far apart they are (QRMeM, section on positions).
+
+    text     |-----head-----|----middle----|-----tail-----|      parts = 3: thirds of all characters
+    support         [A]                          [B]             centres 0.25 and 0.72 of the text
+
+    where        head, middle, tail: every supporting part has its centre there; apart: they are in several
+    distance     from the first centre to the last, a share of the text; questions with one supporting part have none
+
+The papers place the supporting parts themselves; here they stay where the data set has them, so questions of different
+places differ in more than the place. Documents of a question count in order as one text.
+
+dataset method model study part from to     study "where" or "distance"; the part's name; its ends, shares of the text
+score mean mean.low mean.high               the score's name, its mean in [0, 1], 95 % interval clustered by document
+n failed notes run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.errors import UserError
+from harness.stats import interval
+from harness.views import GAP
+from reports import facts
+from reports.figures.plot import Line, Panel, Point, linear
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+    from harness.types import Document, Example
+    from reports.rows import Rows
+
+__all__ = ["APART", "Place", "frame", "panels", "part_names", "place", "sections"]
+
+APART = "apart"
+_NAMES = {
+    "where": "where the supporting parts stand, share of the text",
+    "distance": "from the first supporting part to the last, share of the text",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Centres of a question's supporting parts, sorted, as shares of its text in [0, 1]."""
+
+    centres: tuple[float, ...]
+
+    def where(self, parts: int) -> int | None:
+        """The part, 0 to parts - 1, that holds every centre; None where they are in several."""
+        found = {min(int(c * parts), parts - 1) for c in self.centres}
+        return found.pop() if len(found) == 1 else None
+
+    def distance(self) -> float | None:
+        """From the first centre to the last; None with a single one."""
+        return self.centres[-1] - self.centres[0] if len(self.centres) > 1 else None
+
+
+def place(example: Example, documents: Mapping[str, Document]) -> Place | None:
+    """Where the supporting parts of a question stand; None where none is marked or the text is empty."""
+    begins, at = {}, 0
+    for name in example.question.document_ids:
+        begins[name] = at
+        at += len(documents[name].text) + len(GAP)
+    whole = at - len(GAP)
+    marked = [s for s in example.gold.supporting if s.document_id in begins]
+    if not marked or whole <= 0:
+        return None
+    return Place(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
+
+
+def part_names(parts: int) -> tuple[str, ...]:
+    """head, middle and tail; "1 of 4", "2 of 4", ... where there are not three."""
+    return ("head", "middle", "tail") if parts == 3 else tuple(f"{i + 1} of {parts}" for i in range(parts))
+
+
+def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, parts: int = 3) -> pd.DataFrame:
+    """The table above, a row for each part that holds a question. score: by default each run's first.
+
+    Raises UserError where no question of any run has a supporting part that is marked, UnknownName for a score that a
+    run does not have.
+    """
+    rows: list[dict[str, Any]] = []
+    for (run, read), label in zip(runs, facts.labels([run for run, _ in runs]), strict=True):
+        rows += _rows(run, read, label, score or facts.headline(run), parts)
+    if not rows:
+        raise UserError(
+            "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
+            "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
+        )
+    return facts.numbers(pd.DataFrame(rows))
+
+
+def _rows(run: StoredRun, read: Rows, label: str, score: str, parts: int) -> list[dict[str, Any]]:
+    scored = facts.scored(run, score)
+    failed = {record["question_id"] for record in run.records if record["error"] is not None}
+    known = {q: place(read.examples[q], read.documents) for q in scored.ids if q in read.examples}
+    cells: dict[tuple[str, int], list[int]] = {}
+    for i, question in enumerate(scored.ids):
+        found = known.get(question)
+        if found is None:
+            continue
+        where, distance = found.where(parts), found.distance()
+        cells.setdefault(("where", parts if where is None else where), []).append(i)
+        if distance is not None:
+            cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
+    unmarked = sum(known.get(question) is None for question in scored.ids)
+    notes = (*facts.notes(run), *([_left_out(unmarked, len(scored.ids))] if unmarked else []))
+    rows = []
+    for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
+        values, clusters = [scored.values[i] for i in chosen], [scored.clusters[i] for i in chosen]
+        told = interval(values, clusters, seed=int(run.config.get("seed") or 0))
+        rows.append(
+            {
+                "dataset": run.config["dataset"]["name"],
+                "method": label,
+                "model": run.config["model"]["name"],
+                "study": study,
+                **_part(study, part, parts),
+                "score": score,
+                "mean": told.mean,
+                "mean.low": told.low,
+                "mean.high": told.high,
+                "n": told.n,
+                "failed": sum(scored.ids[i] in failed for i in chosen),
+                "notes": notes,
+                "run": str(run.path),
+            }
+        )
+    return rows
+
+
+def _left_out(unmarked: int, total: int) -> str:
+    return f"{unmarked} of {total} questions have no supporting part marked and are left out"
+
+
+def _part(study: str, part: int, parts: int) -> dict[str, Any]:
+    if part == parts:
+        return {"part": APART, "from": None, "to": None}
+    low, high = part / parts, (part + 1) / parts
+    name = part_names(parts)[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %"
+    return {"part": name, "from": low, "to": high}
+
+
+def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """A table for each data set, model, score and study, for people."""
+    found = []
+    same = ["dataset", "model", "score", "study"]
+    for (dataset, model, score, study), rows in table.groupby(same, sort=False):
+        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
+        title = "support at" if study == "where" else "distance of the supports"
+        told = rows.drop(columns=[*same, "from", "to", "run"]).rename(columns={**names, "part": title})
+        found.append((f"{dataset} · {model} · {title}", told))
+    return found
+
+
+def panels(table: pd.DataFrame) -> list[Panel]:
+    """A drawing for each data set, model, score and study: a line a method, a point in the middle of each part."""
+    found = []
+    drawn = table[table["from"].notna() & table["mean"].notna()]
+    for (dataset, model, score, study), rows in drawn.groupby(["dataset", "model", "score", "study"], sort=False):
+        lines = [Line(str(name), [_point(row) for row in facts.records(own)]) for name, own in rows.groupby("method")]
+        values = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
+        left = linear(f"{score} × 100", values, zero=True)
+        found.append(Panel(f"{dataset} · {model}", linear(_NAMES[str(study)], [0.0, 1.0]), left, None, lines))
+    return found
+
+
+def _point(row: Mapping[str, Any]) -> Point:
+    mean, low, high = (
+        None if pd.isna(row[f"mean{e}"]) else 100 * float(row[f"mean{e}"]) for e in ("", ".low", ".high")
+    )
+    told = f"{row['method']}, {row['part']}: {mean:.4g} ({row['n']} questions)"
+    return Point((row["from"] + row["to"]) / 2, mean, low, high, told)

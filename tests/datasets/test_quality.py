@@ -1,0 +1,174 @@
+"""QuALITY: official rows and the hub copy's, labels from 1 and from 0, pages with HTML, mistakes named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import scorers
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.datasets.pages import plain
+from harness.errors import DataError
+from tests.datasets.support import config, needs_real, parquet, real, write_lines
+
+
+def article(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid article with an easy and a hard question; odd and even numbers after another share their text."""
+    options = ["A mill", "A ship", "A tower", "A bridge"]
+    row = {
+        "article_id": f"2{number // 2:04}",
+        "set_unique_id": f"set{number}",
+        "title": "Builders",
+        "article": f"Ada built a mill in the year {number // 2}.",
+        "questions": [
+            {
+                "question": f"What was built ({number})?",
+                "question_unique_id": f"set{number}_1",
+                "options": options,
+                "gold_label": 1,
+                "difficult": 0,
+            },
+            {
+                "question": "What was not?",
+                "question_unique_id": f"set{number}_2",
+                "options": options,
+                "gold_label": 4,
+                "difficult": 1,
+            },
+        ],
+    }
+    return copy.deepcopy({**row, **changes})
+
+
+def single(**changes: Any) -> dict[str, Any]:
+    """A valid row of the hub copy."""
+    row = {"article": "Ada built a mill.", "question": "What?", "options": ["A ship", "A mill"], "answer": 1}
+    return {**row, "hard": True, **changes}
+
+
+def _load(path: Path, **more: Any) -> Dataset:
+    return load(config("quality", data=str(path), **more))
+
+
+def test_official_rows(tmp_path: Path) -> None:
+    data = _load(write_lines(tmp_path / "r.jsonl", [article(2), article(3), article(4)]))
+    first, second, *_ = data.examples
+    assert [e.question.id for e in data.examples[:3]] == ["set2_1", "set2_2", "set3_1"]
+    assert first.question.options == ("A mill", "A ship", "A tower", "A bridge")
+    assert (first.gold.answers, second.gold.answers) == (("A mill",), ("A bridge",))
+    assert first.gold.extra == {"gold_label": 1, "all_classes": [*first.question.options], "difficult": 0}
+    assert second.gold.extra["difficult"] == 1
+    # Two writers' questions on one article are asked about one document.
+    assert data.examples[0].question.document_ids == data.examples[2].question.document_ids
+    assert len(data.documents) == 2
+    assert data.documents[first.question.document_ids[0]].title == "Builders"
+
+
+def test_rows_of_the_hub_copy_count_from_zero(tmp_path: Path) -> None:
+    rows = [single(), single(question="Which?", answer=0, hard=False), single(question="Who?", hard=None)]
+    path = tmp_path / "validation-00000-of-00001.parquet"
+    path.write_bytes(parquet(rows))
+    data = _load(path)
+    assert [e.gold.answers[0] for e in data.examples] == ["A mill", "A ship", "A mill"]
+    assert [e.gold.extra["gold_label"] for e in data.examples] == [2, 1, 2]
+    assert [e.gold.extra.get("difficult") for e in data.examples] == [1, 0, None]
+    assert len({e.question.id for e in data.examples}) == 3
+    assert len(data.documents) == 1
+    assert data.fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
+
+
+def test_the_release_gives_its_stripped_file_of_the_split(tmp_path: Path) -> None:
+    folder = tmp_path / "QuALITY.v1.0.1"
+    folder.mkdir()
+    files = {"htmlstripped.dev": 1, "htmlstripped.train": 3, "dev": 5, "train": 7}
+    with zipfile.ZipFile(tmp_path / "QuALITY.v1.0.1.zip", "w") as archive:
+        for end, number in files.items():
+            write_lines(folder / f"QuALITY.v1.0.1.{end}", [article(number)])
+            archive.write(folder / f"QuALITY.v1.0.1.{end}", f"QuALITY.v1.0.1.{end}")
+    for place in (folder, tmp_path / "QuALITY.v1.0.1.zip"):
+        assert [e.question.id for e in _load(place, subset="htmlstripped").examples] == ["set1_1", "set1_2"]
+    assert len(_load(folder / "QuALITY.v1.0.1.dev", subset="htmlstripped")) == 2
+
+
+PAGES: list[tuple[str, str]] = [
+    ("<p>One <i>two</i>.</p><p>Three &amp; four</p>", "One two.\n\nThree & four"),
+    ("<html><head><title>x</title></head>\n <body> A\n b<br/>c</body></html>", "A b\n\nc"),
+    ("<h1>T</h1><script>var x;</script>text", "T\n\ntext"),
+    ("no page: a < b and c > d, <i> alone", "no page: a < b and c > d, <i> alone"),
+    ("A  text\n\n as it is.", "A  text\n\n as it is."),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("page", "text"), PAGES)
+def test_pages_become_text_and_texts_stay(page: str, text: str) -> None:
+    assert plain(page) == text
+
+
+def _changed(at: int = 1, **changes: Any) -> dict[str, Any]:
+    row = article(2)
+    row["questions"][at].update(changes)
+    return row
+
+
+MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+    (article(2, article_id=" "), "article_id", "is empty"),
+    (article(2, article="<p> </p>"), "article", "is empty"),
+    (article(2, article=None), "article", "should be a string, is null"),
+    (article(2, questions={}), "questions", "should be a list, is an object"),
+    (_changed(question=""), "questions[1].question", "is empty"),
+    (_changed(question_unique_id=3), "questions[1].question_unique_id", "should be a string, is a number"),
+    (_changed(question_unique_id="set9_1"), "question id", "'set9_1' is also the id of the row at rows.jsonl, line 1"),
+    (_changed(gold_label=None), "questions[1].gold_label", "those of the test split are not published"),
+    (_changed(gold_label=0), "questions[1].gold_label", "should be 1 to 4, is 0"),
+    (_changed(gold_label=5), "questions[1].gold_label", "should be 1 to 4, is 5"),
+    (_changed(gold_label="1"), "questions[1].gold_label", "should be a whole number, is a string"),
+    (_changed(options=["A mill"]), "questions[1].options", "should be 2 to 26 options, are 1"),
+    (_changed(options=["A", " ", "C", "D"]), "questions[1].options[1]", "is blank"),
+    (_changed(options=["A", 3]), "questions[1].options[1]", "should be a string, is a number"),
+    (_changed(difficult=2), "questions[1].difficult", "should be 0 or 1, is 2"),
+    (single(answer=2), "answer", "should be 0 to 1, is 2"),
+    (single(answer=-1), "answer", "should be 0 to 1, is -1"),
+    (single(answer=None), "answer", "not published"),
+    (single(hard="no"), "hard", "should be true or false, is a string"),
+    (single(options=[]), "answer", "should be 0 to -1"),
+]
+
+
+@pytest.mark.parametrize(("row", "field", "problem"), MISTAKES)
+def test_mistake_is_named(tmp_path: Path, row: dict[str, Any], field: str, problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        _load(write_lines(tmp_path / "rows.jsonl", [article(9), row]))
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+
+
+@needs_real
+@pytest.mark.parametrize(
+    ("name", "articles"), [("quality_v1.0.1_sample.jsonl", 1), ("leval_quality_converted.jsonl", 8)]
+)
+def test_real_rows_give_the_golden_accuracy(name: str, articles: int) -> None:
+    lines = real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()
+    (golden,) = [row for row in map(json.loads, lines) if row["data_file"] == f"quality/{name}"]
+    data = _load(real("data", "quality", name))
+    assert (len(data), len(data.documents)) == (golden["value"]["n"], articles)
+    right: dict[str, list[float]] = {"quality.accuracy": [], "quality.accuracy.hard": []}
+    for example in data.examples:
+        chosen = golden["predictions"].get(example.question.id)
+        reply = "" if chosen is None else f"({chr(64 + chosen)})"
+        for scorer, value in scorers.score_record(right, reply, (), example.gold).scores.items():
+            right[scorer].append(value)
+    accuracy, hard = right.values()
+    assert sum(accuracy) / len(accuracy) == pytest.approx(golden["value"]["accuracy"])
+    assert len(hard) == golden["value"].get("n_hard", 0)
+    if hard:
+        assert sum(hard) / len(hard) == pytest.approx(golden["value"]["accuracy_hard"])
+    text = next(iter(data.documents.values())).text
+    assert "<p" not in text
+    assert "&amp;" not in text

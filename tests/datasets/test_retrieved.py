@@ -1,0 +1,370 @@
+"""Open-domain questions with retrieved documents: every published form, where documents come from, mistakes named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import scorers
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.datasets.open_rows import parse_question
+from harness.datasets.retrieved import NONE
+from harness.datasets.rows import RowError
+from harness.errors import CannotRun, ConfigError, DataError
+from tests.datasets.support import config, needs_real, parquet, real, write_lines
+
+DOCS = [{"title": "Mills", "text": "Ada built the mill."}, {"id": "7", "contents": "Ships\nBert built the ship."}]
+PAIRS = [{"question": "a", "short_answers": ["Ada", ""]}, {"question": "b", "short_answers": ["Bert"]}]
+ASQA = {"ambiguous_question": "Who?", "qa_pairs": PAIRS, "annotations": [{"long_answer": "Ada and Bert."}]}
+TRIVIA = {"Question": "Who?", "QuestionId": "tc_1", "Answer": {"Value": "Ada", "Aliases": ["Ada V.", "Ada"]}}
+
+FORMS: dict[str, tuple[dict[str, Any], str | None, tuple[str, ...], dict[str, Any]]] = {
+    "flashrag": ({"id": "test_0", "question": "Who?", "golden_answers": ["Ada", "A."]}, "test_0", ("Ada", "A."), {}),
+    "flashrag asqa": (
+        {"id": "dev_1", "question": "Who?", "golden_answers": ["Ada."], "metadata": {"qa_pairs": PAIRS}},
+        "dev_1",
+        ("Ada.",),
+        {"short_answers": [["Ada"], ["Bert"]]},
+    ),
+    "nq-open": ({"question": "Who?", "answer": ["Ada", "Ada"]}, None, ("Ada",), {}),
+    "dpr": ({"question": "Who?", "answers": ["Ada"], "ctxs": []}, None, ("Ada",), {}),
+    "alce": ({"question": "Who?", "answer": "Ada", "docs": [], "sample_id": "s1"}, "s1", ("Ada",), {}),
+    "alce asqa": (
+        {"question": "Who?", "answer": "Ada", "qa_pairs": PAIRS, "docs": []},
+        None,
+        ("Ada",),
+        {"short_answers": [["Ada"], ["Bert"]]},
+    ),
+    "kilt": (
+        {"id": "k1", "input": "Who? ", "output": [{"answer": "Ada"}, {"provenance": []}, {"answer": "A."}]},
+        "k1",
+        ("Ada", "A."),
+        {},
+    ),
+    "popqa": (
+        {"id": 3, "question": "Who?", "possible_answers": '["Ada", "A."]', "prop": "job"},
+        "3",
+        ("Ada", "A."),
+        {"type": "job"},
+    ),
+    "asqa": ({"id": "-5", **ASQA}, "-5", ("Ada and Bert.",), {"short_answers": [["Ada"], ["Bert"]]}),
+    "triviaqa": (TRIVIA, "tc_1", ("Ada", "Ada V."), {}),
+    "triviaqa columns": (
+        {"question": "Who?", "question_id": "q9", "answer": {"value": "Ada", "aliases": ["A."]}},
+        "q9",
+        ("Ada", "A."),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_its_question(form: str) -> None:
+    raw, id_, answers, extra = FORMS[form]
+    row = parse_question(raw)
+    assert (row.question, row.answers, row.extra) == ("Who?", answers, extra)
+    # One without an id gets one that is made of its question alone.
+    assert row.id == (id_ or parse_question({"question": "Who?", "answer": "other"}).id)
+    assert id_ is not None or row.id.startswith("q-")
+
+
+MISTAKES: list[tuple[dict[str, Any], str, str]] = [
+    ({"question": "Who?"}, "answer", "is missing (it may also be called answers"),
+    ({"question": "", "answer": "x"}, "question", "is empty"),
+    ({"question": 3, "answer": "x"}, "question", "should be a string, is a number"),
+    ({"golden_answers": ["x"]}, "question", "is missing"),
+    ({"question": "Who?", "golden_answers": []}, "golden_answers", "the row has no answer"),
+    ({"question": "Who?", "golden_answers": ["x"], "id": True}, "id", "a string or a whole number, is true"),
+    ({"question": "Who?", "golden_answers": ["x"], "id": " "}, "id", "is empty"),
+    ({"question": "Who?", "golden_answers": ["x"], "metadata": 3}, "metadata", "should be an object, is a number"),
+    ({"question": "Who?", "answers": ["x", 3]}, "answers[1]", "should be a string, is a number"),
+    ({"question": "Who?", "answer": 3}, "answer", "should be a list, is a number"),
+    ({"question": "Who?", "possible_answers": "[Ada"}, "possible_answers", "starts with '[' but is no JSON list"),
+    ({"input": "Who?", "output": "Ada"}, "output", "should be a list, is a string"),
+    ({"input": "Who?", "output": [{"provenance": []}]}, "output", "the row has no answer"),
+    ({"input": "Who?", "output": [{"answer": 3}]}, "output[0].answer", "should be a string, is a number"),
+    ({**ASQA, "annotations": [{}]}, "annotations[0].long_answer", "is missing"),
+    ({**ASQA, "qa_pairs": [{}]}, "qa_pairs[0].short_answers", "should be a list, is null"),
+    ({**ASQA, "qa_pairs": ["x"]}, "qa_pairs[0]", "should be an object, is a string"),
+    ({"Question": "Who?"}, "Answer", "is missing (test splits are published without"),
+    ({"Question": "Who?", "Answer": {}}, "Answer.Value", "is missing"),
+    ({"Question": "Who?", "Answer": {"Value": "x", "Aliases": [3]}}, "Answer.Aliases[0]", "should be a string"),
+]
+
+
+@pytest.mark.parametrize(("raw", "field", "problem"), MISTAKES)
+def test_a_bad_question_is_named(raw: dict[str, Any], field: str, problem: str) -> None:
+    with pytest.raises(RowError) as caught:
+        parse_question(raw)
+    assert caught.value.field == field
+    assert problem in str(caught.value)
+
+
+def _load(path: Path, limit: int | None = None, **more: Any) -> Dataset:
+    options = {key: more.pop(key) for key in ("documents", "top", "files") if key in more}
+    return load(config("retrieved", data=str(path), options=options, **more), limit)
+
+
+def question(number: int = 1, **more: Any) -> dict[str, Any]:
+    return {"id": f"q{number}", "question": f"Who built {number}?", "golden_answers": ["Ada"], **more}
+
+
+IN_ROWS: list[dict[str, Any]] = [
+    {"ctxs": DOCS},
+    {"docs": DOCS},
+    {"paragraphs": DOCS},
+    {"documents": DOCS},
+    {"retrieval_result": DOCS},
+    {"output": {"retrieval_result": DOCS}},
+    {"ctxs": {"title": ["Mills", "Ships"], "text": [DOCS[0]["text"], "Bert built the ship."]}},
+    {"entity_pages": {"title": ["Mills", "x", "Ships"], "wiki_context": [DOCS[0]["text"], "", "Bert built the ship."]}},
+]
+
+
+@pytest.mark.parametrize("given", IN_ROWS, ids=lambda given: next(iter(given)))
+def test_documents_in_rows(tmp_path: Path, given: dict[str, Any]) -> None:
+    data = _load(write_lines(tmp_path / "r.jsonl", [question(**given)]))
+    first, second = (data.documents[id_] for id_ in data.examples[0].question.document_ids)
+    assert (first.title, first.text) == ("Mills", "Mills\nAda built the mill.")
+    assert (second.title, second.text) == ("Ships", "Ships\nBert built the ship.")
+    assert [(p.title, p.start, p.end) for p in first.passages] == [("Mills", 0, len(first.text))]
+
+
+def test_shared_marked_repeated_and_cut_documents(tmp_path: Path) -> None:
+    gold = {**DOCS[0], "isgold": True}
+    rows = [question(1, ctxs=[*DOCS, DOCS[0]]), question(2, ctxs=[DOCS[1], gold])]
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    data = _load(path)
+    first, second = data.examples
+    assert first.question.document_ids == second.question.document_ids[::-1]
+    assert len(data.documents) == 2
+    assert first.gold.supporting == ()
+    (support,) = second.gold.supporting
+    assert (support.document_id, support.start) == (second.question.document_ids[1], 0)
+    assert support.end == len(data.documents[support.document_id].text)
+    best = _load(path, top=1)
+    assert [e.question.document_ids for e in best.examples] == [ids.question.document_ids[:1] for ids in data.examples]
+    assert best.examples[1].gold.supporting == ()
+    assert best.fingerprint != data.fingerprint
+    assert _load(path, limit=1).fingerprint == data.fingerprint
+    assert len(_load(path, limit=1)) == 1
+
+
+APART: dict[str, tuple[str, Any]] = {
+    "by question": ("d.json", {"Who built  1?": DOCS}),
+    "by id": ("d.json", {"q1": DOCS}),
+    "rows by question": ("d.jsonl", [{"question": "Who built 1?", "docs": DOCS}]),
+    "rows by id": ("d.jsonl", [{"id": "q1", "output": {"retrieval_result": DOCS}}]),
+    "list": ("d.json", [{"query": "Who built 1?", "ctxs": DOCS}]),
+}
+
+
+@pytest.mark.parametrize("form", APART)
+def test_documents_apart_from_the_questions(tmp_path: Path, form: str) -> None:
+    name, value = APART[form]
+    place = tmp_path / name
+    write_lines(place, value) if name.endswith("jsonl") else place.write_text(json.dumps(value))
+    questions = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=[{"text": "not these"}]), question(2)])
+    data = _load(questions, documents=str(place))
+    assert [e.question.id for e in data.examples] == ["q1"]
+    assert {d.title for d in data.documents.values()} == {"Mills", "Ships"}
+    assert data.skipped == {NONE: 1}
+    assert data.source == f"r.jsonl with {name}"
+
+
+def test_official_files_of_triviaqa_and_their_pages(tmp_path: Path) -> None:
+    pages = [{"Filename": "Mills.txt", "Title": "Mills"}, {"Filename": "Gone.txt", "Title": "Gone"}]
+    whole = {"Data": [{**TRIVIA, "EntityPages": pages}], "Domain": "Wikipedia", "Version": 1.0}
+    (tmp_path / "wikipedia-dev.json").write_text(json.dumps(whole, indent=2))
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "Mills.txt").write_text("Ada built the mill.")
+    rows = write_lines(tmp_path / "pages.jsonl", [{"Filename": "Mills.txt", "text": "Ada built the mill."}])
+    made = [_load(tmp_path / "wikipedia-dev.json", documents=str(p)) for p in (tmp_path / "evidence", rows)]
+    assert made[0].fingerprint == made[1].fingerprint
+    assert [d.text for d in made[0].documents.values()] == ["Mills\nAda built the mill."]
+    whole["Data"][0]["EntityPages"] = [{"Filename": "../pages.jsonl", "Title": "Out"}]
+    (tmp_path / "wikipedia-dev.json").write_text(json.dumps(whole))
+    with pytest.raises(DataError, match="none of the 1 questions is in"):
+        _load(tmp_path / "wikipedia-dev.json", documents=str(tmp_path / "evidence"))
+
+
+def test_official_file_of_asqa(tmp_path: Path) -> None:
+    path = tmp_path / "ASQA.json"
+    path.write_text(json.dumps({"train": {"1": ASQA}, "dev": {"2": ASQA, "3": {**ASQA, "docs": DOCS}}}))
+    (tmp_path / "d.json").write_text(json.dumps({"2": DOCS, "3": DOCS}))
+    data = _load(path, documents=str(tmp_path / "d.json"))
+    assert [e.question.id for e in data.examples] == ["2", "3"]
+    sheet = scorers.score_record(["alce.str_em", "alce.str_hit"], "It was Bert.", (), data.examples[0].gold)
+    assert sheet.scores == {"alce.str_em": 0.5, "alce.str_hit": 0.0}
+    with pytest.raises(DataError, match="has no split 'test' among train, dev; set dataset.split"):
+        _load(path, split="test")
+
+
+def test_the_table_of_popqa(tmp_path: Path) -> None:
+    head, line = "id\tquestion\tpossible_answers\tprop", '5\tWho?\t"[""Ada"", ""A.""]"\tjob'
+    (tmp_path / "popQA.tsv").write_text(f"{head}\n{line}\n", encoding="utf-8")
+    (tmp_path / "d.json").write_text(json.dumps({"5": DOCS}))
+    (example,) = _load(tmp_path / "popQA.tsv", documents=str(tmp_path / "d.json")).examples
+    assert (example.question.id, example.gold.answers) == ("5", ("Ada", "A."))
+    (tmp_path / "popQA.tsv").write_text(f"{head}\n{line}\n6\tWho?\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 3: has not the 4 columns of the header"):
+        _load(tmp_path / "popQA.tsv", documents=str(tmp_path / "d.json"))
+
+
+def test_columns_as_parquet(tmp_path: Path) -> None:
+    row = {
+        "question": "Who?",
+        "question_id": "q9",
+        "answer": {"value": "Ada", "aliases": ["A."]},
+        "entity_pages": {"title": ["Mills"], "wiki_context": ["Ada built the mill."]},
+    }
+    (tmp_path / "r.parquet").write_bytes(parquet([row]))
+    plain = write_lines(tmp_path / "r.jsonl", [row])
+    assert _load(tmp_path / "r.parquet").fingerprint == _load(plain).fingerprint
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"ctxs": "x"}, "ctxs", "should be a list, is a string"),
+    ({"ctxs": [3]}, "ctxs[0]", "should be an object, is a number"),
+    ({"ctxs": [{"title": "x"}]}, "ctxs[0].text", "is missing (it may also be called contents)"),
+    ({"docs": [{"text": ""}]}, "docs[0].text", "is empty"),
+    ({"docs": [{"text": "x", "title": 3}]}, "docs[0].title", "should be a string, is a number"),
+    ({"docs": [{"contents": 3}]}, "docs[0].contents", "should be a string, is a number"),
+    ({"docs": [{"text": "\ud800"}]}, "", "half a character"),
+    ({"id": "q1", "ctxs": DOCS}, "question id", "'q1' is also the id of the row at r.jsonl, line 1"),
+]
+
+
+@pytest.mark.parametrize(("given", "field", "problem"), BAD)
+def test_a_bad_document_is_named(tmp_path: Path, given: dict[str, Any], field: str, problem: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (question(1, ctxs=DOCS), question(2, **given))))
+    with pytest.raises(DataError) as caught:
+        _load(path)
+    assert (caught.value.line, caught.value.field or "") == (2, field)
+    assert problem in str(caught.value)
+
+
+PLACES: list[tuple[str, str, str]] = [
+    ("gone.json", "", "no such file or folder; dataset.documents names the retrieved documents"),
+    ("d.txt", "x", "not a data file by its name"),
+    ("d.jsonl", '{"question": "Who?"}\n', "line 1: a row needs an id or a question, and one of ctxs"),
+    ("d.jsonl", '{"docs": []}\n', "line 1: a row needs an id or a question"),
+    ("d.jsonl", '{"Filename": "x"}\n', "line 1, field 'text': should be the text of the page"),
+    ("d.jsonl", "{\n", "line 1: broken JSON"),
+    ("d.jsonl", "", "the file has no rows"),
+    ("d.json", '{"Who built 1?": 3}', "should be a list, is a number"),
+    ("d.json", '{"Who built 1?": [', "broken JSON"),
+    ("d.json", '{"Who built 9?": []}', "none of the 1 questions is in"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), PLACES)
+def test_bad_places_of_documents(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    if content or name == "d.jsonl":
+        (tmp_path / name).write_text(content)
+    with pytest.raises(DataError) as caught:
+        _load(write_lines(tmp_path / "r.jsonl", [question(1)]), documents=str(tmp_path / name))
+    assert problem in str(caught.value)
+
+
+def test_questions_alone_say_how_to_give_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
+    with pytest.raises(DataError, match=r"the 2 questions come without .*--set dataset\.documents=FILE"):
+        _load(path)
+    # Rows of the hub that bring none cannot be had as they are, so that a twin may stand in for them.
+    from harness.datasets import retrieved
+    from harness.datasets.sources import Source
+
+    monkeypatch.setattr(retrieved, "find", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee"))
+    with pytest.raises(CannotRun, match="the 2 questions come without retrieved documents"):
+        load(config("retrieved", hub="owner/name"))
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=DOCS)])
+    for options, problem in (({"top": 0}, "greater than or equal to 1"), ({"documens": "x"}, "documents")):
+        with pytest.raises(ConfigError, match=problem):
+            load(config("retrieved", data=str(path), options=options))
+
+
+REAL: list[tuple[str, str, str | None, int, int]] = [
+    ("nq", "nq/flashrag_nq_test_sample.jsonl", "nq/longrefiner_sample_docs.json", 1, 20),
+    ("nq", "nq/nq_open_oracle_sample.jsonl", None, 151, 151),
+    ("popqa", "popqa/popqa_sample.jsonl", None, 142, 236),
+    ("asqa", "asqa/alce_asqa_demos.json", None, 3, 15),
+    ("triviaqa", "triviaqa/wikipedia-sample.json", "triviaqa/evidence_wikipedia.jsonl", 9, 12),
+]
+
+
+@needs_real
+@pytest.mark.parametrize(("name", "rows", "documents", "count", "texts"), REAL, ids=[r[1] for r in REAL])
+def test_real_rows_through_the_shipped_config(
+    name: str, rows: str, documents: str | None, count: int, texts: int
+) -> None:
+    from harness import presets
+    from harness.config import DatasetConfig
+
+    (_, fields), *_ = presets.read("datasets", name)
+    options = {} if documents is None else {"documents": str(real("data", documents))}
+    data = load(DatasetConfig.model_validate({**fields, "data": str(real("data", rows)), "options": options}))
+    assert (len(data), len(data.documents)) == (count, texts)
+    for example in data.examples:
+        assert all(data.documents[id_].text.strip() for id_ in example.question.document_ids)
+        sheet = scorers.score_record(data_scorers(fields), example.gold.answers[0], (), example.gold)
+        assert sheet.scores["flashrag.acc"] == 1.0
+
+
+def data_scorers(fields: dict[str, Any]) -> list[str]:
+    return [name for name in fields["scorers"] if name != "evidence_recall"]
+
+
+@needs_real
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("nq/nq_open_dev_sample.jsonl", 180),
+        ("nq/nq_kilt_sample.jsonl", 7),
+        ("eli5/eli5_kilt_sample.jsonl", 6),
+        ("asqa/asqa_dev_sample.json", 115),
+        ("triviaqa/triviaqa_open_sample.jsonl", 124),
+    ],
+)
+def test_real_questions_without_documents_are_all_understood(name: str, count: int) -> None:
+    with pytest.raises(DataError, match=f"the {count} questions come without retrieved documents"):
+        _load(real("data", name))
+
+
+@needs_real
+def test_answers_of_triviaqa_give_what_the_official_evaluation_gives() -> None:
+    lines = map(json.loads, real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines())
+    (golden,) = [row for row in lines if row["metric"] == "triviaqa.evaluate_triviaqa"]
+    pages = str(real("data", "triviaqa", "evidence_wikipedia.jsonl"))
+    data = _load(real("data", golden["data_file"]), documents=pages)
+    for key, scorer in (("exact_match", "triviaqa.em"), ("f1", "triviaqa.f1")):
+        given = golden["predictions"]
+        values = [
+            scorers.score(scorer, given[e.question.id], e.gold.answers) for e in data.examples if e.question.id in given
+        ]
+        assert 100 * sum(values) / golden["value"]["denominator"] == pytest.approx(golden["value"][key])
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["popqa/popqa_sample.jsonl", "nq/nq_open_oracle_sample.jsonl"])
+def test_bm25_over_all_documents_gives_the_golden_recall(name: str) -> None:
+    rank_bm25 = pytest.importorskip("rank_bm25")
+    golden = json.loads(real("golden", "bm25_recall.json").read_text("utf-8"))["results"][name]["pooled"]
+    data = _load(real("data", name))
+    ids = list(data.documents)
+    index = rank_bm25.BM25Okapi([document.text.lower().split() for document in data.documents.values()])
+    recalls = []
+    for example in data.examples:
+        order = np.argsort(-index.get_scores(example.question.text.lower().split()), kind="stable")[:5]
+        wanted = {support.document_id for support in example.gold.supporting}
+        recalls.append(len(wanted & {ids[at] for at in order}) / len(wanted))
+    assert np.mean(recalls) == pytest.approx(golden["recall@5"], abs=1e-6)

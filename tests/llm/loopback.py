@@ -1,0 +1,130 @@
+"""A chat server on this machine whose moods are told in advance: what it does to request 1, 2, 3, ...
+
+with Loopback(["500", "ok"]) as server: ...       a mood a chat request; the last one stays
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[dict[str, Any]], dict[str, Any] | str]
+
+
+def completion(text: str = "Paris", finish: str = "stop", **more: Any) -> dict[str, Any]:
+    """A reply as servers send it; `more` goes into its only choice."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish, **more}
+    usage = {"prompt_tokens": 50, "completion_tokens": 4, "total_tokens": 54}
+    return {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+
+
+@dataclass
+class Loopback:
+    """moods: "ok", a status ("429;2": with Retry-After 2), "hang", "drip", "cut", "html", "garbled", "empty", or a
+    function from a request to a reply or to one of these. hold: seconds a good reply takes. asked: bodies of the chat requests, in order."""
+
+    moods: Sequence[str | Answer] = ("ok",)
+    hold: float = 0.0
+    models: str = "ok"
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    at_once: int = 0
+    busy: int = 0
+
+    def __post_init__(self) -> None:
+        self.lock, self.over = threading.Lock(), threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+
+    def __enter__(self) -> Loopback:
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.http.daemon_threads = True
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+    @contextlib.contextmanager
+    def taken(self, body: dict[str, Any], headers: dict[str, str]) -> Iterator[str | Answer]:
+        with self.lock:
+            mood = self.moods[min(len(self.asked), len(self.moods) - 1)]
+            self.asked.append(body)
+            self.headers.append(headers)
+            self.busy += 1
+            self.at_once = max(self.at_once, self.busy)
+        try:
+            yield mood
+        finally:
+            with self.lock:
+                self.busy -= 1
+
+
+def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            if server.models == "ok":
+                self.send(200, {"object": "list", "data": []})
+            else:
+                self.send(int(server.models), {"error": "no"})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with server.taken(body, dict(self.headers)) as mood, contextlib.suppress(OSError):
+                self.act(mood, body)
+
+        def act(self, mood: str | Answer, body: dict[str, Any]) -> None:
+            if callable(mood):
+                found = mood(body)
+                self.act(found, body) if isinstance(found, str) else self.send(200, found)
+            elif mood == "ok":
+                time.sleep(server.hold)
+                self.send(200, completion())
+            elif mood == "hang":
+                server.over.wait(10)
+            elif mood == "drip":
+                self.head(200, "application/json", 10_000)
+                while not server.over.wait(0.05):
+                    self.wfile.write(b" ")
+            elif mood == "cut":
+                self.head(200, "application/json", 500)
+                self.wfile.write(b'{"choices": [')
+            elif mood == "html":
+                self.send(200, "<h1>Please log in</h1>", "text/html")
+            elif mood == "garbled":
+                self.send(200, '{"choices": [{"mess')
+            elif mood == "empty":
+                self.send(200, {"choices": []})
+            else:
+                status, _, wait = mood.partition(";")
+                more = {"Retry-After": wait} if wait else {}
+                if status.startswith("3"):
+                    more["Location"] = "http://127.0.0.1:9/elsewhere"
+                told = f"mood {status}, your key was {self.headers.get('Authorization')}"
+                self.send(int(status), {"error": {"message": told}}, **more)
+
+        def head(self, status: int, kind: str, length: int, **more: str) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Type": kind, "Content-Length": str(length), **more}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def send(self, status: int, body: Any, kind: str = "application/json", **more: str) -> None:
+            content = (body if isinstance(body, str) else json.dumps(body)).encode()
+            self.head(status, kind, len(content), **{k.replace("_", "-"): v for k, v in more.items()})
+            self.wfile.write(content)
+
+    return Handler

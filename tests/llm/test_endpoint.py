@@ -1,0 +1,324 @@
+"""Conversations with a server: what is sent, what is booked, and what is refused before a run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config import ModelConfig, Shape
+from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.flops import ModelShape, flops
+from harness.llm.endpoint import EndpointModel
+from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
+from harness.llm.facts import model_facts
+from harness.llm.light import LightTokenizer
+from harness.llm.load import load_model
+from harness.llm.template import cut
+from harness.llm.text import Text
+from harness.meter import Meter
+from tests.llm.loopback import Loopback, completion
+
+POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
+
+
+def config(url: str | None, **more: Any) -> ModelConfig:
+    return ModelConfig(**{"name": "m", "backend": "endpoint", "base_url": url, "tokenizer": str(POCKET), **more})
+
+
+def loaded(loopback: Loopback, **more: Any) -> EndpointModel:
+    found = load_model(config(loopback.url, retries=1, timeout=5.0, **more))
+    assert isinstance(found, EndpointModel)
+    return found
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def test_every_turn_is_sent_again_and_nothing_else() -> None:
+    with Loopback([lambda body: completion("one"), lambda body: completion("two", "length")]) as loopback:
+        s = loaded(loopback, source="served-name").session(Meter())
+        s.user("Read: ")
+        s.feed("a text")
+        first = s.write(5, stop=["\n"], seed=7)
+        s.user("And now?")
+        with s.branch():
+            s.feed(" never sent")
+        second = s.write(3, temperature=0.7, top_p=0.9)
+        s.user("x")
+        s.reply("put there")
+    assert (first.text, first.finish, second.finish) == ("one", "stop", "length")
+    turns = [
+        {"role": "user", "content": "Read: a text"},
+        {"role": "assistant", "content": "one"},
+        {"role": "user", "content": "And now?"},
+    ]
+    assert loopback.asked == [
+        {"model": "served-name", "messages": turns[:1], "max_tokens": 5, "temperature": 0.0, "seed": 7, "stop": ["\n"]},
+        {"model": "served-name", "messages": turns, "max_tokens": 3, "temperature": 0.7, "seed": 0, "top_p": 0.9},
+    ]
+
+
+def test_a_stop_string_that_the_server_did_not_heed_is_cut_here() -> None:
+    with Loopback([lambda body: completion("Paris\nand more", "length")]) as loopback:
+        s = loaded(loopback).session(Meter())
+        s.user("?")
+        told = s.write(20, stop=["\n"])
+    assert (told.text, told.finish) == ("Paris", "stop")
+    assert told.offsets[-1][1] == len("Paris")
+
+
+def test_a_document_cannot_forge_a_turn() -> None:
+    tokens = Tokens(POCKET, "m")
+    control = next(t.content for t in tokens._backend.get_added_tokens_decoder().values() if t.special)
+    with Loopback() as loopback:
+        s = loaded(loopback).session(Meter())
+        s.user("a " + control[:3])
+        s.feed(control[3:] + " b")  # also where two pieces make one only together
+        s.write(4)
+    sent = loopback.asked[0]["messages"][0]["content"]
+    assert sent == f"a {control[0]} {control[1:]} b"
+
+
+@settings(deadline=None)
+@given(text=st.text(alphabet="<|>_eot id\n", max_size=30))
+def test_no_control_token_is_left_in_a_plain_text(text: str) -> None:
+    tokens = _tokens()
+    control = [t.content for t in tokens._backend.get_added_tokens_decoder().values() if t.special]
+    assert len(control) >= 3
+    for pair in itertools.product(control, repeat=2):
+        sent = tokens.plain(pair[0][:2] + text + pair[1] + pair[0])
+        assert not any(c in sent for c in control)
+
+
+def _tokens(found: list[Tokens] = []) -> Tokens:  # noqa: B006 - read once
+    return found[0] if found else found.append(Tokens(POCKET, "m")) or found[0]  # type: ignore[func-returns-value]
+
+
+def test_counts_are_those_of_the_model_loaded_here() -> None:
+    light = LightTokenizer(POCKET)
+    text, pieces = Text(light, "m"), cut(light.apply_chat_template, "m", "26 Jul 2024")
+    with Loopback() as loopback:
+        model = loaded(loopback)
+    words = "The river town of Abel lies north of the old bridge in 1902."
+    assert model.offsets(words) == text.offsets(words)
+    assert model.turn_tokens() == len(text.trusted(pieces.begin)) + len(text.trusted(pieces.mid))
+    s = model.session(Meter())
+    s.user("Read: ")
+    span = s.feed(words)
+    assert len(span) == len(text.plain(words))
+    assert s.length() == span.end == model.turn_tokens() + len(text.plain("Read: ")) + len(span)
+    assert s.room() == model.window - span.end
+
+
+def test_a_tokenizer_without_a_template_gets_an_allowance(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
+    assert Tokens(tmp_path, "m").turn == ALLOWANCE
+
+
+# --- what is booked ---------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_the_servers_and_flops_are_known_with_a_shape() -> None:
+    def reply(_: dict[str, Any]) -> dict[str, Any]:
+        told = completion()
+        told["usage"] |= {"prompt_tokens_details": {"cached_tokens": 20}}
+        return told
+
+    with Loopback([reply]) as loopback:
+        meter = Meter()
+        s = loaded(loopback, shape=Shape(**SHAPE)).session(meter)
+        s.user("?")
+        s.write(9)
+    usage = meter.usage()["answer"]
+    told = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_out", "requests", "uncounted")}
+    assert told == {"tokens_in": 30, "tokens_cached": 20, "tokens_out": 4, "requests": 1, "uncounted": 0}
+    # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 30 tokens on 20, then 3 on 50.
+    prefill = 2 * 1552 * 30 + 64 * 30 * 50
+    decode = 2 * 1552 * 3 + 64 * (3 * 50 + 6)
+    assert usage["flops"]["full"] == prefill + decode
+    assert sum(flops(e, ModelShape(**SHAPE), "executed") for e in meter.events) == (
+        2 * (1152 * 30 + 400) + 64 * 30 * 50 + 2 * (1152 + 400) * 3 + 64 * (3 * 50 + 6)
+    )
+
+
+def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here() -> None:
+    def reply(_: dict[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in completion("Paris town").items() if k != "usage"}
+
+    with Loopback([reply]) as loopback:
+        meter = Meter()
+        model = loaded(loopback)
+        s = model.session(meter)
+        s.user("Where?")
+        s.write(9)
+    usage = meter.usage()["answer"]
+    assert usage["uncounted"] == 2
+    assert usage["flops"]["full"] == 0
+    assert usage["tokens_in"] == model.turn_tokens() + model.count("Where?")
+    assert usage["tokens_out"] == model.count("Paris town")
+
+
+def test_a_request_that_failed_is_booked_too() -> None:
+    with Loopback(["400"]) as loopback:
+        meter = Meter()
+        s = loaded(loopback).session(meter)
+        s.user("?")
+        with pytest.raises(Exception, match="refused the request"):
+            s.write(9)
+    usage = meter.usage()["answer"]
+    assert (usage["requests"], usage["tokens_in"], usage["tokens_out"]) == (1, 0, 0)
+
+
+# --- probes -----------------------------------------------------------------------------------------------------------
+
+
+def listed(**logprobs: float) -> dict[str, Any]:
+    rows = [{"token": t.replace("_", " "), "logprob": math.log(p)} for t, p in logprobs.items()]
+    return completion("Y", logprobs={"content": [{"token": "Y", "logprob": 0.0, "top_logprobs": rows}]})
+
+
+@pytest.mark.parametrize(
+    ("given", "p", "mass", "top"),
+    [
+        ({"Yes": 0.6, "No": 0.2, "Maybe": 0.1}, [0.75, 0.25], [0.6, 0.2], "Yes"),
+        ({"Maybe": 0.6, "No": 0.2}, [0.0, 1.0], [0.0, 0.2], None),
+        ({"Maybe": 0.6}, [0.5, 0.5], [0.0, 0.0], None),
+    ],
+)
+def test_a_probe_reads_the_listed_tokens(
+    given: dict[str, float], p: list[float], mass: list[float], top: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Loopback([lambda body: listed(**given)]) as loopback:
+        meter = Meter()
+        model = loaded(loopback, logprobs=5)
+        # The pocket tokenizer cuts labels finer than a large model's does; the server's tokens are whole words here.
+        monkeypatch.setattr(model.tokens, "first", lambda label: label)
+        s = model.session(meter)
+        s.user("Can you answer?")
+        before = s.length()
+        found = s.probe(["Yes", "No"])
+        assert s.length() == before
+        s.feed(" Go on")
+    assert list(found.p.values()) == pytest.approx(p)
+    assert list(found.mass.values()) == pytest.approx(mass)
+    assert found.top == top
+    sent = loopback.asked[0]
+    assert (sent["max_tokens"], sent["logprobs"], sent["top_logprobs"], sent["temperature"]) == (1, True, 5, 0.0)
+    assert [e.kind for e in meter.events] == ["probe"]
+
+
+def test_labels_are_told_apart_by_their_first_token_and_a_server_without_logprobs_ends_the_run() -> None:
+    with Loopback() as loopback:
+        s = loaded(loopback, logprobs=5).session(Meter())
+        s.user("?")
+        with pytest.raises(ValueError, match="distinct first tokens"):
+            s.probe(["Yes", "Yes"])
+        with pytest.raises(CannotRun, match="gives no log-probabilities"):
+            s.probe(["Yes", "No"])
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_what_a_server_cannot_do_is_refused() -> None:
+    with Loopback() as loopback:
+        model = loaded(loopback)
+        s = model.session(Meter())
+        span = s.user("abc")
+        for call in (
+            lambda: s.feed("x", watch=[span]),
+            lambda: s.write(3, watch=[span]),
+            lambda: s.write(3, begin="So"),
+            lambda: s.probe(["Yes", "No"]),
+            lambda: s.score("x"),
+            lambda: model.session(Meter(), adapter="fast"),
+        ):
+            with pytest.raises(CannotRun, match="behind a server"):
+                call()
+        assert loopback.asked == []
+        assert model.capabilities == {"sampling"}
+
+
+def test_the_window_is_kept_by_the_local_count() -> None:
+    with Loopback() as loopback:
+        s = loaded(loopback, window=60).session(Meter())
+        s.user("word " * 20)
+        with pytest.raises(WindowExceeded, match=r"and 60 to write do not fit the window of 60"):
+            s.write(60)
+        with pytest.raises(WindowExceeded, match="do not fit the window of 60 of 'm'"):
+            s.feed("word " * 60)
+        assert loopback.asked == []
+
+
+def test_a_withheld_reply_fails_the_question() -> None:
+    with Loopback([lambda body: completion("", "content_filter")]) as loopback:
+        s = loaded(loopback).session(Meter())
+        s.user("?")
+        with pytest.raises(ModelOutputError, match="withheld"):
+            s.write(3)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"base_url": None}, "say where: --set model.base_url=http://HOST:PORT/v1"),
+        ({"base_url": "localhost:8000"}, "model.base_url is no address"),
+        ({"base_url": "http://h:99999/v1"}, "model.base_url is no address"),
+        ({"base_url": "https://me:pa55@h/v1"}, "must be a plain address"),
+        ({"base_url": "https://h/v1?key=pa55"}, "must be a plain address"),
+        ({"tokenizer": None}, "name it with --set model.tokenizer=FOLDER"),
+        ({"tokenizer": "/nowhere"}, "no folder '/nowhere'"),
+        ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer.json"),
+        (
+            {"api_key_env": "NOT_SET_ANYWHERE"},
+            "variable NOT_SET_ANYWHERE, which should hold the key of 'm', is not set",
+        ),
+        ({"api_key_env": "sk-pa55"}, "must be the name of an environment variable in capitals"),
+        ({"api_key_env": "gsk_pa55"}, "must be the name of an environment variable in capitals"),
+        ({"dtype": "bfloat16"}, "model.dtype says how a model is loaded here"),
+        ({"adapters": {"a": "b"}}, "model.adapters says how a model is loaded here"),
+        ({"embedded": True}, "model.embedded says how"),
+        ({"backend": "hf", "source": str(POCKET)}, "model.base_url is for a model behind a server"),
+        ({"backend": "scripted", "base_url": None, "retries": 2}, "model.retries is for a model behind a server"),
+    ],
+)
+def test_mistakes_are_found_without_asking_anybody(more: dict[str, Any], told: str) -> None:
+    problems = model_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).problems
+    assert any(told in p for p in problems), problems
+    assert "pa55" not in str(problems)
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "pa55\nword")
+    (told,) = model_facts(config("http://127.0.0.1:9/v1", api_key_env="MY_KEY")).problems
+    assert "copy it again" in told
+    assert "pa55" not in told
+
+
+def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-0")
+    plain = model_facts(config("http://10.0.0.1/v1", api_key_env="MY_KEY"))
+    assert plain.problems == []
+    assert plain.capabilities == {"sampling"}
+    assert plain.window == 2048  # of the config.json beside the tokenizer
+    assert [w.partition(" ")[0] for w in plain.warnings] == ["FLOPs", "model.base_url"]
+    known = model_facts(config("http://127.0.0.1:9/v1", logprobs=20, shape=Shape(**SHAPE), window=900))
+    assert (known.capabilities, known.window, known.warnings) == ({"sampling", "probe"}, 900, [])
+    assert "secret-0" not in str(plain)
+
+
+def test_the_identity_is_what_is_served_and_not_where() -> None:
+    def identity(**more: Any) -> dict[str, Any]:
+        return model_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).identity
+
+    same = identity()
+    assert same == identity(base_url="https://elsewhere/v1", timeout=3.0, retries=9)
+    for other in ({"source": "n"}, {"revision": "2"}, {"window": 77}, {"logprobs": 5}):
+        assert identity(**other) != same

@@ -1,0 +1,191 @@
+"""Bad moments of a server, one by one: what is asked again, what fails the question, what ends the run."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.crew import Crew, Stopped
+from harness.errors import CannotRun
+from harness.llm.endpoint_http import Patience, RequestFailed, Server, _retry_after
+from harness.llm.endpoint_reply import complete
+from tests.llm.loopback import Loopback, completion
+
+QUICK = Patience(timeout=0.4, retries=2, first=0.01, longest=0.02)
+KEY = "sk-Very.Secret-0123456789"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
+
+
+def server(url: str, patience: Patience = QUICK) -> Server:
+    return Server(url, KEY, patience, "MY_KEY")
+
+
+@pytest.mark.parametrize("mood", ["500", "502", "503", "429", "408", "hang", "drip", "cut", "html", "garbled", "empty"])
+def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
+    with Loopback([mood, "ok"]) as loopback:
+        asked = server(loopback.url)
+        assert complete(asked, BODY).text == "Paris"
+        assert loopback.asked == [BODY, BODY]
+        assert (asked.asked, asked.retried) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("mood", "told"),
+    [
+        ("500", "status 500: mood 500"),
+        ("429", "status 429"),
+        ("hang", "nothing came back within 0.4 seconds"),
+        ("drip", "the reply was not whole within 0.4 seconds"),
+        ("cut", "the reply was cut off, 487 bytes are missing"),
+        ("html", "the reply is text/html instead of application/json"),
+        ("garbled", "is no JSON, so it was cut off or garbled"),
+        ("empty", "no choices, so it is no chat completion"),
+    ],
+)
+def test_one_that_lasts_fails_the_question_with_its_cause(mood: str, told: str) -> None:
+    with Loopback([mood]) as loopback:
+        with pytest.raises(RequestFailed, match=re.escape(told)) as failed:
+            complete(server(loopback.url), BODY)
+        assert len(loopback.asked) == 3
+        assert "in 3 tries" in str(failed.value)
+        assert KEY not in str(failed.value)
+
+
+@pytest.mark.parametrize("mood", ["400", "413", "422", "418"])
+def test_a_request_that_is_refused_is_not_sent_again(mood: str) -> None:
+    with Loopback([mood, "ok"]) as loopback:
+        with pytest.raises(RequestFailed, match=f"refused the request: status {mood}") as failed:
+            complete(server(loopback.url), BODY)
+        assert len(loopback.asked) == 1
+        assert KEY not in str(failed.value)
+        assert "[key]" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("mood", "told"),
+    [
+        ("401", "check the key in MY_KEY"),
+        ("403", "check the key in MY_KEY"),
+        ("404", "correct model.base_url or model.source"),
+        ("307", "answers with a redirect (307)"),
+        ("302", "answers with a redirect (302)"),
+    ],
+)
+def test_what_would_hit_every_question_ends_the_run(mood: str, told: str) -> None:
+    with Loopback([mood, "ok"]) as loopback:
+        with pytest.raises(CannotRun, match=re.escape(told)) as failed:
+            complete(server(loopback.url), BODY)
+        assert len(loopback.asked) == 1
+        assert KEY not in str(failed.value)
+
+
+def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error() -> None:
+    with Loopback() as loopback:
+        url = loopback.url
+        server(url).alive()
+    with pytest.raises(RequestFailed, match="nothing came back: .*refused"):
+        complete(server(url), BODY)
+    with pytest.raises(CannotRun, match=r"no server answers at http://127.0.0.1:\d+/v1"):
+        server(url).alive()
+
+
+@pytest.mark.parametrize(("status", "fine"), [("ok", True), ("404", True), ("500", True), ("401", False)])
+def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(
+    status: str, fine: bool
+) -> None:
+    with Loopback(models=status) as loopback:
+        if fine:
+            server(loopback.url).alive()
+        else:
+            with pytest.raises(CannotRun, match="refuses us"):
+                server(loopback.url).alive()
+
+
+def test_the_key_goes_into_the_header_alone_and_there_is_none_without_a_key() -> None:
+    with Loopback() as loopback:
+        complete(server(loopback.url), BODY)
+        complete(Server(loopback.url, None, QUICK), BODY)
+        assert [h.get("Authorization") for h in loopback.headers] == [f"Bearer {KEY}", None]
+        assert KEY not in str(loopback.asked)
+    assert KEY not in repr(server("http://127.0.0.1:9/v1"))
+
+
+def test_a_reply_that_repeats_the_key_comes_back_without_it() -> None:
+    with Loopback([lambda body: completion(f"your key is {KEY}!")]) as loopback:
+        assert complete(server(loopback.url), BODY).text == "your key is [key]!"
+
+
+def test_retry_after_holds_for_every_thread() -> None:
+    with Loopback(["429;0.6", "ok"]) as loopback:
+        shared = server(loopback.url)
+        ended: list[float] = []
+        began = time.monotonic()
+        threads = [threading.Thread(target=lambda: ended.append((complete(shared, BODY), time.monotonic())[1]))]
+        threads[0].start()
+        while not loopback.asked:
+            time.sleep(0.005)
+        time.sleep(0.15)  # the 429 has been read by now
+        threads.append(threading.Thread(target=threads[0]._target))  # type: ignore[attr-defined]
+        threads[1].start()
+        for thread in threads:
+            thread.join()
+        assert min(ended) - began >= 0.6
+        assert len(loopback.asked) == 3  # the second thread was not refused as well
+
+
+def test_a_wait_beyond_all_patience_fails_the_question_at_once() -> None:
+    with Loopback(["429;3600"]) as loopback, pytest.raises(RequestFailed, match="asks to wait 3600 seconds"):
+        complete(server(loopback.url), BODY)
+    assert len(loopback.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None), ("nan", None)]
+)
+def test_retry_after_in_seconds(text: str, seconds: float | None) -> None:
+    assert _retry_after(text) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    found = _retry_after(formatdate(time.time() + 100, usegmt=True))
+    assert found is not None
+    assert 97 < found <= 100
+    assert _retry_after(formatdate(time.time() - 100, usegmt=True)) == 0.0
+
+
+@given(retry=st.integers(1, 10_000), draw=st.floats(0, 1, exclude_max=True))
+def test_waits_double_up_to_a_cap_and_half_of_each_is_drawn(retry: int, draw: float) -> None:
+    patience = Patience()
+    whole = min(30.0, 0.5 * 2 ** min(retry - 1, 100))
+    assert whole / 2 <= patience.before(retry, draw) <= whole
+    assert patience.before(1, 0.0) == 0.25
+    assert patience.before(3, 0.5) == 1.5
+
+
+def test_a_run_that_ends_does_not_wait_for_the_next_try() -> None:
+    slow = Patience(timeout=1, retries=3, first=60, longest=60)
+    ended: list[str] = []
+    with Loopback(["500"]) as loopback:
+
+        def work() -> None:
+            try:
+                complete(server(loopback.url, slow), BODY)
+            except Stopped:
+                ended.append("stopped")
+                raise
+
+        crew = Crew(1)
+        crew.start(work)
+        while not loopback.asked:
+            time.sleep(0.005)
+        began = time.monotonic()
+        crew.stop()
+        crew.wait()
+    assert ended == ["stopped"]
+    assert time.monotonic() - began < 5

@@ -1,0 +1,179 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
+"""Whole runs over a server on this machine: failures, resuming, questions in flight, and where the key must not be."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.llm.loopback import Loopback, completion
+from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures
+
+POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+KEY = "sk-Very.Secret-0123456789"
+Run = Callable[..., Ended]
+
+
+def words(
+    server: Loopback | str, *more: str, method: str = "keep-left", limit: int = 6, timeout: float = 5
+) -> list[str]:
+    url = server if isinstance(server, str) else server.url
+    sets = [f"model.base_url={url}", "model.backend=endpoint", f"model.tokenizer={POCKET}", f"model.timeout={timeout}"]
+    head = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", str(limit)]
+    tail = [] if "--mlflow" in more else ["--mlflow", "off"]
+    return [*head, "--model", "some-chat", "--json", "--set", *sets, "model.retries=1", *more, *tail]
+
+
+def last(done: Ended) -> dict[str, Any]:
+    return dict(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1]))
+
+
+def records(done: Ended) -> list[dict[str, Any]]:
+    lines = (Path(last(done)["run"]) / "records.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def content(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def told(body: dict[str, Any]) -> dict[str, Any]:
+    """A reply that depends on the request alone."""
+    return completion(f"answer {sum(map(ord, content(body))) % 97}")
+
+
+def same(row: dict[str, Any]) -> dict[str, Any]:
+    """A record without what an earlier or a slower try changes."""
+    kept = {k: v for k, v in row.items() if k not in ("usage", "notes")}
+    return kept | {"tokens": {k: v["tokens_in"] for k, v in row["usage"].items()}}
+
+
+def test_failures_are_recorded_and_only_they_are_asked_again(here: Run) -> None:
+    with Loopback([told]) as server:
+        clean = here(*words(server, "--out", "clean"))
+        asked = [content(body) for body in server.asked]
+    assert clean.returncode == 0, clean.stderr
+    assert len(asked) == len(set(asked)) == 6
+    trouble = dict(zip(asked, ["500", "429;0", "hang", "cut", "html"], strict=False))
+    with Loopback([lambda body: trouble.get(content(body)) or told(body)]) as server:
+        hurt = here(*words(server, "--parallel", "2", timeout=0.5))
+        assert hurt.returncode == 3, hurt.stderr
+        assert last(hurt)["summary"]["n_failed"] == 5
+        assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed"] * 5 + [None]
+        assert [len([b for b in server.asked if content(b) == text]) for text in asked] == [2] * 5 + [1]
+        causes = ["status 500", "status 429", "nothing came back", "cut off", "text/html"]
+        assert all(cause in r["error"]["message"] for cause, r in zip(causes, records(hurt), strict=False))
+        assert [r["usage"]["answer"]["requests"] for r in records(hurt)] == [1] * 6
+
+        trouble.clear()
+        server.asked.clear()
+        again = here(*words(server))
+        assert (again.returncode, server.asked) == (3, [])
+        healed = here(*words(server, "--retry-failed"))
+    assert healed.returncode == 0, healed.stderr
+    assert [content(body) for body in server.asked] == asked[:5]
+    assert [same(r) for r in records(healed)] == [same(r) for r in records(clean)]
+    starts = json.loads((Path(last(healed)["run"]) / "manifest.json").read_text())["starts"]
+    assert len(starts) == 3
+
+
+def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here: Run) -> None:
+    with Loopback([told]) as server:
+        first = here(*words(server, limit=1))
+    with Loopback([told]) as moved:
+        second = here(*words(moved, limit=2))
+        assert len(moved.asked) == 1
+    assert last(first)["run"] == last(second)["run"]
+    manifest = json.loads((Path(last(second)["run"]) / "manifest.json").read_text())
+    assert manifest["servers"] == {"reader": server.url}
+    assert manifest["starts"][1]["changed"]["servers"] == {"reader": moved.url}
+    assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
+
+
+def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here: Run) -> None:
+    with Loopback([told, told, "401", told]) as server:
+        stopped = here(*words(server))
+        assert stopped.returncode == 2
+        assert "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
+        done = here(*words(server))
+        assert done.returncode == 0, done.stderr
+        assert len(server.asked) == 3 + 4
+        assert last(done)["summary"]["n_total"] == 6
+
+
+def test_questions_in_flight_are_requests_in_flight(here: Run) -> None:
+    with Loopback([told]) as server:
+        alone = here(*words(server, "--out", "alone"))
+        assert server.at_once == 1
+    slow = Loopback([lambda body: (slow.over.wait(0.3), told(body))[1]])
+    with slow as server:
+        together = here(*words(server, "--out", "together", "--parallel", "3"))
+        assert 2 <= server.at_once <= 3
+    assert [same(r) for r in records(together)] == [same(r) for r in records(alone)]
+
+
+def test_methods_without_attention_are_served(here: Run) -> None:
+    names = "closed-book,full-context,bm25,sliding-window,random,memwalker"
+    reply = "Thought: it is here.\nAction: 0\nAnswer: Abel"
+    with Loopback([lambda body: completion(reply)]) as server:
+        done = here(*words(server, method=names, limit=2))
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [r["summary"]["n_scored"] for r in rows] == [2] * 6
+    told_unknown = [w for w in done.stderr.splitlines() if "FLOPs of 'some-chat' are unknown" in w]
+    assert len(told_unknown) >= 1
+    for row in rows:
+        for line in (Path(row["run"]) / "records.jsonl").read_text().splitlines():
+            usage = json.loads(line)["usage"]
+            assert sum(u["requests"] for u in usage.values()) >= 1
+            assert all(u["tokens_in"] == 50 * u["requests"] for u in usage.values())
+
+
+def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_path: Path) -> None:
+    with Loopback() as server:
+        refused = here(*words(server, method="pecan"))
+        assert server.asked == []
+    assert refused.returncode == 2
+    assert "method 'pecan' needs attention of its builder, which the model 'some-chat' does not offer" in refused.stderr
+    assert "or a method that this one can serve (" in refused.stderr
+    assert "closed-book" in refused.stderr
+    gone = here(*words(server.url))
+    assert gone.returncode == 2
+    assert f"no server answers at {server.url}" in gone.stderr
+    assert not list(tmp_path.rglob("run.yaml"))
+
+
+def found(root: Path, text: str) -> list[str]:
+    """Files below `root` that hold `text`, in their bytes or in their name."""
+    files = [p for p in root.rglob("*") if p.is_file()]
+    return [str(p) for p in files if text.encode() in p.read_bytes() or text in str(p)]
+
+
+def test_the_key_is_in_no_file_and_in_no_message(
+    here: Run,
+    uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("mlflow", reason="MLflow is not installed; its files are not looked through")
+    monkeypatch.setenv("SOME_KEY", KEY)
+    moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), told]
+    with Loopback(moods) as server:
+        done = here(*words(server, "model.api_key_env=SOME_KEY", "--mlflow", uri, limit=4))
+        assert {h["Authorization"] for h in server.headers} == {f"Bearer {KEY}"}
+    assert done.returncode == 3, done.stderr
+    rows = records(done)
+    assert "your key was Bearer [key]" in rows[0]["error"]["message"]
+    assert rows[1]["prediction"] == "the key is [key]"
+    assert found(tmp_path, KEY) == []
+    assert KEY not in done.stdout + done.stderr
+    # The same search finds what is there: the variable's name in the run's files and in MLflow's.
+    names = [Path(p).name for p in found(tmp_path, "SOME_KEY")]
+    assert {"run.yaml", "manifest.json", "mlflow.db"} <= set(names)
+    assert os.environ["SOME_KEY"] == KEY

@@ -1,0 +1,393 @@
+"""What the reader is shown of a compressed text, Selective-Context, LLMLingua-2 on a tiny classifier, and bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness import presets
+from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.method import MethodConfig
+from harness.settings import Choices, resolve
+from harness.types import Document, Question
+from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier, config
+from methods.compression.lingua2 import chosen, chunk_ends, words_of
+from methods.compression.selective import _groups
+from methods.compression.show import Compressed, placed, read
+from methods.compression.units import units_of
+from tests.methods.conftest import FakeTools
+from tests.methods.test_compression import Table
+
+REPLY = [Rule(reply="Mira")]
+QUESTION = Question("q", "Who rowed the boat?", ("d",))
+
+
+def tools_of(window=8192, **more):
+    return FakeTools(REPLY, compressor=Table(), window=window, **more)
+
+
+def answered(method, text, tools=None):
+    """The answer, and the reader's prompt."""
+    tools = tools or tools_of()
+    document = Document("d", text)
+    index = method.index(document, tools) if method.scope == "document" else {}
+    index = json.loads(json.dumps(index))  # as the cache hands it back
+    told = method.answer(QUESTION, [document], [index], tools)
+    return told, tools.reader.prompts[-1], tools
+
+
+WORDS = "w0 w9 w1 w8 w2 w7 w3 w6 w4 w5 w0 w9 w1 w8 w2 w7 w3 w6 w4 w5"
+METHODS = [
+    LLMLingua(LLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
+    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, iterative_size=10, chunk_tokens=10)),
+    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="lines", use_sentence_level_filter=True)),
+    LongLLMLingua(LongLLMLingua.Config(target_tokens=6, contexts="packed", add_instruction=True)),
+    SelectiveContext(SelectiveContext.Config(reduce_ratio=0.5)),
+    SelectiveContext(SelectiveContext.Config(target_tokens=6, level="sentence")),
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        WORDS,
+        "One sentence w3. Another w9 one w1!\n\nA line w2\nand w8 a third. " * 3,
+        "w7",  # a text of one token
+        "\u5b66\u6821 \u5f88\u5927\u3002\u6821\u957f \u662f\u8c01\uff1f" * 20,
+        "word " * 500,  # no full stop
+    ],
+)
+def test_the_question_stands_once_and_what_is_shown_is_in_the_document(method, text):
+    told, prompt, tools = answered(method, text)
+    assert prompt.count(QUESTION.text) == 1
+    assert told.text == "Mira"
+    shown = [text[s.start : s.end] for s in told.shown]
+    assert all(part in prompt for part in shown)
+    assert told.stop_reason in ("compressed", "whole", "nothing was kept of the text")
+    assert (told.stop_reason == "whole") <= (text.strip() in prompt)
+    assert told.steps[0].action == "compress"
+    assert {e.role for e in tools.meter.events} == {"reader", "compressor"}
+    if method.scope == "none":
+        assert {e.phase for e in tools.meter.events if e.role == "compressor"} <= {"search"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("text", ["", " \n "])
+def test_an_empty_document(method, text):
+    told, prompt, _ = answered(method, text)
+    assert (told.text, told.shown, told.stop_reason) == ("Mira", (), "the text is empty")
+    assert "Answer a question from what you know" in prompt
+
+
+def test_what_the_window_does_not_hold_is_cut_and_told():
+    compressed = Compressed([(0, 9), "\n\n", (12, 300)], 100, 90)
+    text = "ab " * 100
+    tools = tools_of(window=110)
+    told = read(QUESTION, Document("d", text), compressed, tools)
+    assert told.stop_reason == "truncated"
+    assert told.truncated is not None
+    assert told.truncated["side"] == "right"
+    assert told.truncated["tokens_after"] < told.truncated["tokens_before"] == 100
+    assert (told.shown[0].start, told.shown[0].end) == (0, 9)
+    assert told.shown[1].end < 300
+    kept = sum(len(text[s.start : s.end].split()) for s in told.shown)
+    assert kept == pytest.approx(told.truncated["tokens_after"], abs=1)
+
+
+def test_a_question_that_fills_the_window():
+    with pytest.raises(WindowExceeded, match="raise model.window"):
+        answered(METHODS[1], WORDS, tools_of(window=40))
+
+
+def test_runs_of_the_joined_contexts_as_places_in_the_document():
+    # "abcd" + blank line + "efgh", whose places in the document are 10 and 3
+    layout = [(10, 14), "\n\n", (3, 7)]
+    assert placed(layout, [(0, 2), (3, 7), (9, 10)]) == [(10, 12), (13, 14), "\n\n", (3, 4), (6, 7)]
+    assert placed(layout, []) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "told"),
+    [
+        (config.LinguaConfig, {"context_budget": "exit()"}, "an operator and a number"),
+        (config.LinguaConfig, {"context_budget": "/0"}, "an operator and a number"),
+        (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
+        (config.LinguaConfig, {"target_tokens": 0}, "greater than 0"),
+        (config.LinguaConfig, {"add_instruction": True}, "changes nothing unless"),
+        (config.LLMLinguaConfig, {"rank_method": "bm25"}, "use method longllmlingua"),
+        (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
+        (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
+        (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
+    ],
+)
+def test_bad_settings_are_refused(kind: type[MethodConfig], bad, told):
+    with pytest.raises(ValidationError, match=told):
+        kind(**bad)
+
+
+def test_what_the_package_does_not_offer_is_refused():
+    with pytest.raises(ValidationError, match="engine=library does not offer credit, keep_split; use engine=own"):
+        config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
+
+
+# --- Selective-Context ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        # 5 3 1 9 | 2 7 8 8: the percentile 50 is 6
+        ({"reduce_ratio": 0.5}, ["a9.", "d7", "e8", "f8."]),
+        # 40: 0.4 * 7 = 2.8 of 1 2 3 5 7 8 8 9, so 3 + 0.8 * 2 = 4.6
+        ({"reduce_ratio": 0.4}, ["w5", "a9.", "d7", "e8", "f8."]),
+        ({"reduce_ratio": 0.0}, ["w5", "b3", "c1", "a9.", "x2", "d7", "e8", "f8."]),
+        ({"target_tokens": 3}, ["a9.", "e8", "f8."]),
+        ({"target_tokens": 100}, ["w5", "b3", "c1", "a9.", "x2", "d7", "e8", "f8."]),
+        # All equal 8 at the top: the first of them
+        ({"target_tokens": 1}, ["a9."]),
+        ({"reduce_ratio": 0.5, "level": "sentence"}, ["x2", "d7", "e8", "f8."]),  # means 4.5 and 6.25
+    ],
+)
+def test_selective_context_by_hand(changed, wanted):
+    class Costs(Table):
+        def session(self, meter, role="reader", adapter=None):
+            found = super().session(meter, role)
+            inner = found.score
+            found.score = lambda text: [-float(w.strip(".")[-1]) for w in text.split()] if inner(text) else []
+            return found
+
+    method = SelectiveContext(SelectiveContext.Config(**changed))
+    tools = FakeTools(REPLY, compressor=Costs())
+    text = "w5 b3 c1 a9. x2 d7 e8 f8."
+    index = method.index(Document("d", text), tools)
+    assert "".join(text[slice(*piece)] for piece in index["pieces"]).split() == wanted
+    assert index["tokens"] == [8, len(wanted)]
+
+
+def test_every_sentence_is_scored_alone():
+    tools = tools_of()
+    SelectiveContext(SelectiveContext.Config()).index(Document("d", "One w2. Two w3. Three w4."), tools)
+    assert [context.strip() for context in tools.models["compressor"].contexts] == ["[user]"] * 3
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(alphabet="ab .\n?\u3002", max_size=60), st.integers(1, 9))
+def test_sentences_in_parts_are_all_units(text, most):
+    units = units_of(text, tools_of().model("compressor"))
+    groups = _groups(units, most)
+    assert [i for a, b in groups for i in range(a, b)] == list(range(len(units)))
+    assert all(sum(units.sizes[a:b]) <= most or b - a == 1 for a, b in groups)
+
+
+def test_two_hundred_thousand_characters_without_a_full_stop():
+    tools = tools_of()
+    text = "word3 " * 33_334
+    index = SelectiveContext(SelectiveContext.Config(target_tokens=50)).index(Document("d", text), tools)
+    assert index["tokens"][0] == pytest.approx(33_334, abs=1)
+    assert 0 < index["tokens"][1] <= 50
+    assert len(tools.models["compressor"].contexts) >= 33_334 // 1024
+
+
+def test_nan_log_probabilities_fail_the_question():
+    class NoNumber(ScriptedModel):
+        def session(self, meter, role="reader", adapter=None):
+            found = super().session(meter, role)
+            found.score = lambda text: [float("nan")] * self.count(text)
+            return found
+
+    for method in (METHODS[1], METHODS[4]):
+        with pytest.raises(ModelOutputError, match="gave NaN log-probabilities"):
+            answered(method, WORDS, FakeTools(REPLY, compressor=NoNumber(Script())))
+
+
+# --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A tiny random BERT that classifies tokens, with a vocabulary of letters."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("classifier")
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789.,?!", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789")]
+    tokenizer = Tokenizer(models.WordPiece({t: i for i, t in enumerate([*marks, *letters])}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), marks, strict=True))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = BertConfig(vocab_size=len(marks + letters), max_position_embeddings=64, initializer_range=1.0, **sizes)
+        BertForTokenClassification(made).save_pretrained(folder)
+    return folder
+
+
+def two(weights, **changed):
+    return LLMLingua2(LLMLingua2.Config(classifier=str(weights), **changed))
+
+
+PROSE = "the old boat lay here. who rowed it?\n\nmira rowed 17 miles, alone. the rain fell. " * 4
+
+
+def test_llmlingua_2_keeps_words_of_the_text_and_is_metered(weights):
+    tools = tools_of()
+    told, prompt, _ = answered(two(weights, rate=0.4), PROSE, tools)
+    shown = [PROSE[s.start : s.end] for s in told.shown]
+    assert "".join(shown).strip() in prompt
+    words = PROSE.replace(".", " . ").replace("?", " ? ").replace(",", " , ").split()
+    stays = "".join(shown).replace(".", " . ").replace("?", " ? ").replace(",", " , ").split()
+    rest = iter(words)
+    assert all(word in rest for word in stays)  # whole words, in their order
+    assert 0.1 * len(words) < len(stays) < 0.6 * len(words)
+    events = [e for e in tools.meter.events if e.role == "compressor"]
+    assert all(e.kind == "embed" and e.new <= 64 for e in events)
+    total = len(classifier.load(classifier.find(str(weights)), tools.meter).tokenize(PROSE).tokens)
+    assert sum(e.new for e in events) == total + 2 * len(events)  # each chunk with [CLS] and [SEP]
+    shape = tools.meter.shapes[str(weights)]
+    pairs = shape.pair * sum(e.new**2 for e in events)
+    assert tools.meter.flops() == 2 * shape.linear * sum(e.new for e in events) + pairs
+
+
+def test_probabilities_are_those_of_the_network(weights):
+    import torch
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    net, tokenizer = AutoModelForTokenClassification.from_pretrained(weights), AutoTokenizer.from_pretrained(weights)
+    ids = [2, *tokenizer("mira rowed", add_special_tokens=False)["input_ids"], 3]
+    with torch.inference_mode():
+        wanted = net(torch.tensor([ids])).logits[0].softmax(-1)[1:-1, 1].tolist()
+    found = classifier.load(classifier.find(str(weights)), tools_of().meter)
+    assert found.keep(found.tokenize("mira rowed").tokens).tolist() == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "stays"),
+    [
+        ({"force_tokens": ("rowed",)}, ["rowed"] * 8),
+        ({"force_reserve_digit": True}, ["17"] * 4),
+        ({"force_tokens": ("\n",)}, []),
+    ],
+)
+def test_what_is_forced_stays(weights, changed, stays):
+    method = two(weights, rate=0.1, **changed)
+    index = method.index(Document("d", PROSE), tools_of())
+    text = "".join(PROSE[slice(*piece)] for piece in index["pieces"])
+    assert [w for w in re.findall(r"\w+", text) if w in stays] == stays
+    assert text.count("\n\n") == (4 if "\n" in changed.get("force_tokens", ()) else text.count("\n\n"))
+
+
+def test_a_budget_sets_the_rate(weights):
+    assert two(weights, target_tokens=100_000).index(Document("d", PROSE), tools_of())["pieces"] == [
+        [0, len(PROSE) - 1]
+    ]
+    half = two(weights, rate=0.5).index(Document("d", PROSE), tools_of())["tokens"]
+    assert two(weights, target_tokens=half[0] // 2).index(Document("d", PROSE), tools_of())["tokens"] == half
+
+
+@pytest.mark.parametrize(
+    ("values", "tokens", "rate", "wanted"),
+    [
+        # percentile int(100 * 0.5) + 1 = 51 of .1 .2 .3 .4: 0.253
+        ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.5, [False, False, True, True]),
+        # .1 .2 .4 .4 .4 .4: 0.4, and only what is above it stays
+        ([0.1, 0.2, 0.4], [1, 1, 4], 0.5, [False, False, False]),
+        ([1.0, 1.0, 0.1], [1, 1, 1], 0.1, [True, True, False]),  # forced words stay at 1.0
+        ([0.3], [1], 0.001, [False]),  # int(100 * 0.999 + 1) = 100, and never above it
+    ],
+)
+def test_the_percentile_of_a_chunk(values, tokens, rate, wanted):
+    assert chosen(values, tokens, rate) == wanted
+
+
+def test_chunks_end_at_a_stop_or_are_cut(weights):
+    found = classifier.load(classifier.find(str(weights)), tools_of().meter)
+    text = "aa bb. cc dd"  # a ##a b ##b . c ##c d ##d
+    tokens = found.tokenize(text)
+    assert len(tokens.tokens) == 9
+    assert chunk_ends(text, tokens, 7, (".",)) == [5, 9]
+    assert chunk_ends(text, tokens, 4, (".",)) == [4, 5, 9]
+    assert chunk_ends(text, tokens, 7, ()) == [7, 9]
+    assert chunk_ends("aa\nbb", found.tokenize("aa\nbb"), 3, ("\n",)) == [2, 4]
+    assert [text[w.start : w.end] for w in words_of(text, tokens, found.style, 0)] == ["aa", "bb", ".", "cc", "dd"]
+
+
+def test_words_of_a_vocabulary_that_marks_their_beginnings():
+    text = "don't \u5b66\u6821"
+    tokens = classifier.Tokenized(
+        ["\u2581don", "'", "t", "\u2581", "\u5b66", "\u6821"], [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
+    )
+    assert [text[w.gap : w.end] for w in words_of(text, tokens, "metaspace", 0)][:2] == ["don", "'t"]
+    assert [text[w.start : w.end] for w in words_of(text, tokens, "metaspace", 0)][-2:] == ["\u5b66", "\u6821"]
+
+
+@pytest.mark.parametrize("text", ["", "a", "x" * 3000, "\u5b66\u6821" * 50, "a" * 200 + " b" * 2000])
+def test_llmlingua_2_on_odd_texts(weights, text):
+    told, prompt, _ = answered(two(weights, rate=0.5), text)
+    assert told.text == "Mira"
+    assert prompt.count(QUESTION.text) == 1
+    assert all(a.end <= b.start for a, b in pairwise(told.shown))
+
+
+def test_without_weights_it_is_not_run(tmp_path):
+    method = two(tmp_path / "none")
+    (problem,) = method.problems()
+    assert problem.startswith("not run: weights: no model folder")
+    with pytest.raises(CannotRun, match="^not run: weights: no model folder"):
+        method.index(Document("d", PROSE), tools_of())
+
+
+def test_other_weights_compress_again(weights):
+    tools = tools_of()
+    document = Document("d", PROSE)
+    method = two(weights, rate=0.4)
+    stale = {**method.index(document, tools), "weights": "others", "pieces": []}
+    told = method.answer(QUESTION, [document], [stale], tools)
+    assert told.shown
+    assert [e.phase for e in tools.meter.events if e.role == "compressor"].count("search") > 0
+
+
+def test_a_model_of_another_kind_is_no_classifier(tmp_path):
+    from harness.llm.random_model import save
+
+    save(tmp_path / "llama", hidden_size=16, intermediate_size=32, num_hidden_layers=1)
+    with pytest.raises(CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"):
+        classifier.load(classifier.find(str(tmp_path / "llama")), tools_of().meter)
+
+
+# --- the presets ------------------------------------------------------------------------------------------------------
+
+PRESETS = {
+    "llmlingua": (LLMLingua, {}),
+    "longllmlingua": (LongLLMLingua, {}),
+    "longllmlingua-2k": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
+    "llmlingua-2": (
+        LLMLingua2,
+        {"target_tokens": 2000, "force_tokens": ("\n", "?", "!", ".", ","), "drop_consecutive": True},
+    ),
+    "selective-context": (SelectiveContext, {"target_tokens": 2000}),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name in presets.names("methods")])
+def test_presets(name):
+    kind, changed = PRESETS[name]
+    found = resolve(Choices(method=name, dataset="musique")).config.method
+    assert found.implementation == f"methods.compression:{kind.__name__}"
+    assert kind.Config(**found.params) == kind.Config(**changed)
+
+
+def test_the_budget_of_contexts():
+    assert config.LongLLMLinguaConfig().budget(-1) == 200
+    assert config.LongLLMLinguaConfig(context_budget="* 2").budget(50) == 100

@@ -1,0 +1,156 @@
+"""DECOM and the summary baseline: known answers on a model that replays a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import QuestionError
+from harness.llm.scripted import Rule
+from harness.types import Document, Question, Shown
+from methods.condense import condense, one_summary
+from methods.decompose import Decompose, filled
+from methods.summarised import Summarised
+from tests.methods.conftest import FakeTools
+
+SEGMENTS = ["Toren wrote Velindra last winter.", "Kelford is home to Toren.", "Mira sold two green boats."]
+TEXT = " ".join(SEGMENTS)
+SPANS = [(0, 33), (33, 59), (59, 86)]
+QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "told"),
+    [
+        ("Where was #1 born?", ["Toren"], "Where was Toren born?"),
+        ("Is #2 or #1 older?", ["Ann", "Bo"], "Is Bo or Ann older?"),
+        ("Who is #3?", ["Ann"], "Who is #3?"),
+        ("Who is #0?", ["Ann"], "Who is #0?"),
+        ("Who is #1?", [""], "Who is #1?"),
+        ("Who is #1?", ["#1"], "Who is #1?"),
+        ("Who is #12?", ["Ann"], "Who is #12?"),
+    ],
+)
+def test_earlier_answers_are_put_in(question, answers, told):
+    assert filled(question, answers) == told
+
+
+def decomposed(*rules, question=QUESTION, text=TEXT, window=8192, **params):
+    tools = FakeTools(rules, window=window)
+    method = Decompose(Decompose.Config(**{"segment_tokens": 5, "k": 1, **params}))
+    document = Document("d", text)
+    return method.answer(question, [document], [method.index(document, tools)], tools), tools.reader.prompts
+
+
+def test_two_steps():
+    answer, prompts = decomposed(
+        Rule(when="Simplify a question", reply="* Who wrote Velindra?\n* Where is the home of #1?"),
+        Rule(when="Question: Who wrote Velindra?\nAnswer:", reply="Toren"),
+        Rule(when="Question: Where is the home of Toren?\nAnswer:", reply="Kelford"),
+        Rule(when="Question: Where lives the author of Velindra?\nAnswer:", reply="in Kelford"),
+    )
+    assert (answer.text, answer.stop_reason) == ("in Kelford", "2 sub-questions")
+    assert len(prompts) == 4
+    # BM25 gives the first question the segment with both of its words, the second one that with "home".
+    assert "Text:\nToren wrote Velindra last winter.\n" in prompts[1]
+    assert "Text:\nKelford is home to Toren.\n" in prompts[2]
+    told = (
+        "Question 1: Who wrote Velindra?\nAnswer 1: Toren\nQuestion 2: Where is the home of Toren?\nAnswer 2: Kelford"
+    )
+    assert f"Text:\n{told}\n\nThe text ends here." in prompts[3]
+    sources = tuple(("d", *SPANS[k]) for k in (0, 1))
+    assert answer.shown == (
+        Shown("span", "d", *SPANS[0]), Shown("span", "d", *SPANS[1]),
+        Shown("generated", "d", text=told, sources=sources),
+    )  # fmt: skip
+    assert [(s.action, s.node) for s in answer.steps] == [("decompose", None), ("sub-question", 1), ("sub-question", 2)]
+
+
+@pytest.mark.parametrize(("reply", "requests"), [("I cannot.", 5), ("none", 1)])
+def test_without_sub_questions_the_question_is_asked(reply, requests):
+    answer, prompts = decomposed(Rule(when="Simplify", reply=reply), Rule(reply="Kelford"))
+    assert (answer.text, answer.stop_reason) == ("Kelford", "1 sub-questions")
+    assert sum("Simplify" in p for p in prompts) == requests
+    assert answer.steps[0].note.endswith("no sub-questions: the question is asked as it is")
+
+
+def test_no_more_sub_questions_than_allowed_and_an_empty_text():
+    answer, prompts = decomposed(Rule(when="Simplify", reply="* a?\n* b?\n* c?"), Rule(reply="x"), text="", most=2)
+    assert answer.stop_reason == "2 sub-questions"
+    assert answer.steps[0].note == "2 of 3 sub-questions are asked"
+    assert [s.kind for s in answer.shown] == ["generated"]
+    assert "Answer a question from what you know" in prompts[1]
+
+
+def test_options_are_shown_once_at_the_end():
+    question = Question("q", "Where?", ("d",), ("Kelford", "Rome"))
+    _, prompts = decomposed(Rule(when="Simplify", reply="* Who?"), Rule(reply="x"), question=question)
+    assert ["(A) Kelford" in p for p in prompts] == [False, False, True]
+
+
+# --- summaries --------------------------------------------------------------------------------------------------------
+
+SHORT = [Rule(when=f"Text:\n{s}", reply=f"in short {i}") for i, s in enumerate(SEGMENTS)]
+
+
+def summarised(*rules, window=8192, question=QUESTION, text=TEXT, **params):
+    tools = FakeTools([*SHORT, *rules, Rule(when="Question:", reply="Kelford")], window=window)
+    method = Summarised(Summarised.Config(**{"segment_tokens": 5, "summary_tokens": 5, "reserve": 10, **params}))
+    document = Document("d", text)
+    index = method.index(document, tools)
+    return method.answer(question, [document], [index], tools), index, tools.reader.prompts
+
+
+def test_summaries_that_fit_are_read_as_they_are():
+    answer, index, prompts = summarised()
+    assert (answer.text, answer.stop_reason, answer.truncated) == ("Kelford", "whole", None)
+    assert index["pieces"] == [[f"in short {i}", *SPANS[i]] for i in range(3)]
+    assert "Text:\nin short 0\n\nin short 1\n\nin short 2\n\nThe text ends here" in prompts[-1]
+    assert answer.shown[1] == Shown("generated", "d", text="in short 1", sources=(("d", *SPANS[1]),))
+
+
+def test_summaries_that_do_not_fit_are_summarised_again():
+    # Three summaries of 3 tokens and a line's end each are 12; a request for two of them takes all of a window of 40.
+    rules = (
+        Rule(when="Text:\nin short 0\nin short 1\n", reply="both"),
+        Rule(when="Text:\nin short 2\n", reply="third"),
+    )
+    tools = FakeTools([*SHORT, *rules])
+    pieces = condense(SEGMENTS, 12, 5, tools, tools.model())
+    assert [(p.text, p.first, p.last) for p in pieces] == [
+        ("in short 0", 0, 0),
+        ("in short 1", 1, 1),
+        ("in short 2", 2, 2),
+    ]
+    frame = next(w for w in range(20, 100) if pairs(w, rules))
+    assert pairs(frame, rules) == [("both", 0, 1), ("third", 2, 2)]
+
+
+def pairs(window, rules):
+    tools = FakeTools([*SHORT, *rules], window=window)
+    try:
+        return [(p.text, p.first, p.last) for p in condense(SEGMENTS, 11, 5, tools, tools.model())]
+    except QuestionError:
+        return None
+
+
+def test_one_summary_of_all():
+    tools = FakeTools([*SHORT, Rule(when="in short 0\nin short 1\nin short 2", reply="all  of it")])
+    assert one_summary(SEGMENTS, 5, tools, tools.model()) == "all of it"
+    assert one_summary([], 5, tools, tools.model()) == ""
+    assert len(tools.kept) == 4
+
+
+def test_a_window_that_is_too_short_says_so():
+    with pytest.raises(QuestionError, match="lower it or method.summary_tokens"):
+        summarised(window=14)
+    with pytest.raises(QuestionError, match="does not hold a segment of 5 tokens .* lower method.segment_tokens"):
+        summarised(window=24)
+
+
+def test_an_empty_text_and_a_question_that_leaves_no_room():
+    answer, index, _ = summarised(text="")
+    assert (answer.stop_reason, answer.shown, index["pieces"]) == ("the text is empty", (), [])
+    answer, *_ = summarised(question=Question("q", "why " * 50, ("d",)), window=100)
+    assert answer.stop_reason == "truncated"
+    assert answer.truncated == {"side": "right", "tokens_before": 9, "tokens_after": 3 * len(answer.shown)}
+    assert len(answer.shown) < 3

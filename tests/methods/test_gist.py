@@ -1,0 +1,149 @@
+"""GIST (ReadAgent): pages, gists and the look-up, worked by hand on a model that replays a table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.errors import QuestionError
+from harness.llm.scripted import Rule
+from harness.types import Document, Question, Shown
+from methods.gist import Gist
+from methods.pages import Pages
+from tests.methods.conftest import FakeTools
+
+LINES = [
+    "Ann bakes bread here.",
+    "Ann sells bread there.",
+    "Bob sails far away.",
+    "Bob sees many islands.",
+    "Cid sleeps.",
+]
+TEXT = "\n".join(LINES)
+QUESTION = Question("q", "Who sails?", ("d",))
+# Pages of 12 words at most, labels behind the 4th; a rest of fewer than 7 words is one page.
+SIZES = {"page_words": 12, "least_words": 4, "last_words": 7, "gist_tokens": 5}
+BREAKS = [
+    Rule(when="<1>\nAnn sells", reply="Break: 2"),
+    Rule(
+        when="Text:\nBob sails far away. \n<3>\nBob sees many islands. \n<4>\nCid sleeps. \n<5>\n", reply="Break: <4>"
+    ),
+]
+GISTS = [
+    Rule(when=f"names and numbers.\n\nText:\n{a}", reply=b)
+    for a, b in (("Ann", "Ann: bread"), ("Bob", "Bob: sea"), ("Cid", "Cid: nap"))
+]
+READ = Rule(when="Read the text below", reply="Bob")
+
+
+def gist(*rules, text=TEXT, question=QUESTION, window=8192, **params):
+    tools = FakeTools([*rules, READ, Rule(when="from what you know", reply="guess")], window=window)
+    method = Gist(Gist.Config(**{**SIZES, **params}))
+    document = Document("d", text)
+    index = method.index(document, tools)
+    return method.answer(question, [document], [index], tools), index, tools.reader.prompts
+
+
+def looked(reply):
+    return Rule(when="A text was read page by page", reply=reply)
+
+
+def test_pages_gists_and_a_look_up():
+    answer, index, prompts = gist(*BREAKS, *GISTS, looked("Pages: 1"))
+    assert [TEXT[a:b] for a, b in index["pages"]] == ["\n".join(LINES[:2]), "\n".join(LINES[2:4]), LINES[4]]
+    assert index["gists"] == ["Ann: bread", "Bob: sea", "Cid: nap"]
+    assert index["notes"] == []
+    assert prompts[0].count("<") == 4, "the labels 1 to 3 are offered, and <> is named"
+    lookup = next(p for p in prompts if "page by page" in p)
+    assert "Page 0: Ann: bread\n\nPage 1: Bob: sea\n\nPage 2: Cid: nap\n\nQuestion: Who sails?\n\n" in lookup
+    assert "Text:\nAnn: bread\n\nBob sails far away.\nBob sees many islands.\n\nCid: nap\n\nThe text" in prompts[-1]
+    (a, b), (c, d), (e, f) = index["pages"]
+    assert answer.shown == (
+        Shown("generated", "d", text="Ann: bread", sources=(("d", a, b),)),
+        Shown("span", "d", c, d),
+        Shown("generated", "d", text="Cid: nap", sources=(("d", e, f),)),
+    )
+    assert (answer.text, answer.stop_reason) == ("Bob", "1 pages looked up")
+    assert [(s.action, s.node) for s in answer.steps] == [("look-up", None), ("page", 1)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "pages", "note"),
+    [
+        ("Pages: 1, 7, 1, 0", [1, 0], "pages 1, 0; 1 of 3 numbers were dropped"),
+        ("Pages: none", [], "pages none"),
+        ("Pages: 2 1 0", [2, 1], "pages 2, 1; 1 of 3 numbers were dropped"),
+        ("page one", [], "; ".join(["invalid reply 'page one'"] * 5 + ["pages none"])),
+    ],
+)
+def test_what_a_look_up_names(reply, pages, note):
+    answer, *_ = gist(*BREAKS, *GISTS, looked(reply), most_pages=2)
+    assert [s.node for s in answer.steps[1:]] == pages
+    assert answer.steps[0].note == note
+
+
+@pytest.mark.parametrize("reply", ["Break: 9", "behind Bob", "Break: 0", ""])
+def test_a_page_break_that_is_none_ends_the_page_at_its_last_label(reply):
+    _, index, prompts = gist(Rule(when="Read a part", reply=reply), *GISTS, looked("Pages: 0"))
+    assert [TEXT[a:b] for a, b in index["pages"]] == ["\n".join(LINES[:3]), "\n".join(LINES[3:])]
+    assert index["notes"] == ["1 of 2 pages end at their last label, for want of a reply with one"]
+    assert sum("Read a part" in p for p in prompts) == 1, "asked once; the rest is too short to be asked about"
+
+
+@given(st.lists(st.integers(0, 30), max_size=12), st.integers(2, 20), st.integers(0, 10))
+def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
+    least = min(least, most - 1)
+    text = "\n".join(" ".join(f"w{i}." if i % 7 == 6 else f"w{i}" for i in range(n)) for n in sizes)
+    pages = Pages(text, most, least, 3, 9)
+    assert sum(pages.words) == len(text.split())
+    assert all(n <= max(most - least, 1) for n in pages.words)
+    assert " ".join(text[a:b] for a, b in pages.units).split() == text.split()
+    start = 0
+    while start < len(pages.units):
+        end = pages._end(start)
+        labels = pages._labels(start, end)
+        assert start < end <= len(pages.units)
+        assert labels[-1] == end
+        assert sum(pages.words[start:end]) <= most or end == start + 1
+        start = end
+
+
+LONG = "\n".join(f"{name} " * 39 + f"{name}." for name in ("Ann", "Bob", "Cid"))
+
+
+def test_pages_that_do_not_fit_go_the_last_named_first():
+    whole = next(w for w in range(100, 400) if looked_up(w) == ([1, 0], "2 pages looked up"))
+    # A page has 40 tokens and its gist 2, so a window of 38 tokens less has room for one page.
+    assert looked_up(whole - 1) == looked_up(whole - 38) == ([1], "1 of 2 pages fit")
+    assert looked_up(whole - 39) == ([], "0 of 2 pages fit")
+
+
+def looked_up(window):
+    try:
+        rules = [*GISTS, looked("Pages: 1, 0")]
+        answer, *_ = gist(*rules, text=LONG, window=window, page_words=50, least_words=10, last_words=1, reply_tokens=4)
+    except QuestionError:
+        return None
+    return [s.node for s in answer.steps[1:]], answer.stop_reason
+
+
+def test_an_empty_text_asks_nothing():
+    answer, index, prompts = gist(text=" \n ")
+    assert (answer.text, index["pages"], len(prompts)) == ("guess", [], 1)
+
+
+def test_bad_sizes():
+    with pytest.raises(ValidationError, match="least_words must be below page_words"):
+        Gist.Config(page_words=100, least_words=100)
+    with pytest.raises(QuestionError, match="does not hold the gists of .* pages; raise method.page_words"):
+        gist(
+            *BREAKS,
+            *GISTS,
+            text="\n".join(["one two three four"] * 60),
+            window=110,
+            last_words=1,
+            least_words=0,
+            page_words=4,
+        )

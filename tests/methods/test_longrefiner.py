@@ -1,0 +1,267 @@
+"""LongRefiner as a method: what is asked, what is read, and what happens with documents that are not as they should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import presets
+from harness.config import ModelConfig
+from harness.errors import ConfigError, UserError, WindowExceeded
+from harness.plan import plan_choices
+from harness.settings import Choices
+from harness.types import Document, Question
+from methods.longrefiner import LongRefiner
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.prompts import titles
+from tests.methods.conftest import FakeTools
+
+TEXT = (
+    "Mira Tal was a painter of Toren. She was born at the school. Her father kept the north gate. "
+    "She learned to draw from Old Hass. In 1719 she painted the bridge. The bridge hangs in Kelford. She died there."
+)
+OUTLINE = (
+    "<abstract>Mira Tal was <skip> of Toren.</abstract><section: Early life>She was born <skip> north gate."
+    "</section: Early life><section: Work>She learned <skip> from Old Hass.<br>In 1719 <skip> She died there.</section: Work>"
+)
+QUESTION = Question("q", "Where does the bridge hang?", ("d",))
+DOCUMENT = Document("d", TEXT, "Mira Tal")
+PROBE = {"p": {"Local": 0.6, "Global": 0.2, "[": 0.2}}
+REPLIES = (
+    {"when": "Write the outline", "reply": OUTLINE},
+    {"when": "List the titles", "reply": "['Work', 'Nowhere']"},
+    {"reply": "Kelford"},
+)
+
+
+class Reranker:
+    """Counts shared words, and its calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def score(self, query, passages):
+        self.calls.append(list(passages))
+        asked = set(query.lower().strip("?").split())
+        return np.array([len(asked & set(p.lower().rstrip(".").split())) for p in passages], dtype=float)
+
+
+class Tools(FakeTools):
+    """With a reranker, and adapters that are remembered."""
+
+    def __init__(self, replies=REPLIES, probes=(PROBE,), **more):
+        super().__init__(replies, probes, **more)
+        self.scorer, self.adapters = Reranker(), []
+        opened = self.reader.session
+
+        def session(meter, role="reader", adapter=None):
+            self.adapters.append((role, adapter))
+            return opened(meter, role, adapter)
+
+        self.reader.session = session
+
+    def reranker(self, role="reranker"):
+        return self.scorer
+
+
+def method(**params):
+    return LongRefiner(LongRefinerConfig(**{"paragraph_words": 5, "budget": 24, **params}))
+
+
+def answer(tools, documents=(DOCUMENT,), **params):
+    made = method(**params)
+    indexes = [made.index(d, tools) for d in documents]
+    return made.answer(QUESTION, list(documents), indexes, tools), indexes
+
+
+def shown(found, documents=(DOCUMENT,)):
+    texts = {d.id: d.text for d in documents}
+    return [texts[s.document_id][s.start : s.end] for s in found.shown]
+
+
+def test_a_question_from_outline_to_answer():
+    tools = Tools()
+    found, (index,) = answer(tools)
+    assert [(n[0], n[1]) for n in index["nodes"] if n[1]] == [("section", "Early life"), ("section", "Work")]
+    start, analysis, selection, *taken = found.steps
+    assert (start.action, start.scores["structured"]) == ("start", 1.0)
+    assert analysis.scores == {"weight": pytest.approx(0.25), "p_local": 0.6, "p_global": 0.2}
+    assert selection.note == "Mira Tal: ['work']; not in the outline: ['nowhere']"
+    # Leaves, words shared with the question: abstract 0, "She was born ... gate." 1 (the), "She learned ..." 0,
+    # "In 1719 ... died there." 2 (the, bridge). Work: mean(0, 2) = 1. On one scale: 0, .5, 0, 1, Work .5; then R = .25:
+    # Work .5 + .25, its leaves 0 + .125 and 1 + .125.
+    local = {s.note: (s.scores["local"], s.scores["global"], s.scores["total"]) for s in taken}
+    assert local == {"paragraph": (1.0, 0.5, 1.125), "section Work": (0.5, 1.0, 0.75)}
+    assert shown(found) == [TEXT[TEXT.index("She learned") :]]
+    assert (found.text, found.stop_reason) == ("Kelford", "budget")
+    assert len(tools.scorer.calls) == 1  # all paragraphs in one call
+    prompt = tools.reader.prompts[-1]
+    assert "Mira Tal\nShe learned to draw" in prompt
+    assert tools.meter.usage()["search"]["tokens_out"] == 2  # the list of titles; the label is not written
+
+
+def test_what_is_read_is_in_the_order_of_documents_and_text():
+    other = Document("e", "The bridge does hang where it hung. Nothing else is known of the weather.", "Bridge")
+    tools = Tools(({"when": "Write the outline", "reply": "nothing"}, *REPLIES[1:]))
+    found, _ = answer(tools, (DOCUMENT, other), chunk_sentences=1, budget=40)
+    spans = [(s.document_id, s.start) for s in found.shown]
+    assert spans == sorted(spans)
+    assert {name for name, _ in spans} == {"d", "e"}
+    assert sum("no titles to select" in s.note for s in found.steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "weights", "asked"),
+    [
+        ({}, [0.25], ["Local", "List"]),
+        ({"weight": 0.5}, [], ["List"]),
+        ({"refinement": False}, [], []),
+        ({"structuring": False}, [], []),
+    ],
+    ids=str,
+)
+def test_each_part_can_be_left_out(params, weights, asked):
+    tools = Tools()
+    found, (index,) = answer(tools, **params)
+    assert [s.scores["weight"] for s in found.steps if s.action == "analysis"] == weights
+    prompts = tools.reader.prompts
+    assert any("Answer [Local] or [Global]" in p for p in prompts) == ("Local" in asked)
+    assert any("List the titles" in p for p in prompts) == ("List" in asked)
+    assert any("Write the outline" in p for p in prompts) == params.get("structuring", True)
+    assert (index["structured"] > 0) == params.get("structuring", True)
+    assert len(method(**params).skills()) == 2 + {(): 1, ("List",): 2, ("Local", "List"): 3}[tuple(asked)] - (
+        not params.get("structuring", True)
+    )
+
+
+def test_one_model_has_an_adapter_for_each_task():
+    tools = Tools()
+    answer(tools, analysis_adapter="one", structuring_adapter="two", selection_adapter="three")
+    assert tools.adapters == [("refiner", "two"), ("refiner", "one"), ("refiner", "three"), ("reader", None)]
+
+
+def test_a_document_that_is_there_twice_is_read_once():
+    again = Document("again", TEXT, "Mira Tal")
+    found, _ = answer(Tools(), (DOCUMENT, DOCUMENT, again))
+    assert {s.document_id for s in found.shown} == {"d"}
+    assert found.steps[0].note == "2 documents are there twice and read once"
+    assert found.steps[0].scores["documents"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n ", "word", "no sentence ends here " * 40, "<section: A>x</section: A> <br> <skip> ..."]
+)
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_awkward_documents_are_answered(text, rule):
+    replies = ({"when": "Write the outline", "reply": text[:60]}, *REPLIES[1:])
+    found, _ = answer(Tools(replies), (Document("d", text),), selection_rule=rule, leaf_tokens=5)
+    assert found.text == "Kelford"
+    if not text.strip():
+        assert (found.shown, found.stop_reason) == ((), "no text")
+
+
+def test_a_document_longer_than_the_window_keeps_its_ends():
+    text = " ".join(f"Word{i} stands here." for i in range(200))
+    tools = Tools(window=300)
+    found, (index,) = answer(tools, (Document("d", text),), selection_tokens=10, abstract_tokens=20)
+    prompt = next(p for p in tools.reader.prompts if "Write the outline" in p)
+    assert "Word0 " in prompt
+    assert "Word199 " in prompt
+    assert "Word100 " not in prompt
+    assert any("the middle was left out" in note for note in index["notes"])
+    assert found.text == "Kelford"
+    with pytest.raises(WindowExceeded, match="no room for a document beside the prompt"):
+        answer(Tools(window=40))
+
+
+def test_nothing_fits():
+    found, _ = answer(Tools(), budget=1)
+    assert (found.shown, found.stop_reason) == ((), "budget: not even one node fits")
+
+
+def test_a_stopped_index_does_not_write_its_outline_again():
+    tools = Tools()
+    made = method()
+    first = made.index(DOCUMENT, tools)
+    before = len(tools.reader.prompts)
+    assert made.index(DOCUMENT, tools) == first
+    assert len(tools.reader.prompts) == before
+
+
+TITLES = [
+    ("['abstract', 'Early  Life']", {"abstract", "early life"}),
+    ('["A"]', {"a"}),
+    ('{"selected_titles": ["A", "B"]}', {"a", "b"}),
+    ("{'selected_titles': 'A'}", {"a"}),
+    ("The list is: ['A'] because [see above].", {"a"}),
+    ("[]", set()),
+    ("A, B", set()),
+    ("['A', 3]", set()),
+    ("['A'", set()),
+    ("[" * 3000, set()),
+    ("", set()),
+]
+
+
+@pytest.mark.parametrize(("reply", "found"), TITLES, ids=[row[0][:30] for row in TITLES])
+def test_titles_of_a_reply(reply, found):
+    assert titles(reply) == found
+
+
+# --- presets ----------------------------------------------------------------------------------------------------------
+
+
+def plan(name, **sets):
+    keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
+    return plan_choices(Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
+
+
+@pytest.mark.parametrize(("value", "says"), [(0, "greater than 0"), (-3, "greater than 0")])
+def test_a_budget_of_zero_is_refused(value, says):
+    with pytest.raises(ConfigError, match=says) as caught:
+        plan("longrefiner-bm25", method__budget=value)
+    assert "method.budget" in str(caught.value)
+
+
+def test_switches_that_do_not_go_together():
+    with pytest.raises(ValueError, match="sigmoid is of a reranker's logits"):
+        LongRefinerConfig(scoring="bm25", sigmoid=True)
+    with pytest.raises(ValueError, match="overflow is of the paper's rule"):
+        LongRefinerConfig(overflow="skip", selection_rule="code")
+
+
+def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+    assert plan("longrefiner-bm25").encoders == {}
+    dense = plan("longrefiner")
+    assert (set(dense.encoders), dense.config.method.name) == ({"encoder"}, "longrefiner[minilm]")
+    with pytest.raises(UserError, match="not run: weights: .*bge-reranker"):
+        plan("longrefiner", method__scoring="reranker")
+    assert LongRefiner.encoders == ()
+
+
+PRESETS = [name for name in presets.names("methods") if name.startswith("longrefiner")]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_scaled_down_for_the_pocket_model(name):
+    params = plan(name).config.method.params
+    assert params["budget"] == 300
+    assert params["scoring"] in ("dense", "bm25")
+
+
+def test_ablations_change_what_they_say():
+    full = plan("longrefiner").config.method.params
+    for name, change in {
+        "no-analysis": {"weight": 0.5},
+        "no-structuring": {"structuring": False},
+        "no-refinement": {"refinement": False},
+        "released": {"local_rule": "code", "global_rule": "code", "selection_rule": "code"},
+    }.items():
+        assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
+
+
+def test_the_role_has_one_model():
+    assert set(plan("longrefiner-bm25").models) == {"reader", "refiner"}
+    assert isinstance(plan("longrefiner-bm25").models["refiner"], ModelConfig)

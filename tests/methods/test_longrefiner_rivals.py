@@ -1,0 +1,134 @@
+"""LongRefiner's rivals: cuts by rule, cuts by perplexity, and the best segments up to a budget."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.types import Document, Question
+from methods.segmenting import JinaSegments, MetaChunking, SentenceSegments
+from methods.segmenting.cutting import recursive
+from methods.segmenting.method import SegmentConfig
+from methods.segmenting.perplexity import boundaries, perplexities, segments
+from tests.methods.conftest import FakeTools
+
+MODEL = FakeTools().model()
+QUESTION = Question("q", "Where is the bridge?", ("d",))
+
+
+def texts(text, spans):
+    return [text[a:b] for a, b in spans]
+
+
+CUTS = [
+    ("all of it fits", "A b. C d.\n\nE f.", 6, ["A b. C d.\n\nE f."]),
+    ("blank lines come first", "A b. C d.\n\nE f.", 4, ["A b. C d.", "E f."]),
+    ("then lines", "A b\nC d. E f", 4, ["A b", "C d. E f"]),
+    ("then sentences", "A b c. D e f. G h i.", 6, ["A b c. D e f.", "G h i."]),
+    ("then tokens", "a b c d e f g", 3, ["a b c", "d e f", "g"]),
+    ("neighbours are packed", "A.\n\nB.\n\nC.\n\nD e f.", 3, ["A.\n\nB.\n\nC.", "D e f."]),
+    ("no text", " \n\n ", 3, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "size", "found"), [row[1:] for row in CUTS], ids=[row[0] for row in CUTS])
+def test_cuts_by_rule(text, size, found):
+    assert texts(text, recursive(text, size, MODEL)) == found
+
+
+pieces = st.lists(st.sampled_from(["a", "bb", "c.", "d!", " ", "\n", "\n\n", "字。"]), max_size=30).map("".join)
+
+
+@settings(max_examples=100, deadline=None)
+@given(pieces, st.integers(1, 6))
+def test_segments_cover_every_word_in_order(text, size):
+    for spans in (recursive(text, size, MODEL), segments(text, 0.5, size, MODEL, 4)):
+        assert "".join("".join(texts(text, spans)).split()) == "".join(text.split())
+        assert all(a < b for a, b in spans)
+        assert spans == sorted(spans)
+    assert all(MODEL.count(t) <= size for t in texts(text, recursive(text, size, MODEL)))
+
+
+MINIMA = [
+    # perplexities, threshold, sentences that end a segment
+    ([3, 1, 3], 0.5, [1]),
+    ([1.3, 1, 1.6], 0.5, [1]),  # the rise is enough
+    ([1.6, 1, 1.3], 0.5, [1]),  # the fall is enough
+    ([1.3, 1, 1.3], 0.5, []),
+    ([1.3, 1, 1.3], 0.0, [1]),
+    ([1.5, 1, 1.2], 0.5, [1]),  # just the threshold
+    ([2, 1, 1, 2], 0.5, [1]),  # a plateau ends behind its first
+    ([1.2, 1, 1, 2], 0.5, []),  # where the fall is enough
+    ([1, 2, 3], 0.5, []),
+    ([1, 1, 1], 0.0, []),
+    ([3, 1, 3, 1, 3], 0.5, [1, 3]),
+    ([1, 2], 0.5, []),
+    ([], 0.5, []),
+]
+
+
+@pytest.mark.parametrize(("ppl", "threshold", "ends"), MINIMA)
+def test_minima(ppl, threshold, ends):
+    assert boundaries(ppl, threshold) == ends
+
+
+def test_perplexity_is_the_mean_of_a_sentences_tokens_without_the_first_of_all():
+    # The scripted model's n-th token of a scored text has the log-probability -n.
+    text, spans = "a b. c d e. f.", [(0, 4), (5, 11), (12, 14)]
+    assert perplexities(text, spans, MODEL, 100) == pytest.approx([2.0, (3 + 4 + 5) / 3, 6.0])
+    # Windows of whole sentences, each scored on its own.
+    assert perplexities(text, spans, MODEL, 5) == pytest.approx([2.0, 4.0, 0.0])
+    # A sentence that fills more than a window is scored by what fits.
+    assert perplexities("a b c d e f g.", [(0, 14)], MODEL, 3) == pytest.approx([2.5])
+
+
+def made(kind, **params):
+    return kind(kind.Config(**{"scoring": "bm25", "segment_tokens": 8, "budget": 12, **params}))
+
+
+DOCUMENTS = (
+    Document("d", "The bridge is in Kelford. It is old. Nobody knows who built it. Rain fell.", "Kelford"),
+    Document("e", "A school is in Toren. Its bridge fell down. Nothing stands there.", "Toren"),
+)
+
+
+def ask(method, documents=DOCUMENTS, **more):
+    tools = FakeTools(({"reply": "Kelford"},), **more)
+    indexes = [method.index(d, tools) for d in documents]
+    return method.answer(QUESTION, list(documents), indexes, tools), tools
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"), [(JinaSegments, {}), (MetaChunking, {}), (SentenceSegments, {"sentences": 1})]
+)
+def test_the_best_segments_are_read_under_their_titles(kind, params):
+    found, tools = ask(made(kind, **params))
+    assert found.text == "Kelford"
+    first = found.steps[0]
+    assert (first.shown.document_id, first.shown.start) == ("d", 0)
+    assert "Kelford\nThe bridge is" in tools.reader.prompts[-1]
+    scores = [s.scores["score"] for s in found.steps]
+    assert scores == sorted(scores, reverse=True)
+    assert sum(s.tokens for s in found.steps) + len(found.steps) - 1 <= 12
+    assert found.stop_reason == "budget"
+    _, tools = ask(made(kind, titles=False, **params))
+    assert "Text:\nThe bridge is" in tools.reader.prompts[-1]
+
+
+def test_what_is_there_twice_is_ranked_once_and_nothing_may_fit():
+    found, _ = ask(made(JinaSegments, budget=500), (*DOCUMENTS, DOCUMENTS[0]))
+    spans = [(s.shown.document_id, s.shown.start) for s in found.steps]
+    assert len(spans) == len(set(spans))
+    assert found.stop_reason == "exhausted"
+    assert ask(made(JinaSegments, budget=1))[0].stop_reason == "budget: not even one segment fits"
+    assert ask(made(MetaChunking), (Document("d", ""),))[0].stop_reason == "no text"
+
+
+def test_sentences_of_a_segment():
+    index = made(SentenceSegments, sentences=2).index(DOCUMENTS[0], FakeTools())
+    text = DOCUMENTS[0].text
+    assert [text[a:b] for a, b in index["segments"]] == [
+        "The bridge is in Kelford. It is old.", "Nobody knows who built it. Rain fell.",
+    ]  # fmt: skip
+    assert SegmentConfig().segment_tokens == 500

@@ -1,0 +1,294 @@
+"""QRMeM's memory: known answers worked by hand, on a model that replays a table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from rouge_score.rouge_scorer import RougeScorer
+
+from harness.errors import QuestionError
+from harness.llm.scripted import Rule
+from harness.types import Document, Question
+from methods.qrmem import QRMeM, prompts, replies
+from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
+from methods.qrmem.memory import Memory
+from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
+from methods.qrmem.pool import Pool, rouge_l
+from tests.methods.conftest import FakeTools
+
+# Two segments of nine and ten words.
+FIRST = "The poet Ann Toren wrote Velindra in that winter."
+SECOND = "Later Toren moved away, and Velindra was printed in Kelford."
+TEXT = f"{FIRST} {SECOND}"
+QUESTION = Question("q", "Who wrote Velindra?", ("d",))
+
+ENTITY, RELATION, DOUBT = "Find the key entities", "Describe how entities", "Look for what is missing"
+RULES = [
+    Rule(when="Summarise the text below", reply="about a poet"),
+    # The guided rounds come first: their prompts have all that the first ones have, and a question.
+    Rule(when=f"{ENTITY} in a part of a document, to help answer a question about the whole document.\n\nQuestion: Who "
+         f"wrote Velindra?\n\nWhat the whole document is about:\nabout a poet\n\nPart of the document:\n{FIRST}\n\nPay "
+         "attention to what these questions ask for:\n* When was it written?", reply="* winter"),
+    Rule(when="Part of the document:\nThe poet [Ann Toren] wrote [Velindra] in that [winter].\n\nEntities:\n* Ann Toren\n"
+         "* Velindra\n* winter\n\nPay attention", reply="* Velindra | winter | Velindra was written in winter."),
+    Rule(when=f"Part of the document:\n{SECOND}\n\nPay attention", reply="none"),
+    Rule(when="printed in [Kelford].\n\nEntities:\n* Toren\n* Velindra\n* Kelford\n\nPay", reply="none"),
+    Rule(when=f"{DOUBT} in a graph of entities and relations that was made of a part of a document.\n\nWhat the whole document is "
+         f"about:\nabout a poet\n\nPart of the document:\n{FIRST}\n\nEntities:\n* Ann Toren\n* Velindra\n\nRelations:\n"
+         "* Ann Toren | Velindra | Ann Toren wrote it.", reply="* When was it written?\n* When was it all written?"),
+    Rule(when=DOUBT, reply="1. when was it written\n2. Who printed it?\n3. When was this written?"),
+    Rule(when=f"Part of the document:\n{FIRST}\n\nList", reply="* [Velindra].\n* a castle"),
+    Rule(when=f"Part of the document:\n{SECOND}\n\nList", reply="* kelford"),
+    Rule(when="[Ann Toren] wrote [Velindra]", reply="* Ann Toren | Velindra | Ann Toren wrote it.\n* Ann Toren | Rome | no"),
+    Rule(when="Later [Toren]", reply="* Velindra | Toren | It is a work of Toren.\n* Velindra | Kelford | printed there"),
+    # One pair has a relation in each segment: first the questions, then one relation for both.
+    Rule(when="Answer these questions for yourself", reply="* Ann Toren wrote Velindra, which was printed.\nMore."),
+    Rule(when="Two parts of a document", reply="* Is it the same work?"),
+]  # fmt: skip
+
+
+def build(rules=RULES, text=TEXT, question=QUESTION, tools=None, **params):
+    tools = tools or FakeTools(rules)
+    tools.question = question
+    method = QRMeM(QRMeMConfig(**{"segment_tokens": 11, "summary_tokens": 8, **params}))
+    return Memory.from_index(method.index(Document("d", text), tools)), tools
+
+
+def asked(tools, *, about):
+    return [prompt for prompt in tools.reader.prompts if about in prompt]
+
+
+def test_two_segments_become_one_graph():
+    memory, tools = build()
+    assert [TEXT[a:b].strip() for a, b in memory.segments] == [FIRST, SECOND]
+    # "Toren" is part of one longer name only, so it is one entity with it; "a castle" and "Rome" are not in the text.
+    assert memory.names == ["Ann Toren", "Velindra", "winter", "Kelford"]
+    assert memory.mentions == [["Ann Toren", "Toren"], ["Velindra"], ["winter"], ["Kelford"]]
+    assert memory.places == [[0, 1], [0, 1], [0], [1]]
+    assert memory.edges == [
+        (0, 1, "Ann Toren wrote Velindra, which was printed."),  # stated the other way round in the second segment
+        (1, 2, "Velindra was written in winter."),
+        (1, 3, "printed there"),
+    ]
+    assert memory.edge_text(2) == "Velindra ; printed there ; Kelford"
+    assert memory.document_summary == "about a poet"
+    assert memory.notes == []
+    fused = asked(tools, about="Two parts of a document")
+    assert len(fused) == 2
+    assert (
+        f"Part 1:\n{FIRST}\n\nRelation in part 1: Ann Toren wrote it.\n\nPart 2:\n{SECOND}\n\n"
+        "Relation in part 2: It is a work of Toren."
+    ) in fused[0]
+    assert "[reply]* Is it the same work?\n[user]Answer these questions" in fused[1]
+
+
+def test_a_question_like_one_in_the_pool_stays_out():
+    memory, _ = build()
+    # "When was it all written?" has 4 of 5 words in common with the first (0.889); of the second segment's three the
+    # first is no question, and the last is "When was it written?" but for one word of four (0.75).
+    assert memory.questions == ["When was it written?", "Who printed it?"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "value"),
+    [
+        ("who wrote velindra", "who wrote velindra", 1.0),
+        ("when was it written", "when was it all written", 8 / 9),
+        ("who wrote the book", "where did the writer live", 2 / 9),
+        ("a b c d e", "a b c x y", 0.6),
+        ("", "", 0.0),
+        ("a", "", 0.0),
+    ],
+)
+def test_rouge_l(first, second, value):
+    assert rouge_l(first.split(), second.split()) == pytest.approx(value)
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=7), st.lists(st.sampled_from("abcd"), max_size=7))
+def test_rouge_l_is_that_of_the_published_package(first, second):
+    scorer = RougeScorer(["rougeL"])
+    expected = scorer.score(" ".join(first), " ".join(second))["rougeL"].fmeasure
+    assert rouge_l(first, second) == pytest.approx(expected)
+
+
+def test_the_pool_is_asked_as_a_whole_and_its_bound_is_open():
+    pool = Pool(0.6)
+    assert pool.add("A b c d e?")
+    assert not pool.add("A b c x y?"), "0.6 is not below 0.6"
+    assert pool.add("A b x y z?"), "0.4"
+    assert not pool.add("x y z v?"), "like the second, not like the first"
+    assert not pool.add("???")
+    assert pool.questions == ["A b c d e?", "A b x y z?"]
+
+
+# --- ablations: what is no longer asked -------------------------------------------------------------------------------
+
+
+def test_without_update_nobody_asks_questions():
+    memory, tools = build(update=False)
+    assert not asked(tools, about=DOUBT)
+    assert not asked(tools, about="Pay attention")
+    assert memory.questions == []
+    assert "winter" not in memory.names
+    assert len(memory.edges) == 2
+    assert asked(tools, about="Two parts of a document"), "relations are fused all the same"
+
+
+def test_without_open_entities_the_recogniser_finds_them_alone():
+    memory, tools = build(open_entities=False)
+    assert not asked(tools, about=ENTITY)
+    assert memory.names == ["Ann Toren", "Velindra", "Kelford"]
+    assert asked(tools, about=RELATION)
+
+
+def test_one_memory_serves_every_navigation():
+    variants = [{}, {"navigation": "none"}, {"navigation": "entity-trial"}, {"reflection": False}, {"max_trials": 1}]
+    assert len({str(QRMeM(QRMeMConfig(**v)).prompts()) for v in variants}) == 1
+    assert not {"navigation", "reflection", "max_trials", "start_share", "top_k"} & set(INDEX_FIELDS)
+    assert {"update", "open_entities", "recogniser"} <= set(INDEX_FIELDS)
+
+
+# --- entities that are one --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("segments", "names"),
+    [
+        ([["the Toren", "Toren's", "TOREN"]], [["the Toren", "Toren's", "TOREN"]]),
+        ([["Ranieri"], ["Claudio Ranieri"]], [["Claudio Ranieri", "Ranieri"]]),
+        ([["Valencia", "Valencia CF", "Jose Valencia"]], [["Valencia"], ["Valencia CF"], ["Jose Valencia"]]),
+        ([["A. Bo Cid", "Bo Cid", "Bo"]], [["A. Bo Cid", "Bo Cid", "Bo"]]),
+        ([["1999", "3 May 1999", "May"]], [["1999"], ["3 May 1999"], ["May"]]),
+        ([["--", ""]], []),
+        ([["the", "The The"]], [["the", "The The"]]),
+    ],
+)
+def test_disambiguation(segments, names):
+    graphs = [SubGraph(list(found)) for found in segments]
+    found = merge_entities(graphs, [""] * len(segments))
+    assert sorted(map(sorted, found.mentions)) == sorted(map(sorted, names))
+    assert found.of.keys() == {normal(n) for names_ in segments for n in names_ if normal(n)}
+
+
+def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
+    graphs = [
+        SubGraph(["Ann Bo", "Cid"], [("Ann Bo", "Cid", "x"), ("Ann Bo", "Cid", "x"), ("Cid", "Ann Bo", "y")]),
+        SubGraph(["Bo", "Cid", "Ann Bo"], [("Cid", "Bo", "z"), ("Bo", "Ann Bo", "self")]),
+    ]
+    entities = merge_entities(graphs, ["", ""])
+    assert merge_relations(graphs, entities) == {(0, 1): [(0, "x y"), (1, "z")]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [("Ann", "Ann.", True), ("Ann", "Anna, Ann's", True), ("Ann", "Anna", False), ("ann", "Ann", False),
+     ("", "x", False), ("北京", "在北京的人", True), ("Dr.", "Dr.No", True)],
+)  # fmt: skip
+def test_occurs(name, text, found):
+    assert occurs(name, text) is found
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parse", "reply", "found"),
+    [
+        (replies.names, "* [Toren]\n- 'Kelford',\n3. Mira", ["Toren", "Kelford", "Mira"]),
+        (replies.names, "None.", []),
+        (replies.names, "I cannot do that", None),
+        (replies.triples, "* A | B | a to b | more", [("A", "B", "a to b | more")]),
+        (replies.triples, "* A and B", None),
+        (replies.triples, "* A | B |\n* none", None),
+        (replies.triples, "none", []),
+        (replies.questions, "* Who?\n* well", ["Who?"]),
+        (replies.questions, "* well", None),
+        (replies.sentence, "\n * A wrote B.\nmore", "A wrote B."),
+        (replies.sentence, " \n", None),
+        (replies.verdict, "Reasoning: no\ntown.\nAction: -1", replies.Verdict("no town.", None)),
+        (replies.verdict, "Action: -2\nAnswer: Kelford", replies.Verdict("", "Kelford")),
+        (replies.verdict, "Reasoning: x\nAction: -2", None),
+        (replies.verdict, "Reasoning: x\nAction: -3\nAnswer: y", None),
+        (replies.verdict, "Action: -1\nAction: -2\nAnswer: y", None),
+    ],
+)
+def test_replies(parse, reply, found):
+    assert parse(reply) == found
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
+        ([], "Ann Toren and Toren's Torens"),
+        (["a.*"], "Ann Toren and Toren's Torens"),
+    ],
+)
+def test_marked(names, told):
+    assert prompts.marked("Ann Toren and Toren's Torens", names) == told
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_replies_that_never_parse():
+    rules = [Rule(when="Summarise", reply="s"), Rule(reply="I would rather not.")]
+    memory, tools = build(rules, text=FIRST, retries=4)
+    assert len(asked(tools, about=ENTITY)) == 5, "once, and four times more"
+    assert memory.names == ["Ann Toren", "Velindra"], "the recogniser's"
+    assert memory.edges == []
+    assert memory.notes == [
+        "first entities of 1 of 1 segments were never understood",
+        "first relations of 1 of 1 segments were never understood",
+        "questions of 1 of 1 segments were never understood",
+    ]
+
+
+def test_relations_that_are_never_fused_stand_side_by_side():
+    rules = [r for r in RULES if r.when not in ("Answer these questions for yourself", "Two parts of a document")]
+    memory, _ = build([*rules, Rule(reply=" ")])
+    assert memory.edges[0] == (0, 1, "Ann Toren wrote it. It is a work of Toren.")
+    assert memory.notes == ["1 of 3 edges have relations that were never fused"]
+
+
+def test_three_segments_are_fused_one_after_the_other():
+    text = "Ann met Bob here. Ann met Bob there. Ann met Bob again."
+    rules = [
+        Rule(when="Summarise", reply="s"),
+        Rule(when=RELATION, reply="* Ann | Bob | met", once=True),
+        Rule(when=RELATION, reply="* Ann | Bob | met there", once=True),
+        Rule(when=RELATION, reply="* Ann | Bob | met again", once=True),
+        Rule(when="Relation in part 1: both\n\nPart 2:\nAnn met Bob again.", reply="* Same?", once=True),
+        Rule(when="Part 2:\nAnn met Bob there.\n\nRelation in part 2: met there\n\nWhat", reply="* Same?", once=True),
+        Rule(when="Relation in part 1: both", reply="thrice"),
+        Rule(when="Answer these", reply="both"),
+    ]
+    memory, _ = build(rules, text=text, segment_tokens=4, update=False, open_entities=False)
+    assert memory.edges == [(0, 1, "thrice")]
+
+
+def test_a_text_without_entities_and_an_empty_one():
+    rules = [Rule(when="Summarise", reply="s"), Rule(reply="none")]
+    memory, tools = build(rules, text="nothing is named in here")
+    assert (memory.names, memory.edges, memory.notes) == ([], [], ["no entity was found"])
+    assert not asked(tools, about=RELATION)
+    memory, tools = build(rules, text="")
+    assert memory.notes == ["the document has no text, so there is nothing to read"]
+    assert tools.reader.prompts == []
+
+
+def test_a_window_that_is_too_short_says_what_to_lower():
+    with pytest.raises(QuestionError, match="lower the method's sizes of segments and replies"):
+        build(window=100)
+
+
+def test_an_unknown_recogniser():
+    with pytest.raises(ValidationError, match="unknown named-entity tool 'rule'. Did you mean 'rules'"):
+        QRMeMConfig(recogniser="rule")
+
+
+def test_a_memory_without_a_question():
+    with pytest.raises(LookupError, match="built for a question"):
+        build(question=None)

@@ -1,0 +1,175 @@
+"""Scenes of a memory: what is right is proved by the facts, and the methods' own parsers understand every reply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from harness.method import Scene
+from harness.pocket import scenes_memory
+from harness.pocket.dice import Dice
+from harness.pocket.facts import FactBase, Path, prove
+from harness.pocket.growth import Asked
+from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
+from methods.qrmem import replies
+from methods.retry import listed, numbered
+
+EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
+KINDS = [*SCHEMAS]
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, kind: str, count: int = 63, pieces: int = 3
+) -> Iterator[tuple[Shown, Asked | None, Scene]]:
+    """Scenes, each with the text and the question that it was made for."""
+    asked: list[Asked] = []
+    question = scenes_memory._question
+    monkeypatch.setattr(scenes_memory, "_question", lambda a: (asked.append(a), question(a))[1])
+    for n in range(count):
+        size = {"facts": (3, 12)} if n % 2 else {"tokens": (200, 400)}
+        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=3, pieces=pieces, **size)
+        dice = Dice("memory", n)
+        shown = show(recipe, dice)
+        for scene in getattr(scenes_memory, kind)(recipe, shown, dice):
+            yield shown, asked[-1] if asked else None, scene
+
+
+def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    for _, _, scene in told(monkeypatch, "entities"):
+        summary, guide, segment = scene.texts
+        names = replies.names(scene.replies[0])
+        assert names
+        assert all(name.casefold() in segment.casefold() for name in names)
+        assert summary.startswith("About ")
+        seen["guided"] += bool(guide)
+        seen["not guided"] += not guide
+    for shown, _, scene in told(monkeypatch, "relations"):
+        _, names, _, segment = scene.texts
+        triples = replies.triples(scene.replies[0])
+        assert triples is not None
+        pairs = {(f.subject, f.object) for f in shown.sentences}
+        for a, b, text in triples:
+            assert (a, b) in pairs
+            assert {a, b} <= set(names.splitlines())
+            assert text[1:] in segment, "but for the capital, where an opening was left out"
+        seen["relations"] += len(triples)
+    assert min(seen.values()) > 20, seen
+
+
+def test_questions_are_answered_by_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = empty = 0
+    for _, _, scene in told(monkeypatch, "doubts"):
+        questions = replies.questions(scene.replies[0])
+        assert questions is not None
+        assert len(questions) <= 4
+        full, empty = full + bool(questions), empty + (not questions)
+    assert full > 40
+    assert full > 4 * empty
+
+
+def test_relations_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[bool] = Counter()
+    for _, _, scene in told(monkeypatch, "fusion"):
+        _, segment, first, second, other = scene.texts
+        asked, merged = scene.replies
+        assert replies.questions(asked) is not None
+        assert first[1:] in segment
+        assert second == other
+        assert merged in (first, f"{first} {second}")
+        seen[merged == first] += 1
+    assert min(seen[True], seen[False]) > 5, seen
+
+
+def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    for shown, asked, scene in told(monkeypatch, "reflection"):
+        verdict = replies.verdict(scene.replies[0])
+        assert verdict is not None
+        assert asked is not None
+        base = FactBase()
+        text = "\n".join(scene.texts)
+        for fact, sentence in shown.sentences.items():
+            if sentence in text:
+                base.add(fact)
+        found = prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable"
+        assert (verdict.answer == asked.answer) if found else verdict.answer is None
+        assert ("The text does not say: " in verdict.reason) == (not found)
+        if not found and asked.query in (q for q in (asked.query,) if isinstance(q, Path)):
+            first = asked.supports[:1]
+            known = bool(first) and first[0] in base.facts
+            seen["a known fact in the reason"] += known and verdict.reason.index("The text") > 0
+        seen["answered" if found else "not answered"] += 1
+    assert min(seen.values()) > 5, seen
+    assert len(seen) == 3
+
+
+def test_the_thing_that_the_first_fact_leads_to_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    for _, asked, scene in told(monkeypatch, "trial"):
+        reason, chosen, others, _ = scene.texts
+        names = replies.names(scene.replies[0])
+        assert names is not None
+        assert names[0] == chosen
+        assert names[1] in others.splitlines()
+        assert asked is not None
+        ends = {end for f in asked.supports[1:] for end in (f.subject, f.object)}
+        assert names[1] in ends, "the second fact is about it"
+        assert "The text does not say: " in reason
+        count += 1
+    assert count > 10
+
+
+def test_what_is_left_to_ask_names_the_thing_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    for _, asked, scene in told(monkeypatch, "elaborated"):
+        questions = replies.questions(scene.replies[0])
+        assert questions is not None
+        middle = scene.texts[0].splitlines()[1]
+        assert middle in questions[0]
+        assert asked is not None
+        assert asked.answer not in questions[0]
+        count += 1
+    assert count > 10
+
+
+def test_sub_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    for _, asked, scene in told(monkeypatch, "decomposed"):
+        found = listed(scene.replies[0])
+        assert found
+        assert asked is not None
+        if isinstance(asked.query, Path):
+            assert len(found) == len(asked.query.steps)
+            assert all(("#" in q) == (i > 0) for i, q in enumerate(found))
+        else:
+            assert len(found) == len(asked.query.first.steps) + len(asked.query.second.steps)
+        seen[asked.kind if len(found) > 1 else "one"] += 1
+    assert min(seen[k] for k in ("one", "path", "comparison", "same")) > 4, seen
+
+
+def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    for shown, asked, scene in told(monkeypatch, "lookup"):
+        pages = numbered(scene.replies[0], "Pages")
+        assert pages
+        assert asked is not None
+        for fact in asked.supports:
+            where = [i for i, text in enumerate(scene.texts) if shown.sentences[fact][-12:] in text]
+            assert set(where) & set(pages)
+        count += 1
+    assert count > 40
+
+
+def test_a_pause_comes_before_another_subject(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    for _, _, scene in told(monkeypatch, "pause"):
+        labels = [label for label in scene.texts[::2] if label]
+        (number,) = numbered(scene.replies[0], "Break") or ()
+        assert str(number) in labels
+        assert scene.texts[-1] == ""
+        assert int(labels[-1]) == len(scene.texts) // 2 - 1
+        count += number != int(labels[-1])
+    assert count > 10

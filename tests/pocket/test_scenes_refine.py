@@ -1,0 +1,111 @@
+"""Scenes of refining: local is one fact, an outline places every paragraph, a title helps that the question names."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from transformers import AutoTokenizer
+
+from harness.llm.facts import local_folder
+from harness.method import Scene
+from harness.pocket import scenes_refine
+from harness.pocket.dice import Dice
+from harness.pocket.growth import Asked
+from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
+from harness.pocket.teacher import Teacher
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.grammar import parse, write
+from methods.longrefiner.prompts import titles
+from methods.longrefiner.skills import SKILLS
+from methods.longrefiner.tree import build
+from tests.methods.conftest import FakeTools
+
+EVERY = {"one": 2.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
+KINDS = [*SCHEMAS]
+
+
+def shows(count: int = 56) -> Iterator[tuple[Recipe, Shown, Dice]]:
+    for n in range(count):
+        size = {"facts": (3, 14)} if n % 2 else {"tokens": (400, 900)}
+        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=1 + n % 3, **size)
+        dice = Dice("refine", n)
+        yield recipe, show(recipe, dice), dice
+
+
+def told(monkeypatch: pytest.MonkeyPatch, kind: str) -> list[tuple[Shown, Asked, Scene]]:
+    asked: list[Asked] = []
+    question = scenes_refine._question
+    monkeypatch.setattr(scenes_refine, "_question", lambda a: (asked.append(a), question(a))[1])
+    found: list[tuple[Shown, Asked, Scene]] = []
+    for recipe, shown, dice in shows():
+        found += [(shown, asked.pop(), scene) for scene in getattr(scenes_refine, kind)(recipe, shown, dice)]
+    return found
+
+
+def test_a_question_is_local_that_takes_one_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = Counter()
+    for _, asked, scene in told(monkeypatch, "breadth"):
+        assert scene.texts == scene.replies == ()
+        assert scene.verdicts == (len(asked.supports) == 1,)
+        assert asked.supports  # nothing can be said of a question without an answer
+        kinds[scene.verdicts] += 1
+    assert min(kinds[(True,)], kinds[(False,)]) > 20
+
+
+def test_an_outline_places_every_paragraph() -> None:
+    model = FakeTools().model()
+    seen = Counter()
+    config = LongRefinerConfig(scoring="bm25", paragraph_words=1)
+    for recipe, shown, dice in shows():
+        for scene in scenes_refine.outline(recipe, shown, dice):
+            (text,), (reply,) = scene.texts, scene.replies
+            outline = parse(reply)
+            assert write(outline) == reply
+            tree = build(text, outline, config, model)
+            assert tree.placed == tree.structured == 1.0
+            paragraphs = text.split("\n\n")
+            parts = [node for node in tree.nodes if not node.leaf]
+            assert [text[n.start : n.end] for n in parts] == paragraphs
+            assert [n.kind for n in parts] == ["abstract"] + ["section"] * (len(paragraphs) - 1)
+            assert all(n.title.lower() in text[n.start : n.end].lower() for n in parts)
+            seen["headed" if paragraphs[-1].startswith(parts[-1].title + "\n") else "bare"] += 1
+            seen["shortened"] += "<skip>" in reply
+    assert min(seen["headed"], seen["bare"], seen["shortened"]) > 5, seen
+
+
+def test_titles_that_help_are_named_and_state_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = Counter()
+    for _, asked, scene in told(monkeypatch, "titles"):
+        title, abstract, lines = scene.texts
+        (reply,) = scene.replies
+        sections = [line.split(": ", 1)[1] for line in lines.split("\n")[1:]]
+        chosen = ast.literal_eval(reply)
+        assert set(titles(reply)) == {name.lower() for name in chosen}
+        for name in chosen:
+            subject = title if name == "abstract" else name
+            assert name == "abstract" or name in sections
+            assert subject in scene.question.text
+            assert any(fact.subject == subject or fact.object == subject for fact in asked.supports)
+        assert abstract
+        kinds["some" if chosen else "none"] += 1
+        kinds["abstract"] += "abstract" in chosen
+    assert min(kinds["some"], kinds["none"], kinds["abstract"]) > 5, kinds
+    assert kinds["some"] > kinds["none"] / 2
+
+
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda s: s.name)
+def test_the_skill_asks_for_what_the_scene_knows(skill) -> None:
+    from harness.config import ModelConfig
+
+    folder = local_folder(ModelConfig(name="pocket-llama", package="harness.pocket", package_path="model"))[0]
+    teacher = Teacher(AutoTokenizer.from_pretrained(folder))
+    played = 0
+    for recipe, shown, dice in shows(14):
+        for scene in getattr(scenes_refine, skill.scene)(recipe, shown, dice):
+            heard = teacher.play(skill, scene)  # raises where replies or verdicts are left, or missing
+            assert heard.asides if scene.verdicts else heard.targets
+            played += 1
+    assert played > 5

@@ -1,0 +1,197 @@
+"""Places worked by hand, means against plain arithmetic, and the command on stored runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli import main
+from harness.errors import UnknownName, UserError
+from harness.types import Document, Example, Gold, Question, Support
+from reports import rows as rows_module
+from reports.figures.position import APART, Place, frame, panels, part_names, place, sections
+from reports.rows import Rows
+from tests.reports.build import SCORE, record, stored, write_run
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def example(number: int, *spans: tuple[str, int, int], documents: tuple[str, ...] | None = None) -> Example:
+    told = documents or (f"d{number // 2}",)
+    return Example(Question(f"q{number}", "?", told), Gold(("a",), tuple(Support(*s) for s in spans)))
+
+
+def texts(**lengths: int) -> dict[str, Document]:
+    return {name: Document(name, "x" * length) for name, length in lengths.items()}
+
+
+@pytest.mark.parametrize(
+    ("spans", "centres", "where", "distance"),
+    [
+        ([("d0", 0, 10)], (0.05,), 0, None),
+        ([("d0", 30, 40), ("d0", 50, 60)], (0.35, 0.55), 1, 0.2),
+        ([("d0", 90, 100), ("d0", 0, 10)], (0.05, 0.95), None, 0.9),
+        ([("d0", 100, 100)], (1.0,), 2, None),  # the end belongs to the last part
+        ([], None, None, None),
+        ([("elsewhere", 0, 1)], None, None, None),
+    ],
+)
+def test_places_by_hand(
+    spans: list[tuple[str, int, int]], centres: tuple[float, ...] | None, where: int | None, distance: float | None
+) -> None:
+    found = place(example(0, *spans), texts(d0=100))
+    if centres is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.centres == pytest.approx(centres)
+    assert found.where(3) == where
+    assert found.distance() == (None if distance is None else pytest.approx(distance))
+
+
+def test_several_documents_are_one_text_in_order_with_a_blank_line_between() -> None:
+    told = example(0, ("b", 0, 10), documents=("a", "b"))
+    found = place(told, texts(a=48, b=50))
+    assert found is not None
+    assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
+    turned = place(example(0, ("b", 0, 10), documents=("b", "a")), texts(a=48, b=50))
+    assert turned == Place((0.05,))
+    assert place(example(0, ("d0", 0, 0)), texts(d0=0)) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(2, 9))
+def test_a_part_holds_every_centre_or_there_is_none(centres: list[float], parts: int) -> None:
+    found = Place(tuple(sorted(centres)))
+    where = found.where(parts)
+    if where is None:
+        assert len(centres) > 1
+    else:
+        assert all(where <= c * parts and (c * parts < where + 1 or c == 1) for c in centres)
+        assert (found.distance() or 0) <= 1 / parts + 1e-9
+    assert len(part_names(parts)) == parts
+
+
+def rows_of(spans: dict[int, list[tuple[int, int]]]) -> Rows:
+    examples = {f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in told)) for n, told in spans.items()}
+    return Rows(examples, texts(d0=90, d1=90, d2=90, d3=90))
+
+
+SPANS = {
+    0: [(0, 10)],
+    1: [(5, 15), (10, 20)],
+    2: [(40, 50)],
+    3: [(80, 90)],
+    4: [(0, 10), (80, 90)],
+    5: [(0, 10), (70, 80)],
+    6: [],
+}
+SCORES = [1.0, 0.5, 0.25, None, 0.75, 0.25, 1.0]
+
+
+def test_means_by_hand_with_what_failed_and_what_is_left_out(tmp_path: Path) -> None:
+    run = stored(tmp_path, SCORES)
+    table = frame([(run, rows_of(SPANS))])
+    told = {(r["study"], r["part"]): (r["mean"], r["n"], r["failed"]) for r in table.to_dict("records")}
+    assert told == {
+        ("where", "head"): (0.75, 2, 0),
+        ("where", "middle"): (0.25, 1, 0),
+        ("where", "tail"): (0.0, 1, 1),  # a failed question scores 0
+        ("where", APART): (0.5, 2, 0),
+        ("distance", "0-33 %"): (0.5, 1, 0),
+        ("distance", "67-100 %"): (0.5, 2, 0),
+    }
+    assert list(table["part"])[:4] == ["head", "middle", "tail", APART]
+    assert "1 of 7 questions have no supporting part marked and are left out" in table["notes"][0]
+    # q0 and q1 share a document: one cluster says nothing of the spread between documents.
+    assert table["mean.low"].isna().all()
+    (where, distance) = sections(table)
+    assert where[0] == "musique · tiny · support at"
+    assert list(distance[1]["distance of the supports"]) == ["0-33 %", "67-100 %"]
+    assert SCORE in where[1].columns
+
+
+def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_path: Path) -> None:
+    spans = {n: [(0, 10)] if n % 4 < 2 else [(80, 90)] for n in range(8)}
+    runs = [stored(tmp_path, [0.1 * n for n in range(8)], method=m) for m in ("pecan", "bm25")]
+    table = frame([(run, rows_of(spans)) for run in runs])
+    assert ((table["mean.low"] <= table["mean"]) & (table["mean"] <= table["mean.high"])).all()
+    (panel,) = panels(table)
+    assert [line.name for line in panel.lines] == ["bm25", "pecan"]
+    assert [round(p.x, 3) for p in panel.lines[0].points] == [0.167, 0.833]
+    assert [p.y for p in panel.lines[0].points] == pytest.approx([25.0, 45.0])
+    assert panel.left.low == 0
+
+
+def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path: Path) -> None:
+    run = stored(tmp_path, [0.5, 0.5])
+    with pytest.raises(UserError, match="no question of these runs has supporting parts marked"):
+        frame([(run, rows_of({0: [], 1: []}))])
+    with pytest.raises(UnknownName, match="unknown score 'f2'"):
+        frame([(run, rows_of(SPANS))], "f2")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "position", *arguments])
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return run
+
+
+def known(found: Rows) -> Callable[[Any], Rows]:
+    return lambda run: found if run.config["dataset"]["name"] == "musique" else Rows(problem="the rows are gone")
+
+
+def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_module, "read_rows", known(rows_of(SPANS)))
+    stored(tmp_path / "results", SCORES)
+    stored(tmp_path / "more", SCORES, dataset="narrativeqa")
+    code, out, err = call("results", "more")
+    assert code == 0
+    assert "musique · tiny · support at" in out
+    assert " 75.0 " in out
+    assert "warning: left out: more/narrativeqa" in err
+    rows = json.loads(call("results", "--format", "json", "--parts", "2")[1])
+    assert [r["part"] for r in rows if r["study"] == "where"] == ["1 of 2", "2 of 2", APART]
+    assert call("results", "--out", "place.svg")[0] == 0
+    tree = ET.parse(tmp_path / "place.svg")
+    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 3 + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "there is no folder 'nowhere'"),
+        (["results", "--parts", "1"], "--parts"),
+        (["results", "--out", "place.pdf"], "no format ends in '.pdf'"),
+        (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),
+        (["gone"], "the rows are gone; name the file of the rows with --data"),
+        (["results", "gone", "--data", "x.jsonl"], "--data holds the rows of one data set"),
+        ([], "RUN"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], told: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_module, "read_rows", known(rows_of(SPANS)))
+    stored(tmp_path / "results", SCORES)
+    write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert "Traceback" not in err

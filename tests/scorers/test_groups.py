@@ -1,0 +1,69 @@
+"""Scores of one group of questions: who is in it, who is left out, and LongBench-E's own figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from harness import scorers
+from harness.scorers.groups import bucket, first_line
+from harness.scorers.longbench_eval import scorer, scorer_e
+from harness.types import Gold
+
+
+@pytest.mark.parametrize(
+    ("length", "name"), [(0, "0-4k"), (3999, "0-4k"), (4000, "4-8k"), (7999, "4-8k"), (8000, "8k+"), (90000, "8k+")]
+)
+def test_buckets(length: int, name: str) -> None:
+    assert bucket(length) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("Ada", "Ada"), ("\n\nAda\nQuestion: x", "Ada"), (" \nAda", " "), ("", ""), ("a\r\nb", "a\r")]
+)
+def test_first_line(text: str, line: str) -> None:
+    assert first_line(text) == line
+
+
+ITEMS = [("Ada", 100), ("nobody", 3000), ("Ada Velmark", 5000), ("Bert\nAda", 8500), ("Ada\nBert", 9000)]
+
+
+@pytest.mark.parametrize(("dataset", "head"), [("qasper", ""), ("triviaqa", ".first_line")])
+def test_the_columns_are_what_longbench_e_prints(dataset: str, head: str) -> None:
+    official = scorer_e([p for p, _ in ITEMS], [["Ada"]] * len(ITEMS), dataset=dataset, lengths=[n for _, n in ITEMS])
+    names = [f"longbench.qa_f1_score{head}.{name}" for name in official]
+    found: dict[str, list[float]] = defaultdict(list)
+    for prediction, length in ITEMS:
+        for name, value in scorers.score_record(
+            names, prediction, (), Gold(("Ada",), extra={"length": length})
+        ).scores.items():
+            found[name].append(value)
+    ours = {name.rpartition(".")[2]: round(100 * sum(v) / len(v), 2) for name, v in found.items()}
+    assert ours == official
+    assert sum(map(len, found.values())) == len(ITEMS)
+
+
+def test_the_first_line_is_scored_as_longbench_scores_triviaqa() -> None:
+    for prediction, _ in ITEMS:
+        value = scorers.score("longbench.qa_f1_score.first_line", prediction, ["Ada"])
+        assert round(100 * value, 2) == scorer([prediction], [["Ada"]], dataset="triviaqa")
+
+
+OPTIONS = ["A mill", "A ship"]
+
+
+@pytest.mark.parametrize(
+    ("difficult", "scores"),
+    [(0, {"easy": 1.0}), (1, {"hard": 1.0}), (None, {})],
+)
+def test_quality_by_difficulty(difficult: int | None, scores: dict[str, float]) -> None:
+    extra: dict[str, Any] = {"all_classes": OPTIONS} | ({} if difficult is None else {"difficult": difficult})
+    sheet = scorers.score_record(
+        ["quality.accuracy.easy", "quality.accuracy.hard"], "(A)", (), Gold(("A mill",), extra=extra)
+    )
+    assert sheet.scores == {f"quality.accuracy.{name}": value for name, value in scores.items()}
+    assert set(sheet.flags) == {"quality.accuracy.easy", "quality.accuracy.hard"} - set(sheet.scores)
+    wrong = scorers.score("quality.accuracy.hard", "(B)", ["A mill"], all_classes=OPTIONS, difficult=1)
+    assert wrong == 0.0
