@@ -131,11 +131,13 @@ def summaries(kind: str) -> dict[str, str]:
 def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
 
-    Another form of a data set, "pocket/<name>" or "longbench/<name>", is treated as it where it has none of its own.
+    Another form of a data set, "pocket/<name>", "longbench/<name>" or "longbench/<name>_e" (LongBench-E), is treated as
+    it where it has none of its own.
     """
     table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
-    return dict(table.get(name) or table.get(name.rpartition("/")[2]) or {})
+    plain = name.rpartition("/")[2]
+    return dict(table.get(name) or table.get(plain) or table.get(plain.removesuffix(fold("_e"))) or {})
 
 
 def twin(dataset: str) -> str | None:

@@ -421,6 +421,13 @@ def test_the_pocket_profile_scales_every_variant_down(name):
     assert params["min_ip_levels"] < params["max_levels"]
 
 
+@pytest.mark.parametrize("dataset", ["qasper", "hotpotqa"])
+def test_what_holds_on_a_data_set_holds_on_longbench_e(dataset):
+    layer = presets.read("methods", "pecan")[-1][1]
+    assert presets.for_dataset(layer, f"longbench/{dataset}_e") == {"t_p": T_P[dataset]}
+    assert presets.for_dataset(layer, "longbench/triviaqa_e") == {}
+
+
 @pytest.mark.parametrize("form", ["", "pocket/", "longbench/"])
 @pytest.mark.parametrize("dataset", T_P)
 def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
