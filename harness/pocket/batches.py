@@ -22,7 +22,8 @@ from harness.pocket.teacher import Teacher
 __all__ = ["make_batch", "share_right"]
 
 _TARGETS = 8  # a place for one target to so many tokens of a batch
-_LONG = ("pecan points", "pecan points of points", "summary")  # replies nearly as long as their texts
+# Scenes whose replies are nearly as long as their texts.
+_LONG = frozenset({"points", "gathered", "summary", "shortened", "outline", "entities", "relations", "doubts", "fusion"})
 
 
 def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
@@ -56,7 +57,8 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
             break
     recipe = stage.recipes[number]
     rows = max(1, stage.tokens // recipe.size)
-    most = rows * recipe.size // (3 if recipe.skill == "recall" or recipe.skill in _LONG else _TARGETS)
+    long = recipe.skill == "recall" or skills()[recipe.skill].scene in _LONG
+    most = rows * recipe.size // (3 if long else _TARGETS)
     return number, fill(_trees(recipe, dice, teacher, drills), rows, recipe.size, most)
 
 

@@ -45,7 +45,7 @@ __all__ = [
 
 _MOST = 4  # questions about a segment
 _TRIES = 4  # drawn questions for each one that is wanted
-_LACKING = 0.4  # share of texts from which a fact that is needed was taken out
+_LACKING = 0.3  # share of questions that lose a fact they need
 
 Part = tuple[Fact, ...]
 
@@ -97,13 +97,14 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """What is known of the question and what is not said; the answer where all of it is."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    for asked in _asked(recipe, shown, dice):
-        found = list(parts)
+    every = list(_asked(recipe, shown, dice))
+    for asked in every:  # before the first is told, so that all share one text
         if asked.supports and dice.chance(_LACKING):
             missing = dice.pick(asked.supports)
-            found = [_without(missing, text, facts, shown) for text, facts in found]
-        facts = tuple(fact for _, part in found for fact in part)
-        texts = tuple(text for text, _ in found if text)
+            parts = [_without(missing, text, facts, shown) for text, facts in parts]
+    facts = tuple(fact for _, part in parts for fact in part)
+    texts = tuple(text for text, _ in parts if text)
+    for asked in every:
         known = [fact for fact in asked.supports if fact in facts]
         answer = asked.answer if _proved(asked, facts) else None
         reason = _reason(asked, known, answer, shown, dice)
@@ -154,10 +155,10 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Pages told in short; those with a fact that the answer needs."""
+    facts = list(shown.sentences)
+    count = min(len(facts), dice.between(2, 6))
+    pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
     for asked in _asked(recipe, shown, dice):
-        facts = list(shown.sentences)
-        count = min(len(facts), dice.between(2, 6))
-        pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
         right = [i for i, page in enumerate(pages) if set(page) & set(asked.supports)]
         if right:
             texts = tuple(_told(page, shown) for page in pages)

@@ -25,8 +25,8 @@ from harness.types import Question
 
 __all__ = ["leaf", "shortened", "triage"]
 
-_PARTS = 5  # summaries to choose from at most
-_LACKING = 0.3  # share of segments from which a fact that is needed was taken out
+_PARTS = 9  # summaries to choose from at most
+_LACKING = 0.5  # share of segments from which facts are taken out, and of questions that lose one there
 _TRIES = 2  # drawn questions for each one that is wanted
 
 Part = tuple[Fact, ...]
@@ -45,27 +45,32 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Summaries of the parts, some of them read already; the part with the first fact that the memory lacks."""
+    left = _parts(shown, dice)
+    told: Part = ()
+    memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
+    if len(left) > 2 and dice.chance(0.5):
+        told = left.pop(dice.below(len(left)))
+        memory.append(_facts_told(told, shown))
+    if len(left) < 2:
+        return
+    named = dice.chance(0.4)
+    told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
     for asked in _asked(recipe, shown, dice):
-        left = _parts(shown, dice)
-        told: Part = ()
-        memory = [_names_told(left, shown)] if dice.chance(0.4) else []
-        if len(left) > 2 and dice.chance(0.5):
-            told = left.pop(dice.below(len(left)))
-            memory.append(_facts_told(told, shown))
         lacking = [fact for fact in asked.supports if fact not in told]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if not right or len(left) < 2:
-            continue
-        named = dice.chance(0.5) and _leads(asked, told, lacking[0], left, shown) == right
-        told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
-        texts = ("\n".join(memory), *told_of)
-        yield Scene(_question(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+        if right and (not named or _leads(asked, told, lacking[0], left, shown) == right):
+            texts = ("\n".join(memory), *told_of)
+            yield Scene(_question(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A part of the text as a segment; its answer, where the segment and the memory prove it."""
+    """A part of the text as a segment; its answer, where the segment and the memory prove it.
+
+    The parts and the memory are the same for all questions about the text; the part is one that answers the first.
+    """
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    for asked in _asked(recipe, shown, dice):
+    found = list(_asked(recipe, shown, dice))
+    for asked in found[:1]:
         last = [i for i, (_, facts) in enumerate(parts) if asked.supports and asked.supports[-1] in facts]
         number = dice.pick(last) if last and dice.chance(0.7) else dice.below(len(parts))
         text, facts = parts[number]
@@ -76,8 +81,10 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if others and dice.chance(0.6):
             told = dice.pick(first or others)
             memory.append(_facts_told(told, shown))
+    for asked in found if dice.chance(_LACKING) else ():
         if asked.supports and dice.chance(_LACKING):
             text, facts = _without(dice.pick(asked.supports), text, facts, shown)
+    for asked in found:
         answer = asked.answer if _proved(asked, (*told, *facts)) else None
         reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
         yield Scene(_question(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
@@ -123,7 +130,7 @@ def _proved(asked: Asked, facts: Sequence[Fact]) -> bool:
 
 
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
-    """The facts of the text's parts, where it has some; else of 2 to 5 parts of about equal size."""
+    """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal size."""
     found = [facts for facts in shown.stated if facts]
     if 2 <= len(found) <= _PARTS:
         return found

@@ -18,9 +18,10 @@ PARENT_HEAD = "The summaries below are of parts of one text that follow each oth
 PARENT_TAIL = (
     "\n\nShorten each of them strongly, in their order, and keep the names. Write one paragraph.\n\nShort summary:"
 )
-TRIAGE_HEAD = (
-    "A long text has the parts that are summarised below. Choose the part that answers a question.\n\nQuestion: "
-)
+# The question stands behind the texts in both prompts, as the paper's leaf prompt has it; its triage prompt has it in
+# front, where pocket-llama stayed at guessing in 1,500 steps. A model that reads left to right may hold a text once for
+# all questions about it this way.
+TRIAGE_HEAD = "A long text has the parts that are summarised below. Choose the part that answers a question."
 SUMMARY = "\n\nSummary {number}: "
 TRIAGE_REASONS = (
     "\n\nWhich summary most likely belongs to the part with the answer? Compare them, then choose exactly one{back}. "
@@ -31,8 +32,9 @@ TRIAGE = (
     "Action: number of the summary"
 )
 BACK = ", or -1 to go back if none can"
-LEAF_HEAD = "Answer a question from the text below, if it can be answered.\n\nQuestion: "
+LEAF_HEAD = "Answer a question from the text below, if it can be answered."
 LEAF_TEXT = "\n\nText:\n"
+QUESTION = "\n\nQuestion: "
 LEAF_REASONS = (
     "\n\nThe text ends here. If the answer cannot be inferred from it and the background, choose action -1. If it can, "
     "choose action -2 and give the answer. {instruction} Reply in this form:\nReasoning: why\nAction: -1 or -2\n"
@@ -48,11 +50,11 @@ MEMORY = "\n\nBackground, from what was read before:"
 PROMPTS = {
     "parents": PARENT_HEAD + "\n{summary} ..." + PARENT_TAIL,
     "working memory": MEMORY + "\n{summary} ...",
-    "triage, with reasons": TRIAGE_HEAD + "{question}{memory}" + SUMMARY + "{summary} ..." + TRIAGE_REASONS,
-    "triage": TRIAGE_HEAD + "{question}{memory}" + SUMMARY + "{summary} ..." + TRIAGE,
+    "triage, with reasons": TRIAGE_HEAD + "{memory}" + SUMMARY + "{summary} ..." + QUESTION + "{question}" + TRIAGE_REASONS,
+    "triage": TRIAGE_HEAD + "{memory}" + SUMMARY + "{summary} ..." + QUESTION + "{question}" + TRIAGE,
     "triage, the way back": BACK,
-    "leaf, with reasons": LEAF_HEAD + "{question}{memory}" + LEAF_TEXT + "{segment}" + LEAF_REASONS,
-    "leaf": LEAF_HEAD + "{question}{memory}" + LEAF_TEXT + "{segment}" + LEAF,
+    "leaf, with reasons": LEAF_HEAD + "{memory}" + LEAF_TEXT + "{segment}" + QUESTION + "{question}" + LEAF_REASONS,
+    "leaf": LEAF_HEAD + "{memory}" + LEAF_TEXT + "{segment}" + QUESTION + "{question}" + LEAF,
 }
 
 
@@ -74,13 +76,13 @@ def triage(
     """Ask which of the summaries, numbered from 0, belongs to the part with the answer; `back`: -1 is allowed."""
     listed = [piece for i, text in enumerate(summaries) for piece in (SUMMARY.format(number=i), text)]
     tail = (TRIAGE_REASONS if reasoning else TRIAGE).format(back=BACK if back else "")
-    return [TRIAGE_HEAD, _asked(question), *_background(memory), *listed, tail]
+    return [TRIAGE_HEAD, *_background(memory), *listed, QUESTION, _asked(question), tail]
 
 
 def leaf(question: Question, memory: Sequence[str], segment: str, instruction: str, *, reasoning: bool) -> list[str]:
     """Ask for the answer, or for the word that the segment and the background do not give it."""
     tail = (LEAF_REASONS if reasoning else LEAF).format(instruction=instruction)
-    return [LEAF_HEAD, _asked(question), *_background(memory), LEAF_TEXT, segment, tail]
+    return [LEAF_HEAD, *_background(memory), LEAF_TEXT, segment, QUESTION, _asked(question), tail]
 
 
 def _background(memory: Sequence[str]) -> list[str]:

@@ -133,7 +133,8 @@ def test_bad_settings_are_refused(kind: type[MethodConfig], bad, told):
         kind(**bad)
 
 
-def test_what_the_package_does_not_offer_is_refused():
+def test_what_the_package_does_not_offer_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(config, "find_spec", lambda name: object())  # as if it were installed
     with pytest.raises(ValidationError, match="engine=library does not offer credit, keep_split; use engine=own"):
         config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
 

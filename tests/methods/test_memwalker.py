@@ -130,14 +130,14 @@ def test_straight_down_to_the_answer():
     assert [s.level for s in answer.steps] == [3, 2, 1, None]
     assert asked[0] == (
         "\n[user]A long text has the parts that are summarised below. Choose the part that answers a question.\n\n"
-        "Question: Who weaves?\n\nSummary 0: left half\n\nSummary 1: right half\n\nWhich summary most likely belongs to "
+        "Summary 0: left half\n\nSummary 1: right half\n\nQuestion: Who weaves?\n\nWhich summary most likely belongs to "
         "the part with the answer? Choose exactly one. Reply in this form:\nAction: number of the summary"
     )
     # The root was gone through: it is the working memory of the second choice, and both of the reading.
     assert "Background, from what was read before:\nall of it\n\nSummary 0: sum 2\n\nSummary 1: sum 3" in asked[1]
     assert asked[2] == (
-        "\n[user]Answer a question from the text below, if it can be answered.\n\nQuestion: Who weaves?\n\nBackground, "
-        "from what was read before:\nall of it\nright half\n\nText:\nCid is a weaver.\n\nThe text ends here. If the answer "
+        "\n[user]Answer a question from the text below, if it can be answered.\n\nBackground, "
+        "from what was read before:\nall of it\nright half\n\nText:\nCid is a weaver.\n\nQuestion: Who weaves?\n\nThe text ends here. If the answer "
         "cannot be inferred from it and the background, choose action -1. If it can, choose action -2 and give the "
         "answer. Answer the question as concisely as you can. Reply in this form:\nAction: -1 or -2\nAnswer: the "
         "answer, if the action is -2"

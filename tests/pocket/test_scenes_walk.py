@@ -59,7 +59,7 @@ def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.
         memory, *summaries = scene.texts
         number = choice(scene.replies[0], len(summaries))
         assert number is not None
-        assert 2 <= len(summaries) <= 5
+        assert 2 <= len(summaries) <= 9
         assert asked is not None
         known = stated(memory, shown)
         missing = next(f for f in asked.supports if f not in known)

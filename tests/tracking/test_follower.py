@@ -18,7 +18,7 @@ from tests.tracking.store import RUNNING, SCORES, client, history, only_run, row
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
-def until(told: Callable[[], bool], seconds: float = 40.0) -> bool:
+def until(told: Callable[[], bool], seconds: float = 120.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if told():
