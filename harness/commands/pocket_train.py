@@ -167,7 +167,9 @@ def _course(options: Options) -> Curriculum:
 
 
 def _skills(course: Curriculum) -> set[str]:
-    return {recipe.skill for stage in course.stages for recipe in stage.recipes} - {"recall"}
+    from harness.pocket.recall import DRILLS
+
+    return {recipe.skill for stage in course.stages for recipe in stage.recipes} - set(DRILLS)
 
 
 def _keep(options: Options, course: Curriculum) -> None:
@@ -178,13 +180,15 @@ def _keep(options: Options, course: Curriculum) -> None:
 
 
 def _only(whole: Curriculum, wanted: Sequence[str]) -> dict[str, Any]:
-    """The stages with recipes of these skills, and of recall, which all begin with. Raises UserError for one without.
+    """The stages with recipes of these skills, and the drills, which all begin with. Raises UserError for one without.
 
     A stage whose gates were all those of other skills waits for the ones that are left.
     """
+    from harness.pocket.recall import DRILLS
+
     stages: list[dict[str, Any]] = []
     for stage in whole.stages:
-        recipes = [r.model_dump(mode="json") for r in stage.recipes if r.skill in (*wanted, "recall")]
+        recipes = [r.model_dump(mode="json") for r in stage.recipes if r.skill in (*wanted, *DRILLS)]
         if all(r["gate"] == 0 for r in recipes):
             recipes = [{**r, "gate": None} for r in recipes]
         if recipes:

@@ -14,8 +14,7 @@ from harness.errors import UserError
 from harness.pocket.curriculum import RecipeModel, Stage, skills
 from harness.pocket.dice import Dice
 from harness.pocket.lessons import IGNORED, Batch, Tree, fill, grow
-from harness.pocket.recall import Drill, drill
-from harness.pocket.recall import scenes as drills_of
+from harness.pocket.recall import DRILLS, PLAYED, Drill
 from harness.pocket.scenes import stage as scenes
 from harness.pocket.teacher import Teacher
 
@@ -23,21 +22,24 @@ __all__ = ["make_batch", "share_right"]
 
 _TARGETS = 8  # a place for one target to so many tokens of a batch
 # Scenes whose replies are nearly as long as their texts.
-_LONG = frozenset({"points", "gathered", "summary", "shortened", "outline", "entities", "relations", "doubts", "fusion"})
+_LONG = frozenset(
+    {"points", "gathered", "summary", "shortened", "outline", "entities", "relations", "doubts", "fusion"}
+)
 
 
 def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
     """Trees of a recipe without end."""
-    if recipe.skill == "recall":
+    if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that
         while True:
-            yield drill(drills, dice, recipe.pairs, recipe.between)
+            yield DRILLS[recipe.skill](drills, dice, recipe.pairs, recipe.between)
     made, skill = recipe.recipe(), skills()[recipe.skill]
     number = 0
     while True:
         inner = Dice("text", dice.between(0, 2**31), number)
         if recipe.pairs is not None:
-            told = [teacher.play(skill, scene) for scene in drills_of(drills, inner, recipe.pairs, recipe.between)]
+            played = PLAYED[skill.scene]
+            told = [teacher.play(skill, scene) for scene in played(drills, inner, recipe.pairs, recipe.between)]
         else:
             told = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
         number += 1
@@ -57,7 +59,7 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
             break
     recipe = stage.recipes[number]
     rows = max(1, stage.tokens // recipe.size)
-    long = recipe.skill == "recall" or skills()[recipe.skill].scene in _LONG
+    long = recipe.skill in DRILLS or skills()[recipe.skill].scene in _LONG
     most = rows * recipe.size // (3 if long else _TARGETS)
     return number, fill(_trees(recipe, dice, teacher, drills), rows, recipe.size, most)
 

@@ -204,11 +204,13 @@ def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
 
 
 def trained_skills(course: Curriculum, passed: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the skills that the passed stages trained, in their order; `recall` is none.
+    """Names of the skills that the passed stages trained, in their order; drills are none.
 
     What a stage says was right ("0 answer": 0.9) names them whatever the course file says by now; the course is asked
     for stages that say nothing.
     """
+    from harness.pocket.recall import DRILLS
+
     there = {stage.name: stage.recipes for stage in course.stages}
     names: list[str] = []
     for line in passed:
@@ -219,7 +221,7 @@ def trained_skills(course: Curriculum, passed: Sequence[Mapping[str, Any]]) -> l
             names += [skill for _, skill in numbered]
         else:
             names += [recipe.skill for recipe in there.get(line["stage"], ())]
-    return [name for name in dict.fromkeys(names) if name != "recall"]
+    return [name for name in dict.fromkeys(names) if name not in DRILLS]
 
 
 def forget(folder: Path) -> None:

@@ -20,6 +20,7 @@ from harness import presets, registry
 from harness.checks import explain
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.method import Method, Skill
+from harness.pocket.recall import DRILLS, PARTS, PLAYED
 from harness.pocket.recipes import Curriculum, RecipeModel, Stage
 from harness.pocket.teacher import WINDOW
 
@@ -81,19 +82,21 @@ def _senseless(values: Any, window: int) -> Iterator[str]:
 def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
     """What one recipe asks for that cannot be, or would mean nothing."""
     known = skills()
-    if recipe.skill != "recall" and recipe.skill not in known:
+    if recipe.skill not in DRILLS and recipe.skill not in known:
         yield str(UnknownName("skill", recipe.skill, known))
         return
-    scene = "recall" if recipe.skill == "recall" else known[recipe.skill].scene
+    scene = recipe.skill if recipe.skill in DRILLS else known[recipe.skill].scene
     if recipe.size > window:
         yield f"size={recipe.size} is more than the window of {window} tokens"
     if recipe.pairs is not None:
-        if scene not in ("recall", "question"):
-            yield f"'pairs' is for 'recall' and skills that answer, not '{recipe.skill}'"
+        if scene not in (*DRILLS, *PLAYED):
+            yield f"'pairs' is for {', '.join(DRILLS)} and skills that answer or choose a part, not '{recipe.skill}'"
         if 2 * recipe.pairs[1] > recipe.size:
             yield f"pairs={list(recipe.pairs)}: {recipe.pairs[1]} pairs do not fit size={recipe.size}"
-    elif scene == "recall":
-        yield "the skill 'recall' takes 'pairs'"
+        if scene in ("parts", "triage") and recipe.pairs[1] > PARTS:
+            yield f"pairs={list(recipe.pairs)}: {PARTS} numbered parts at most"
+    elif scene in DRILLS:
+        yield f"the skill '{scene}' takes 'pairs'"
     if recipe.tokens is not None and recipe.tokens[1] > window and not recipe.some:
         yield f"tokens={list(recipe.tokens)}: a text of {recipe.tokens[1]} tokens is longer than the window of {window}"
     if scene == "gathered" and recipe.pieces < 2:

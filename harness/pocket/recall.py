@@ -20,8 +20,10 @@ from harness.pocket.scenes import task_of
 from harness.pocket.teacher import Teacher
 from harness.types import Question
 
-__all__ = ["Drill", "drill", "scenes"]
+__all__ = ["DRILLS", "PARTS", "PLAYED", "Drill", "choices", "drill", "parts", "scenes"]
 
+PARTS = 10
+"""Numbered parts of an exercise at most: a number is one token."""
 _BETWEEN = (
     " is", " of ", " was ", " the", " in ", " for", " by ", " to", " from ", " and", " first", " came", " at ", " who",
     " had", " has", " as", " year", " that ", " in", " town", " river ", " into", " on", " with", " born", " wrote ",
@@ -29,6 +31,9 @@ _BETWEEN = (
     " home",
 )  # fmt: skip
 _AFTER = (".", ",", "\n", ";", "\n\n")
+_CHOICES = 10  # of them, where each question stands in a prompt
+_HEADS = ("\n\nSummary ", "\n\nPage ", "\n\nPart ", "\n")
+_ASKED = 24  # names of an exercise in parts that are asked for
 _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
@@ -42,6 +47,9 @@ class Drill:
         self.between = [teacher.plain(word) for word in _BETWEEN]
         self.after = [teacher.plain(word) for word in _AFTER]
         self.ends = [teacher.plain(word) for word in _ENDS]
+        self.heads = [teacher.plain(word) for word in _HEADS]
+        self.numbers = [teacher.plain(str(n)) for n in range(PARTS)]
+        self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # as a reply begins
 
 
 def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
@@ -72,6 +80,34 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
     return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in asked])
 
 
+def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
+    """Numbered parts with up to `between` names each; a name is given, and the number of its part is to follow.
+
+    Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
+    for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
+    """
+    most = max(1, between)
+    drawn: dict[int, None] = {}
+    while len(drawn) < count[1] * most:
+        drawn[dice.pick(tokens.things)] = None
+    left, trunk, asked = iter(drawn), [], []
+    head = dice.pick(tokens.heads)
+    for number in range(dice.between(*count)):
+        trunk += [*head, *tokens.numbers[number], *tokens.colon]
+        for _ in range(dice.between(1, most)):
+            name = next(left)
+            trunk += [name, *_some(dice, tokens.between, 3)]
+            asked.append((name, number))
+    chosen = dice.shuffled(asked)[:_ASKED]
+    return Tree(trunk, [], [_place(tokens, dice, len(trunk), *one) for one in chosen])
+
+
+def _place(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
+    around = [_some(dice, tokens.between, 3) for _ in range(2)]
+    ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
+    return Branch(at, ids, [len(ids) - 1])
+
+
 def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
     key, value = pair
     more = between if between > 2 else min(1, between)
@@ -98,5 +134,25 @@ def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> I
         yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
 
 
+def choices(tokens: Drill, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
+    """An exercise in parts as summaries to choose from, for a skill that plays scenes of kind "triage"."""
+    most, number = max(1, between), dice.between(*count)
+    drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
+    left = list(drawn)
+    told = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
+    texts = [" ".join(f"{name} {_words(dice, 3)}".strip() for name in part) for part in told]
+    asked = [(name, i) for i, part in enumerate(told) for name in part]
+    for name, right in dice.shuffled(asked)[:_CHOICES]:
+        question = f"{_words(dice, 3)}{name} {_words(dice, 3)}".strip() + "?"
+        yield Scene(Question("scene", question, ("scene",)), ("", *texts), task_of("musique"), (f"Action: {right}",))
+
+
 def _words(dice: Dice, most: int) -> str:
     return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(most + 1)))
+
+
+DRILLS = {"recall": drill, "parts": parts}
+"""Exercises that no method asks for, by the name that a curriculum gives them."""
+
+PLAYED = {"question": scenes, "triage": choices}
+"""Kind of scene -> exercises that its skills can play in their own prompts."""

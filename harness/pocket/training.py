@@ -301,7 +301,7 @@ def _compiled(settings: Settings, device: str) -> Callable[..., Any]:
         _keep_memory()
     if not wanted:
         return network.losses
-    # One graph for each size of a batch. Beyond PyTorch's 8 the others would run without one: of 1,536 tokens that takes
+    # One graph for each size of a batch. Beyond PyTorch's 8 the others would run without one: of 1,536 tokens it takes
     # 1.48 times as long (2 cores, bf16), of 512 tokens 1.2 times.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _GRAPHS)
     return torch.compile(network.losses, dynamic=False)

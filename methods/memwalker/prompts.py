@@ -47,11 +47,12 @@ LEAF = (
 )
 MEMORY = "\n\nBackground, from what was read before:"
 
+_CHOICE = TRIAGE_HEAD + "{memory}" + SUMMARY + "{summary} ..." + QUESTION + "{question}"
 PROMPTS = {
     "parents": PARENT_HEAD + "\n{summary} ..." + PARENT_TAIL,
     "working memory": MEMORY + "\n{summary} ...",
-    "triage, with reasons": TRIAGE_HEAD + "{memory}" + SUMMARY + "{summary} ..." + QUESTION + "{question}" + TRIAGE_REASONS,
-    "triage": TRIAGE_HEAD + "{memory}" + SUMMARY + "{summary} ..." + QUESTION + "{question}" + TRIAGE,
+    "triage, with reasons": _CHOICE + TRIAGE_REASONS,
+    "triage": _CHOICE + TRIAGE,
     "triage, the way back": BACK,
     "leaf, with reasons": LEAF_HEAD + "{memory}" + LEAF_TEXT + "{segment}" + QUESTION + "{question}" + LEAF_REASONS,
     "leaf": LEAF_HEAD + "{memory}" + LEAF_TEXT + "{segment}" + QUESTION + "{question}" + LEAF,

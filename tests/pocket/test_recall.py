@@ -8,7 +8,7 @@ import pytest
 
 from harness.pocket.dice import Dice
 from harness.pocket.names import ENDINGS, core
-from harness.pocket.recall import Drill, drill, scenes
+from harness.pocket.recall import PARTS, Drill, choices, drill, parts, scenes
 from harness.pocket.teacher import Teacher
 
 
@@ -57,6 +57,26 @@ def test_the_same_dice_make_the_same_exercise(drills: Drill) -> None:
     assert one != other
 
 
+def test_a_name_is_asked_for_the_number_of_its_part(drills: Drill, teacher: Teacher) -> None:
+    things, counts = set(drills.things), set()
+    numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(PARTS)]
+    for n in range(60):
+        tree = parts(drills, Dice("parts", n), (2, 6), 5)
+        text = teacher.text.tokenizer.decode(tree.trunk)
+        heads = list(re.finditer(r"\n(?:Summary |Page |Part )?(\d): ", text))
+        assert [int(h.group(1)) for h in heads] == list(range(len(heads)))
+        counts.add(len(heads))
+        ends = [*(h.start() for h in heads[1:]), len(text)]
+        told = [text[h.end() : end] for h, end in zip(heads, ends, strict=True)]
+        assert len(tree.branches) == min(24, sum(token in things for token in tree.trunk))
+        for branch in tree.branches:
+            (name,) = (token for token in branch.ids if token in things)
+            right = numbers.index(branch.ids[-1])
+            assert branch.targets == [len(branch.ids) - 1]
+            assert teacher.text.tokenizer.decode([name]) in told[right]
+    assert (min(counts), max(counts)) == (2, 6)
+
+
 # --- as texts and questions -------------------------------------------------------------------------------------------
 
 
@@ -88,3 +108,15 @@ def test_a_question_names_one_of_a_pair_and_the_answer_is_the_other(
 def test_the_same_dice_make_the_same_questions(drills: Drill) -> None:
     one, two, other = (list(scenes(drills, Dice("scenes", n), (2, 6), 4)) for n in (1, 1, 2))
     assert one == two != other
+
+
+def test_a_name_in_a_question_is_in_the_part_to_choose(drills: Drill) -> None:
+    for n in range(30):
+        found = list(choices(drills, Dice("choices", n), (2, 6), 4))
+        assert 2 <= len(found) <= 10
+        for scene in found:
+            memory, *texts = scene.texts
+            assert (memory, 2 <= len(texts) <= 6) == ("", True)
+            asked = [name for name in re.findall(r"\w+", scene.question.text) if name in drills.names]
+            right = int(scene.replies[0].removeprefix("Action: "))
+            assert [i for i, text in enumerate(texts) if asked[0] in text.split()] == [right]
