@@ -4,6 +4,11 @@ question, choice     exact match: the reply is the answer, letter for letter
 sufficiency          AUC of P(first label) over all probes; accuracy at 0.5; exact match of the answer after "Yes"
 points               share of the true points that were written, and of the written ones that are not true
 gathered             the same of names
+summary              the same of sentences; shortened, entities, trial: names; relations: pairs; outline: titles
+doubts, decomposed   the same of questions, each told by the names and numbers in it: its other words are free;
+                     elaborated likewise
+triage, lookup       exact match; the floor of a choice among parts is one by their number
+reflection           exact match of what follows the reasoning
 
 Every scene has a text of its own, so scenes are independent; probes and points of one scene are resampled together.
 """
@@ -29,6 +34,7 @@ AREA, EXACT, INVENTED = "AUC", "exact match", "invented"
 _BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))
 _RESAMPLES = 1000
 _ABOUT = re.compile(r"About (.+)\.")
+_NAME = re.compile(r"#\d+|\b[A-Z]\w+")
 
 
 @dataclass(frozen=True)
@@ -145,12 +151,61 @@ def _any(table: _Table, sat: Sequence[Sat]) -> list[Row]:
     return _sufficiency(table, sat) if probed else _question(table, sat)
 
 
+def _sentences(text: str) -> list[str]:
+    return [one for one in re.split(r"(?<=[.!?])\s+", text.strip()) if one]
+
+
+def _all_names(text: str) -> list[str]:
+    return [name for one in _sentences(text) for name in _names(one)]
+
+
+def _pairs(text: str) -> list[str]:
+    """ "* A | B | A knows B." -> "A | B"."""
+    return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
+
+
+def _titles(text: str) -> list[str]:
+    return re.findall(r"<section: ([^<>]+)>", text)
+
+
+def _named(text: str) -> list[str]:
+    """What each line names: capitalised words, but for the first word of a line, and "#1"."""
+    return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
+
+
+def _chosen(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    # The first text is the working memory.
+    floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sat])) if sat else None
+    return [table.share(EXACT, _exact(sat), floor)]
+
+
+def _reflected(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    pairs = ((i, *pair) for i, s in enumerate(sat) for pair in zip(s.heard.written, s.scene.replies, strict=False))
+    ends = [(i, written.partition("\nAction:")[2] == right.partition("\nAction:")[2]) for i, written, right in pairs]
+    return [table.share(f"{EXACT} after the reasoning", ends)]
+
+
+def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sat]], list[Row]]:
+    return lambda table, sat: _kept(table, sat, parts)
+
+
 _MEASURES: dict[str, Callable[[_Table, Sequence[Sat]], list[Row]]] = {
     "question": _question,
     "choice": _choice,
     "sufficiency": _sufficiency,
-    "points": lambda table, sat: _kept(table, sat, _lines),
-    "gathered": lambda table, sat: _kept(table, sat, _names),
+    "points": _keeps(_lines),
+    "gathered": _keeps(_names),
+    "summary": _keeps(_sentences),
+    "shortened": _keeps(_all_names),
+    "entities": _keeps(_lines),
+    "trial": _keeps(_lines),
+    "relations": _keeps(_pairs),
+    "outline": _keeps(_titles),
+    "doubts": _keeps(_named),
+    "decomposed": _keeps(_named),
+    "elaborated": _keeps(_named),
+    "triage": _chosen,
+    "reflection": _reflected,
 }
 
 

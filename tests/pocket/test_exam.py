@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,11 +192,27 @@ def sat_of(written: str, right: str) -> Sat:
         ("gathered", "* About A, B and C.\n* About D.", "* About A, B and C.\n* About D.", 1.0, 0.0),
         ("gathered", "* About A and X.", "* About A, B and C.\n* About D.", 0.25, 0.5),
         ("gathered", "* A, B and C", "* About A, B and C.", 0.0, 1.0),
+        ("summary", "A is b. C is d! E", "A is b. C is d!", 1.0, 1 / 3),
+        ("shortened", "About A and B. About C.", "About A, X and B. About D.", 0.5, 1 / 3),
+        ("entities", "* Toren\n* Kelford", "* Toren\n* Belra", 0.5, 0.5),
+        ("relations", "* A | B | A met B.\n* B | A | no", "* A | B | B was met by A.", 1.0, 0.5),
+        ("outline", "<abstract>x</abstract><section: A>y</section: A>", "<section: A>z</section: A>", 1.0, 0.0),
+        ("doubts", "* Who leads Toren?\n* When did it?", "* By whom is Toren led?", 1.0, 0.5),
+        ("decomposed", "* Who leads Toren?\n* Who wed #1?", "* Toren is led by whom?\n* Whom did #1 marry?", 0.5, 0.5),
     ],
 )
 def test_points_and_names(scene: str, written: str, right: str, kept: float, invented: float | None) -> None:
     told = {r.measure: r.value for r in measure(scene, "s", cell_of(scene), [sat_of(written, right)])}
     assert told == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
+
+
+def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
+    right = Sat(Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",)), Heard(["Action: 2"]))
+    (row,) = measure("triage", "s", cell_of("triage"), [right, replace(right, heard=Heard(["Action: 1"]))])
+    assert (row.value, row.floor) == (0.5, pytest.approx(1 / 3))
+    told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
+    (row,) = measure("reflection", "s", cell_of("reflection"), [told])
+    assert (row.measure, row.value) == ("exact match after the reasoning", 1.0)
 
 
 @pytest.mark.parametrize(("name", "scene"), [("pecan points", "points"), ("pecan points of points", "gathered")])
