@@ -37,10 +37,12 @@ __all__ = [
     "NAME",
     "UNTRAINED",
     "Card",
+    "Origin",
     "begin",
     "check_weights",
     "fingerprint",
     "forget",
+    "history",
     "new",
     "read",
     "stale",
@@ -62,8 +64,9 @@ _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looke
 class Card:
     """card.json; `folder` is where the weights are and is not written.
 
-    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from; sha256: of weights and
-    tokenizer; skills: name -> fingerprint at training time; exam: questions a cell and seed; results: rows of the exam.
+    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what these went through
+    ("before", the first training first); sha256: of weights and tokenizer; skills: name -> fingerprint at training
+    time; exam: questions a cell and seed; results: rows of the exam.
     """
 
     folder: Path
@@ -230,13 +233,27 @@ def forget(folder: Path) -> None:
     (folder / "CARD.md").unlink(missing_ok=True)
 
 
-def begin(
-    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, began: str | None = None
-) -> None:
-    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet.
+def history(folder: Path) -> list[Mapping[str, Any]]:
+    """The trainings that the weights in `folder` went through, the first one first; [] where there is no card."""
+    card = read(folder)
+    if card is None or not card.trained:
+        return []
+    last = {key: value for key, value in card.trained.items() if key != "before"}
+    return [*card.trained.get("before", ()), last]
 
-    began: the beginning of the sha256 of the weights that the training began from, None for first weights.
-    """
+
+@dataclass(frozen=True)
+class Origin:
+    """What a training began from: the beginning of the weights' sha256, None for first weights, and their history."""
+
+    weights: str | None = None
+    before: Sequence[Mapping[str, Any]] = ()
+
+
+def begin(
+    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
+) -> None:
+    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet."""
     from harness.pocket.curriculum import skills
 
     known = skills()
@@ -248,7 +265,8 @@ def begin(
         "seconds": round(progress.seconds),
         "stages": progress.passed,
         "hardware": _hardware(device),
-        **({"began": began} if began else {}),
+        **({"began": origin.weights} if origin.weights else {}),
+        **({"before": list(origin.before)} if origin.before else {}),
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
     write(replace(new(folder), trained=trained, skills=prints))

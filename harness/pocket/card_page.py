@@ -107,6 +107,20 @@ def _training(card: Card) -> list[str]:
     told = card.trained
     if not told:
         return ["## Training\n", "Nothing is known of it.\n"]
+    parts = ["## Training\n"]
+    every = [*told.get("before", ()), told]
+    if len(every) > 1:
+        steps, tokens, seconds = (sum(one.get(key, 0) for one in every) for key in ("steps", "tokens", "seconds"))
+        parts.append(
+            f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
+            f"{seconds / 60:,.0f} minutes in all.\n"
+        )
+    for one in every:
+        parts += _one_training(one)
+    return parts
+
+
+def _one_training(told: Mapping[str, Any]) -> list[str]:
     minutes = told.get("seconds", 0) / 60
     hardware = told.get("hardware", {})
     head = (
@@ -125,7 +139,7 @@ def _training(card: Card) -> list[str]:
         mastered = "yes" if stage.get("mastered") else "no"
         spent = [str(stage.get("steps", "")), str(own), str(stage.get("minutes", ""))]
         rows.append([stage["stage"], *spent, mastered, right])
-    return ["## Training\n", head, _table(rows)]
+    return [head, _table(rows)] if len(rows) > 1 else [head]
 
 
 def _results(card: Card) -> list[str]:

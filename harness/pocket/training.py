@@ -90,11 +90,12 @@ class Trainer:
         out, begin = self.settings.out, self.settings.begin
         found = checkpoint.load(out / "checkpoint", self.about)
         notes: list[str] = []
+        self._origin: dict[str, Any] = {"begin": None}
         if found is not None:
             notes = [*resume.course_notes(found, self.course, out), *resume.start_notes(found, begin, out)]
-            self._origin = {"begin": found.about["begin"]} if "begin" in found.about else {}
-        else:
-            self._origin = {"begin": None if begin is None else beginning.weights_mark(begin)}
+            self._origin = {key: found.about[key] for key in ("begin", "history") if key in found.about}
+        elif begin is not None:
+            self._origin = {"begin": beginning.weights_mark(begin), "history": card.history(begin)}
         if found is None and begin is not None:
             weights = network.load(begin, self.shape)
         else:
@@ -133,13 +134,13 @@ class Trainer:
             state = self.optimizer.state.get(weight, {})  # before the first step there are no moments
             for ours, theirs in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
                 tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
-        about = {**self.about, **self._origin, "course": resume.marks(self.course)}
+        about: dict[str, Any] = {**self.about, **self._origin, "course": resume.marks(self.course)}
         checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, about)
         ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         card.forget(self.settings.out / "model")
         network.save(self.weights, self.shape, self.settings.out / "model", ends)
-        began = self._origin.get("begin")
-        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, began)
+        origin = card.Origin(self._origin.get("begin"), self._origin.get("history", ()))
+        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, origin)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

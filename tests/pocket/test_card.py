@@ -220,7 +220,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    begin(own, COURSE, progress, 0, "cpu", "0123456789abcdef")
+    begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef"))
     card = cards.read(own)
     assert card is not None
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]

@@ -74,7 +74,13 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"]
     assert mark == beginning.weights_mark(begin)
-    assert json.loads((out / "model" / "card.json").read_text())["trained"]["began"] == mark
+    first, told = (json.loads((folder / "card.json").read_text())["trained"] for folder in (begin, out / "model"))
+    assert told["began"] == mark
+    assert told["before"] == [first]
+    train(settings(out, course, begin=begin, steps=3), lambda _: None)  # and after going on from a checkpoint
+    assert json.loads((out / "model" / "card.json").read_text())["trained"]["before"] == [first]
+    page = (out / "model" / "CARD.md").read_text(encoding="utf-8")
+    assert f"2 trainings, each from the weights of the one before: {first['steps'] + 3:,} steps" in page
     said: list[str] = []
     trainer = Trainer(settings(out, course, begin=begin), said.append)
     assert said[1:] == [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
