@@ -9,7 +9,8 @@ HarnessError
 │   └── RunLocked           another process writes this run folder
 ├── QuestionError           this question fails, the run goes on
 │   ├── WindowExceeded      more tokens than the model's window
-│   └── ModelOutputError    NaN logits, an answer that cannot be decoded
+│   ├── ModelOutputError    NaN logits, an answer that cannot be decoded
+│   └── RequestFailed       a server that gave no usable reply, however often it was asked
 └── SaveError               exit 3: a result could not be written
 """
 
@@ -25,6 +26,7 @@ __all__ = [
     "HarnessError",
     "ModelOutputError",
     "QuestionError",
+    "RequestFailed",
     "RunLocked",
     "SaveError",
     "UnknownName",
@@ -104,6 +106,10 @@ class WindowExceeded(QuestionError):
 
 class ModelOutputError(QuestionError):
     """The model's output is unusable, for instance NaN logits."""
+
+
+class RequestFailed(QuestionError):
+    """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
 
 
 class SaveError(HarnessError):

@@ -18,7 +18,7 @@ class Event:
     new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits:
     positions whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends
     on how a prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; cut: texts that an
-    encoder's own length limit cut.
+    encoder's own length limit cut; retries: further tries that the request took, which are no requests of the method.
     """
 
     role: str
@@ -33,3 +33,4 @@ class Event:
     out: int = 0
     seconds: float = 0.0
     cut: int = 0
+    retries: int = 0

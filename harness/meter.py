@@ -126,6 +126,8 @@ def _empty() -> dict[str, Any]:
         "seconds": 0.0,
         "uncounted": 0,
         "texts_cut": 0,
+        "retries": 0,
+        "encoder_requests": 0,
         "roles": {},
     }
 
@@ -135,7 +137,9 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
     context a request did not have to re-send; uncounted the events of models whose
-    shape is unknown, texts_cut the texts an encoder shortened. `roles` splits FLOPs (convention "full") by role.
+    shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
+    server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
+    (convention "full") by role.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -146,6 +150,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["requests"] += e.requests
         u["seconds"] += e.seconds
         u["texts_cut"] += e.cut
+        u["retries"] += e.retries
+        u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
         shape = shapes.get(e.model)
         if shape is None:
             u["uncounted"] += 1

@@ -10,9 +10,8 @@ scorer judges it. No model is loaded.
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.commands.figures import Figure, folder_of, form_of, numbers, show, stored
@@ -99,31 +98,9 @@ def _scored(run: StoredRun, rules: tuple[Rule, ...], options: Options) -> Scored
 
 
 def _judge(run: StoredRun, stops: dict[Key, Stop], name: str, data: str | None) -> dict[Key, float | None]:
-    from harness import scorers
-    from harness.commands.score import _shown
-    from reports import facts
+    from harness.commands.judging import Recorded, judged
     from reports.figures.replay import shown
-    from reports.rows import read_rows
 
-    before, now = facts.scorer_version(run, name), scorers.version(name)
-    if before != now:
-        raise UserError(
-            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
-            f"harness score {run.path}"
-        )
-    if data is not None:
-        run = replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
-    rows = read_rows(run)
-    if rows.problem is not None:
-        raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
     records = {record["question_id"]: record for record in run.records}
-    found: dict[Key, float | None] = {}
-    for (question, step), stop in stops.items():
-        if question not in rows.examples:
-            raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [_shown(part) for part in shown(records[question], stop)]
-        sheet = scorers.score_record([name], stop.answer, seen, rows.examples[question].gold)
-        value = sheet.scores.get(name)
-        # As in a run: a score that is no number counts 0, one that was left out is missing.
-        found[question, step] = None if value is None else float(value) if math.isfinite(value) else 0.0
-    return found
+    told = {key: Recorded(stop.answer, shown(records[key[0]], stop)) for key, stop in stops.items()}
+    return judged(run, told, name, data)

@@ -1,10 +1,11 @@
-"""`harness study position`: score by where the supporting parts stand in the text, out of stored runs.
+"""`harness study position | trials | requests`: questions put to stored runs; no model is loaded.
 
-harness study position results
-harness study position results --out position.svg
-harness study position results/musique --parts 5 --format csv
+harness study position results --out position.svg     score by where the supporting parts stand in the text
+harness study trials results --out trials.svg         score and requests over the maximum of trials
+harness study requests results --format csv           requests a question, construction of an index apart
 
-The places come from the data set's supporting marks, the scores from the records; no model is loaded.
+The places come from the data set's supporting marks, the scores from the records. Answers that a search recorded for
+other maxima of trials have no score yet: the data set is loaded for its gold answers, as `harness score` does.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
+    from reports.figures.trials_table import Scored
     from reports.rows import Rows
 
-__all__ = ["Options", "position"]
+__all__ = ["Options", "TrialOptions", "position", "requests", "trials"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class Options:
     data: str | None = None
 
 
+@dataclass(frozen=True)
+class TrialOptions:
+    """How `study trials` is shown. most: the highest maximum, by default each run's own or the one recorded up to."""
+
+    form: str | None = None
+    out: str | None = None
+    score: str | None = None
+    most: int | None = None
+    data: str | None = None
+
+
 def position(folders: Sequence[str], options: Options) -> int:
     """Print or draw the study; 3 when a damaged run was left out.
 
@@ -42,17 +55,71 @@ def position(folders: Sequence[str], options: Options) -> int:
     part is marked, UnknownName for a score that a run does not have, SaveError.
     """
     form = form_of(options.form, options.out)
+    runs, damaged = _stored(folders)
+    from reports.figures.position import frame, panels, sections
+
+    table = frame(_with_rows(runs, options.data), options.score, options.parts)
+    show(Figure("Place of the supporting parts", table, sections(table), panels(table)), form, options.out)
+    return 3 if damaged else 0
+
+
+def trials(folders: Sequence[str], options: TrialOptions) -> int:
+    """Print or draw score and requests over the maximum of trials; 3 when a damaged run was left out.
+
+    Raises UserError where no run has trials, or recorded answers cannot be scored; UnknownName for a score that a run
+    does not have; SaveError.
+    """
+    form = form_of(options.form, options.out)
+    runs, damaged = _stored(folders)
+    from reports.figures.trials import recorded
+    from reports.figures.trials_table import frame, panels, sections
+
+    table = frame([_scored(run, options) for run in runs if recorded(run) is not None], options.score)
+    show(Figure("Maximum of trials", table, sections(table), panels(table)), form, options.out)
+    return 3 if damaged else 0
+
+
+def requests(folders: Sequence[str], form: str | None, out: str | None, score: str | None) -> int:
+    """Print or draw requests a question; 3 when a damaged run was left out.
+
+    Raises UserError where there is no run, UnknownName for a score that a run does not have, SaveError.
+    """
+    form = form_of(form, out)
+    runs, damaged = _stored(folders)
+    from reports.figures.requests import frame, panels, sections
+
+    table = frame(runs, score)
+    show(Figure("Requests a question", table, sections(table), panels(table)), form, out)
+    return 3 if damaged else 0
+
+
+def _stored(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
+    """The runs at or below the folders, each once, and how many damaged ones were left out."""
     runs: dict[str, StoredRun] = {}
     damaged = 0
     for folder in folders:
         found, left_out = stored(folder)
         runs |= {str(run.path): run for run in found}
         damaged += left_out
-    from reports.figures.position import frame, panels, sections
+    return list(runs.values()), damaged
 
-    table = frame(_with_rows(list(runs.values()), options.data), options.score, options.parts)
-    show(Figure("Place of the supporting parts", table, sections(table), panels(table)), form, options.out)
-    return 3 if damaged else 0
+
+def _scored(run: StoredRun, options: TrialOptions) -> Scored:
+    """A run with the score of every recorded answer that its maxima need."""
+    from harness.commands.judging import Recorded, judged
+    from reports import facts
+    from reports.figures.trials import recorded, shown, wanted
+    from reports.figures.trials_table import Scored
+
+    told = recorded(run)
+    assert told is not None  # only runs with trials are handed over
+    name = options.score or facts.headline(run)
+    facts.scored(run, name)  # raises UnknownName for a score the run does not have
+    maxima = range((told.most if options.most is None else options.most) + 1)
+    stops = wanted(run, told, maxima)
+    records = {record["question_id"]: record for record in run.records}
+    answers = {(q, i): Recorded(stop.answer, shown(records[q], i)) for (q, i), stop in stops.items()}
+    return Scored(run, told, maxima, judged(run, answers, name, options.data) if answers else {})
 
 
 def _with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredRun, Rows]]:

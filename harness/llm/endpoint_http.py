@@ -1,7 +1,8 @@
 """Requests to an OpenAI-compatible server that outlast its bad moments.
 
     server = Server(base_url, key, Patience(timeout=120, retries=4))
-    server.post("/chat/completions", body, check)       the parsed reply, which `check` accepted
+    server.post("/chat/completions", body, check, tries := Tries())     the parsed reply, which `check` accepted
+    tries.again                                                         how often it was asked again, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
@@ -31,10 +32,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.crew import current
-from harness.errors import CannotRun, QuestionError
+from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_facts import is_loopback
 
-__all__ = ["Patience", "RequestFailed", "Server"]
+__all__ = ["Patience", "Server", "Tries"]
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _HOPELESS = frozenset({401, 402, 403, 404})
@@ -43,10 +44,6 @@ _PIECE = 65_536
 _SAID = 300  # characters of a server's own words in a message
 _SILENT = "nothing came back"
 _SLICE = 0.1  # seconds between two looks whether the run ends
-
-
-class RequestFailed(QuestionError):
-    """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
 
 
 class _BadMoment(Exception):
@@ -72,6 +69,18 @@ class Patience:
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
         whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
         return whole * (1 + draw) / 2
+
+
+@dataclass
+class Tries:
+    """How often one request was sent, counted while it is."""
+
+    made: int = 0
+
+    @property
+    def again(self) -> int:
+        """Tries beyond the first."""
+        return max(self.made - 1, 0)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -103,15 +112,19 @@ class Server:
         """`text` without the key, should a server repeat it."""
         return text.replace(self.key, "[key]") if self.key and len(self.key) >= 8 else text
 
-    def post(self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None]) -> dict[str, Any]:
+    def post(
+        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], tries: Tries | None = None
+    ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` says what is wrong with one, None for a good one.
 
-        Raises RequestFailed and CannotRun as in the module's table.
+        tries: counts them. Raises RequestFailed and CannotRun as in the module's table.
         """
+        tries = Tries() if tries is None else tries
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
         for n in range(self.patience.retries + 1):
             self._wait(n)
+            tries.made += 1
             try:
                 reply = self._once(path, content, self.patience.timeout)
                 if problem := check(reply):
@@ -120,10 +133,8 @@ class Server:
             except _BadMoment as e:
                 why = str(e)
                 self._set_back(e.wait)
-        tries = self.patience.retries + 1
-        raise RequestFailed(
-            f"{self.base_url} gave no usable reply in {tries} {'try' if tries == 1 else 'tries'}: {why}"
-        )
+        sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
+        raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {why}")
 
     def alive(self, timeout: float = 10.0) -> None:
         """Return when a server answers, whatever it says but that it does not know us. Raises CannotRun."""

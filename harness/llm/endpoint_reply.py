@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.llm.endpoint_http import Server
+from harness.llm.endpoint_http import Server, Tries
 
 __all__ = ["Reply", "complete"]
 
@@ -30,9 +30,9 @@ class Reply:
     first_token: tuple[tuple[str, float], ...] = ()
 
 
-def complete(server: Server, body: Mapping[str, Any]) -> Reply:
-    """Ask for one reply. Raises RequestFailed and CannotRun as `Server.post` does."""
-    found = server.post("/chat/completions", body, _problem)
+def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
+    """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
+    found = server.post("/chat/completions", body, _problem, tries)
     choice = found["choices"][0]
     told = found.get("usage")
     usage: dict[str, Any] = told if isinstance(told, dict) else {}

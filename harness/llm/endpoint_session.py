@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
+from harness.llm.endpoint_http import Tries
 from harness.llm.endpoint_reply import Reply, complete
 from harness.meter import Event, Kind, Meter
 
@@ -117,23 +118,24 @@ class EndpointSession(Session):
         """Send the conversation; book what it cost, a failure too."""
         messages = self._messages()
         self._model.remember_first_prompt(self._role, messages)
-        began, reply = time.perf_counter(), None
+        began, reply, tries = time.perf_counter(), None, Tries()
         try:
-            reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body})
+            reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
         finally:
-            self._book(kind, reply, time.perf_counter() - began)
+            self._book(kind, reply, time.perf_counter() - began, tries.again)
         return reply
 
-    def _book(self, kind: Kind, reply: Reply | None, seconds: float) -> None:
-        """One request; for a reply that was written also its tokens, whose first came out of the prefill."""
+    def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int) -> None:
+        """One request, however often it was sent; for a reply also its tokens, whose first came out of the prefill."""
         role, name, phase = self._role, self._model.name, self._meter.current_phase
+        spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries}
         if reply is None:
-            self._meter.record(Event(role, name, phase, kind, 0, requests=1, seconds=seconds), self._model.shape)
+            self._meter.record(Event(role, name, phase, kind, 0, **spent), self._model.shape)
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
         cached = min(reply.tokens_cached, read)
         new = read - cached
-        asked = Event(role, name, phase, kind, new, cached, logits=1, pairs=new * read, requests=1, seconds=seconds)
+        asked = Event(role, name, phase, kind, new, cached, logits=1, pairs=new * read, **spent)
         self._meter.record(asked, self._model.shape)
         out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out
         if kind == "prefill" and out:

@@ -114,8 +114,11 @@ class ScriptedSession(Session):
 
     def flush(self) -> None:
         """Book what is queued."""
+        self._flush()
+
+    def _flush(self, requests: int = 0) -> None:
         if self._run < self.length():
-            self._event("prefill", self.length() - self._run, self._run)
+            self._event("prefill", self.length() - self._run, self._run, requests)
             self._run = self.length()
 
     @contextlib.contextmanager
@@ -174,7 +177,7 @@ class ScriptedSession(Session):
         self._add("\n[reply]" + begin)
         if self.room() < max_tokens:
             raise WindowExceeded(f"{self.length()} tokens and {max_tokens} to write do not fit {self._model.window}")
-        self.flush()
+        self._flush(requests=1)
         reply = rule.reply or ""
         cut = min((reply.index(s) for s in stop if s in reply), default=len(reply))
         tokens = _TOKEN.findall(reply[:cut])

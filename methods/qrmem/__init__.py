@@ -8,6 +8,7 @@ pool.py         the question pool: only what is new, by ROUGE-L
 merge.py        graphs of segments become one: which names are one entity, which relations one edge
 memory.py       the dual-structure memory, as it is cached: segments, and the graph over them
 desk.py         one question: which segments fit the window, is it answered, and with what is it answered in the end
+trials.py       when a search ends, and what other maxima of trials would have answered
 navigate.py     algorithm 1 (reflection); "none" is its start alone
 alternatives.py entity trial, and graph expansion search
 skills.py       what all this asks of a model

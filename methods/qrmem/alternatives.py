@@ -16,6 +16,7 @@ from harness.types import Answer
 from methods.qrmem import prompts, replies
 from methods.qrmem.desk import NOT_PARSED, Desk, fit_start
 from methods.qrmem.merge import normal
+from methods.qrmem.trials import End, Moves, drive
 from methods.retry import prompt_tokens
 
 __all__ = ["entity_trial", "graph_expansion"]
@@ -23,32 +24,33 @@ __all__ = ["entity_trial", "graph_expansion"]
 
 def entity_trial(desk: Desk) -> Answer:
     """Let the model choose entities until their segments answer."""
-    config = desk.config
+    return drive(desk, _trials(desk))
+
+
+def _trials(desk: Desk) -> Moves:
     mix = desk.start(share=1.0)
     entities = list(desk.entities)
-    for trial in range(config.max_trials + 1):
+    chosen: list[int] | None = None
+    while True:
         verdict = desk.ask(mix)
         if verdict is None:
-            return desk.read(mix, NOT_PARSED)
+            return End(mix, NOT_PARSED)
         if verdict.answer is not None:
-            return desk.answer(verdict.answer, mix, "answered")
-        wanted = desk.memory.segments_of(entities)
-        if trial and len(mix) < len(wanted):
-            return desk.read(mix, "the window is full")
-        if trial == config.max_trials:
-            break
+            return End(mix, "answered", verdict.answer)
+        if chosen is not None and len(mix) < len(desk.memory.segments_of(entities)):
+            return End(mix, "the window is full")
+        yield mix
         chosen = _choose(desk, mix, verdict.reason, entities)
         if chosen is None:
-            return desk.read(mix, NOT_PARSED)
+            return End(mix, NOT_PARSED)
         if not chosen or set(chosen) == set(entities):
-            return desk.read(mix, "the entities did not change")
-        entities = chosen
-        before = mix
+            return End(mix, "the entities did not change")
+        entities, before = chosen, mix
         mix = fit_start(desk.memory.segments_of(entities), desk.lengths, desk.room, 1.0, desk.similarity)
-        desk.added([k for k in mix if k not in before])
         if mix == before:
-            return desk.read(mix, "the segments did not change")
-    return desk.read(mix, "max trials")
+            return End(mix, "the segments did not change")
+        desk.left([k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit")
+        desk.added([k for k in mix if k not in before])
 
 
 def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
@@ -69,7 +71,7 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
         else:
             listed = listed[: len(listed) // 2]
     pieces = prompts.trial(desk.question, shown, reason, chosen, listed)
-    with desk.tools.phase("search"):
+    with desk.searching():
         heard = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
     by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
     forms = [normal(name) for name in heard.found or ()]
@@ -88,7 +90,7 @@ def graph_expansion(desk: Desk) -> Answer:
     config, memory = desk.config, desk.memory
     entities = set(desk.entities)
     desk.step("start", None, {"entities": len(entities)}, note=_first(desk))
-    with desk.tools.phase("search"):
+    with desk.searching():
         similarity = desk.similar([desk.question.text], memory.edge_vectors)
     least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
     taken: list[int] = []
@@ -103,7 +105,7 @@ def graph_expansion(desk: Desk) -> Answer:
             entities |= {a, b}
             desk.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
     query = [desk.question.text, *_elaborated(desk, sorted(entities), taken)]
-    with desk.tools.phase("search"):
+    with desk.searching():
         ranking = desk.similar(query, memory.segment_vectors)
     order = [int(k) for k in np.argsort(-ranking, kind="stable")[: config.top_k]]
     kept = fit_start(sorted(order), desk.lengths, desk.room, 1.0, ranking)
@@ -126,7 +128,7 @@ def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> li
     while (told or names) and prompt_tokens(prompts.elaborate(desk.question, names, told), searcher) > window:
         (told or names).pop()
     pieces = prompts.elaborate(desk.question, names, told)
-    with desk.tools.phase("search"):
+    with desk.searching():
         heard = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
     found = (heard.found or [])[:1]
     notes = [*heard.notes, *(found or ["no elaborated question"])]

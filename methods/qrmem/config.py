@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from harness.entities import known
 from harness.errors import UnknownName
@@ -34,6 +34,8 @@ class QRMeMConfig(MethodConfig):
                          question's entities are read as they are
     reflection       n   "reflection" only: put the reason of the failure into the similarity query
     max_trials       n   updates of the entity set at most; then the question is answered with what is there
+    record_stops     n   "reflection" and "entity-trial": go on behind max_trials, up to so many updates, and record
+                         what every other maximum would have answered (`harness study trials`); changes no answer
     reasoning_tokens n   tokens of a reply for its reasons
     start_share      n   share of the room that the segments of the question's entities may take where they do not all
                          fit: the rest is what navigation may add (1: they take all of it, and nothing can be added)
@@ -61,6 +63,7 @@ class QRMeMConfig(MethodConfig):
     navigation: Literal["reflection", "entity-trial", "graph-expansion", "none"] = "reflection"
     reflection: bool = True
     max_trials: int = Field(default=5, ge=0)
+    record_stops: int | None = Field(default=None, ge=1)
     reasoning_tokens: int = Field(default=300, gt=0)
     start_share: float = Field(default=0.6, gt=0, le=1)
     fallback_k: int = Field(default=3, gt=0)
@@ -75,6 +78,13 @@ class QRMeMConfig(MethodConfig):
             return known(value)
         except UnknownName as error:
             raise ValueError(str(error)) from None
+
+    @field_validator("record_stops")
+    @classmethod
+    def _has_trials(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("navigation") in ("graph-expansion", "none"):
+            raise ValueError("this navigation has no trials to stop after; use navigation reflection or entity-trial")
+        return value
 
 
 INDEX_FIELDS = (

@@ -8,11 +8,13 @@ fit       S_mix = S_imp u S_add, where S_add loses its lowest scores until all f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 
+from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
@@ -63,7 +65,7 @@ def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room
 
 @dataclass
 class Desk:
-    """What every navigation shares; `steps` is the trace."""
+    """What every navigation shares; `steps` is the trace, `later` whether it lies behind the stop of the run itself."""
 
     document: Document
     question: Question
@@ -71,6 +73,7 @@ class Desk:
     config: QRMeMConfig
     tools: Tools
     steps: list[Step] = field(default_factory=list)
+    later: bool = False
 
     def __post_init__(self) -> None:
         self.model: MeteredModel = self.tools.model("reader")
@@ -78,10 +81,15 @@ class Desk:
         apart = self.model.count("\n\n")
         self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
         self.limit = self.model.count(_FORM) + _SPARE + self.config.reasoning_tokens + self.tools.task.max_answer_tokens
-        self.asked = 0
-        with self.tools.phase("search"):
+        self._beside = 0.0  # FLOPs of answers, which belong to no step
+        self._read: dict[tuple[int, ...], tuple[str, float]] = {}
+        with self.searching():
             self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
         self.entities = self.memory.named_in(self.question.text)
+
+    def searching(self) -> AbstractContextManager[None]:
+        """Book what happens inside under "search", behind the stop under "study"."""
+        return self.tools.phase("study" if self.later else "search")
 
     @property
     def room(self) -> int:
@@ -126,6 +134,11 @@ class Desk:
             told = {"similarity": scores[k]} if scores is not None else {}
             self.step("segment", k, told, tokens=self.lengths[k], shown=Shown("span", self.document.id, a, b))
 
+    def left(self, segments: Sequence[int], why: str) -> None:
+        """A step for each segment that is read no longer."""
+        for k in segments:
+            self.step("leave", None, {"segment": k}, note=why)
+
     def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
         """Whether the segments answer the question; None where no reply could be parsed."""
         pieces = prompts.ask(self.question, [self.texts[k] for k in segments], self.tools.task.instruction)
@@ -134,7 +147,6 @@ class Desk:
         if found is not None and found.answer is not None:
             offsets = self.model.offsets(found.answer)[: self.tools.task.max_answer_tokens]
             found = replies.Verdict(found.reason, found.answer[: offsets[-1][1]].strip())
-        self.asked += 1
         verdict = {} if found is None else {"answers": float(found.answer is not None)}
         notes = [*heard.notes, found.reason if found else NOT_PARSED]
         self.step("ask", None, {**verdict, "replies": heard.replies}, tokens=heard.tokens, note="; ".join(notes))
@@ -148,10 +160,35 @@ class Desk:
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
         """Answer from the segments with the prompt that all methods share."""
-        texts = [self.texts[k] for k in segments]
+        before = self.tools.meter.flops()
         request = reading.Reading(self.tools.task, self.config.window)
-        text = reading.ask(self.question, texts, self.tools, self.model, request)
+        texts = [self.texts[k] for k in segments]
+        try:
+            text = reading.ask(self.question, texts, self.tools, self.model, request)
+        finally:
+            spent = self.tools.meter.flops() - before
+            self._beside += spent
+        self._read[tuple(segments)] = text, spent
         return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
+
+    def mark(self, updates: int, *, ended: bool) -> None:
+        """Say in the last step after how many updates of the entity set it stands, and whether the search ended."""
+        scores = {"updates": float(updates), **({"ended": 1.0} if ended else {})}
+        self.steps[-1] = replace(self.steps[-1], scores={**self.steps[-1].scores, **scores})
+
+    def record(self, segments: Sequence[int], answer: str | None = None) -> None:
+        """Write what would be answered if the search ended at the last step into it; `answer`: of a verdict there."""
+        last, spent = len(self.steps) - 1, 0.0
+        if answer is None:
+            try:
+                with self.tools.phase("study"):
+                    if tuple(segments) not in self._read:
+                        self.read(segments, "recorded")
+            except QuestionError as error:
+                self.step("stop", note=f"not recorded: {error}")
+                return
+            answer, spent = self._read[tuple(segments)]
+        self.steps[last] = replace(self.steps[last], answer=answer, answer_flops=spent)
 
     def answer(self, text: str, segments: Sequence[int], reason: str) -> Answer:
         """The answer, with the segments it was read from and why the search stopped."""
@@ -169,5 +206,7 @@ class Desk:
     ) -> None:
         """Write down one move; `node` is a segment's number for "segment", an entity's for "expand"."""
         numbers = {name: float(score) for name, score in (scores or {}).items()}
-        flops = self.tools.meter.flops()
+        flops = self.tools.meter.flops() - self._beside
+        if self.later:
+            action, note = "study", f"{action}: {note}" if note else action
         self.steps.append(Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note))

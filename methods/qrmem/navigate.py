@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from harness.types import Answer
 from methods.qrmem.desk import NOT_PARSED, Desk, fit
+from methods.qrmem.trials import End, Moves, drive
 
 __all__ = ["navigate", "without_navigation"]
 
@@ -25,22 +26,27 @@ def without_navigation(desk: Desk) -> Answer:
 
 def navigate(desk: Desk) -> Answer:
     """Reflect and follow edges until the question is answered."""
-    config, memory = desk.config, desk.memory
-    start = desk.start(config.start_share)
+    return drive(desk, _moves(desk))
+
+
+def _moves(desk: Desk) -> Moves:
+    memory = desk.memory
+    start = desk.start(desk.config.start_share)
     entities, mix = list(desk.entities), list(start)
     added: dict[int, float] = {}
     reason, fresh = "", True
-    for trial in range(config.max_trials + 1):
+    while True:
         if fresh:
             verdict = desk.ask(mix)
             if verdict is None:
-                return desk.read(mix, NOT_PARSED)
+                return End(mix, NOT_PARSED)
             if verdict.answer is not None:
-                return desk.answer(verdict.answer, mix, "answered")
+                return End(mix, "answered", verdict.answer)
             reason = verdict.reason
         frontier = memory.frontier(set(entities))
-        if trial == config.max_trials or not frontier:
-            return desk.read(mix, "no edge leads on" if not frontier else "max trials")
+        if not frontier:
+            return End(mix, "no edge leads on")
+        yield mix
         edge, score = _best(desk, frontier, entities, reason)
         a, b, _ = memory.edges[edge]
         entity = b if a in entities else a
@@ -51,15 +57,15 @@ def navigate(desk: Desk) -> Answer:
         fresh = mix != before
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
         desk.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
+        desk.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
         desk.added([k for k in mix if k not in before], added)
-    raise AssertionError("the last trial returns")
 
 
 def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
     """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first."""
     names = ", ".join(desk.memory.names[e] for e in entities)
     why = [reason] if desk.config.reflection and reason else []
-    with desk.tools.phase("search"):
+    with desk.searching():
         scores = desk.similar([desk.question.text, *why, names], desk.memory.edge_vectors[frontier])
     best = int(scores.argmax())
     return frontier[best], float(scores[best])

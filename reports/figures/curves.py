@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_T_P", "Key", "Scored", "curve_labels", "frame", "grid", "slices", "wanted"]
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-_RULE = ("t_n", "t_p", "record_stops", "record_t_p")
+_RULE = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""

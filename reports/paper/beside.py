@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness import embedded
+from harness.stats import interval
 from reports import facts, tables
-from reports.paper.printed import Value, load
+from reports.figures.requests import per_question
+from reports.paper.printed import Metric, Value, load
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -82,9 +84,10 @@ def verdict(printed: float, digits: int, ours: _Ours, tolerance: float = 0.0) ->
 
 
 def _row(value: Value, run: StoredRun, measured: dict[str, Any]) -> dict[str, Any]:
-    why, ours = reasons(value, run), _measure(value, measured)
+    why, ours = reasons(value, run), _requests(run) if value.metric.requests else _measure(value, run, measured)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
-        why.append(f"metric: the run has no {value.metric.score or 'FLOPs, its model tells no shape'}")
+        lacks = "question that was answered" if value.metric.requests else "FLOPs, its model tells no shape"
+        why.append(f"metric: the run has no {value.metric.score or lacks}")
     told = NOT_COMPARABLE if why else verdict(value.printed, value.digits, ours, value.metric.tolerance)
     return {
         "dataset": facts.key(run)[0],
@@ -105,10 +108,11 @@ def _row(value: Value, run: StoredRun, measured: dict[str, Any]) -> dict[str, An
     }
 
 
-def _measure(value: Value, row: dict[str, Any]) -> _Ours:
+def _measure(value: Value, run: StoredRun, row: dict[str, Any]) -> _Ours:
     entry, metric = value.entry, value.metric
     if metric.score is not None:
-        return _Ours(*(_known(row.get(f"{metric.score}{end}"), 100.0) for end in ("", ".low", ".high")))
+        score = _score(metric, run)
+        return _Ours(*(_known(row.get(f"{score}{end}"), 100.0) for end in ("", ".low", ".high")))
     if not metric.phases:
         return _Ours()
     index = _known(row["tflops.index"])
@@ -118,6 +122,19 @@ def _measure(value: Value, row: dict[str, Any]) -> _Ours:
         return _Ours(*(_known(row[f"tflops{end}"]) for end in ("", ".low", ".high")))
     search = _known(row["tflops"])
     return _Ours() if index is None or search is None else _Ours(index / entry.questions_per_document + search)
+
+
+def _requests(run: StoredRun) -> _Ours:
+    """Requests of search and answer per question; what an index took is no part of it."""
+    values, clusters = per_question(run)
+    found = interval(values, clusters, seed=int(run.config.get("seed") or 0), bounds=None)
+    return _Ours(found.mean, found.low, found.high)
+
+
+def _score(metric: Metric, run: StoredRun) -> str | None:
+    """The run's score for a metric: its first choice, else one that measures the same."""
+    own = facts.score_names(run)
+    return next((name for name in (metric.score, *metric.instead) if name in own), metric.score)
 
 
 def _known(value: Any, scale: float = 1.0) -> float | None:
@@ -173,6 +190,8 @@ def _data(value: Value, run: StoredRun) -> list[str]:
     n = len(run.records)
     if n != rule.questions:
         found.append(f"sample: {n} questions, the paper has {rule.questions}")
+    if rule.subset is not None:
+        found.append(f"sample: {rule.subset}")
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
@@ -185,7 +204,7 @@ def _metric(value: Value, run: StoredRun) -> list[str]:
         return [f"metric: {metric.problem}"]
     if metric.score is None:
         return []
-    if metric.score not in facts.score_names(run):
+    if _score(metric, run) not in facts.score_names(run):
         return [f"metric: the run has no {metric.score}; add it with: harness score RUN --scorers {metric.score}"]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]

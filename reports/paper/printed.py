@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -20,6 +21,7 @@ from harness.errors import DataError
 __all__ = ["DatasetRule", "Entry", "Mapping", "Metric", "Paper", "Value", "load", "parse"]
 
 COLUMNS = ("source", "table", "method", "dataset", "metric", "value")
+_EMPTY = "-"  # a cell in which a paper prints nothing
 _CSV, _YAML = "reports/paper/paper_results.csv", "reports/paper/mapping.yaml"
 
 
@@ -27,29 +29,40 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Paper(_Strict):
-    """name: as tables say it; model: of every role, the last part of its hub id."""
-
-    name: str
-    model: str
-
-
 class DatasetRule(_Strict):
-    """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it."""
+    """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
+
+    subset: what the paper says of the questions where they are some of the data set's, and it does not name them.
+    """
 
     dataset: str
     split: str
     questions: int = Field(gt=0)
     stand_ins: tuple[str, ...] = ()
+    subset: str | None = None
+
+
+class Paper(_Strict):
+    """name: as tables say it; model: of every role, the last part of its hub id; scale: what 1 point of 100 is printed
+    as; datasets: labels that mean other data than in the other papers."""
+
+    name: str
+    model: str
+    scale: float = Field(default=1.0, gt=0)
+    datasets: dict[str, DatasetRule] = Field(default_factory=dict)
 
 
 class Metric(_Strict):
-    """A score of the records (times 100), a cost in TFLOPs, or why neither can be had.
+    """A score of the records (times 100), a cost in TFLOPs, requests a question, or why none of them can be had.
 
-    tolerance: how far apart two values may be and still agree, as a share of the printed one.
+    label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
+    without `score`; tolerance: how far apart two values may be and still agree, as a share of the printed one.
     """
 
+    label: str | None = None
     score: str | None = None
+    instead: tuple[str, ...] = ()
+    requests: bool = False
     phases: tuple[str, ...] = ()
     convention: str = "full"
     tolerance: float = Field(default=0.0, ge=0)
@@ -57,8 +70,10 @@ class Metric(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
-        if sum((self.score is not None, bool(self.phases), self.problem is not None)) != 1:
-            raise ValueError("set exactly one of score, phases and problem")
+        if sum((self.score is not None, bool(self.phases), self.requests, self.problem is not None)) != 1:
+            raise ValueError("set exactly one of score, phases, requests and problem")
+        if self.instead and self.score is None:
+            raise ValueError("instead: only for a score")
         if self.phases and self.phases != ("search", "answer"):
             raise ValueError("phases: only [search, answer] is printed by the papers")
         return self
@@ -68,7 +83,8 @@ class Entry(_Strict):
     """A printed row and the preset that measures it.
 
     params and encoder: what the run must have; truncated: whether the paper's contexts were cut; unlike: why the row is
-    another method; per_document: the cost of the index instead; questions_per_document: its share is added.
+    another method; per_document: the cost of the index instead; questions_per_document: its share is added; model:
+    where the paper has several; questions: how many, where this row has the whole data set and others a subset.
     """
 
     source: str
@@ -82,6 +98,8 @@ class Entry(_Strict):
     unlike: str | None = None
     per_document: bool = False
     questions_per_document: int | None = Field(default=None, gt=0)
+    model: str | None = None
+    questions: int | None = Field(default=None, gt=0)
 
 
 class Mapping(_Strict):
@@ -117,20 +135,40 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     table = _table(results)
     found: list[Value] = []
     for entry in rules.entries:
+        paper = _of(entry, rules.papers[entry.source])
+        datasets = {**rules.datasets, **paper.datasets}
         known = [
             (label, metric, key)
-            for label in rules.datasets
+            for label in datasets
             for metric in entry.metrics
-            if (key := (entry.source, entry.table, entry.method, label, metric)) in table
+            if (key := (entry.source, entry.table, entry.method, label, rules.metrics[metric].label or metric)) in table
         ]
         for metric in set(entry.metrics) - {metric for _, metric, _ in known}:
             raise DataError(_YAML, None, "entries", f"{entry.method} ({entry.table}): no printed value of '{metric}'")
         for label, metric, key in known:
             line, text = table[key]
+            if text.strip() == _EMPTY:
+                continue
             printed, digits = _number(text, line)
-            paper = rules.papers[entry.source]
-            found.append(Value(entry, paper, rules.datasets[label], metric, rules.metrics[metric], printed, digits))
+            if rules.metrics[metric].score is not None and paper.scale != 1:
+                printed, digits = _scaled(printed, digits, paper.scale)
+            found.append(Value(entry, paper, datasets[label], metric, rules.metrics[metric], printed, digits))
     return tuple(found)
+
+
+def _of(entry: Entry, paper: Paper) -> Paper:
+    """The paper as this entry has it: with its own model; `questions` are the whole set where others have a subset."""
+    if entry.questions is not None:
+        whole = {"questions": entry.questions, "subset": None}
+        rules = {k: r.model_copy(update=whole) if r.subset else r for k, r in paper.datasets.items()}
+        paper = paper.model_copy(update={"datasets": rules})
+    return paper if entry.model is None else paper.model_copy(update={"model": entry.model})
+
+
+def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:
+    """A printed 0.7207 as 72.07 of 100 points, with as many digits as are left."""
+    left = max(digits - max(round(-math.log10(scale)), 0), 0)
+    return round(printed / scale, left), left
 
 
 def parse(text: str) -> Mapping:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from pathlib import Path
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import ModelConfig, Shape
-from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.flops import ModelShape, flops
+from harness.llm import endpoint_http
 from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.llm.facts import model_facts
@@ -173,7 +175,25 @@ def test_a_request_that_failed_is_booked_too() -> None:
         with pytest.raises(Exception, match="refused the request"):
             s.write(9)
     usage = meter.usage()["answer"]
-    assert (usage["requests"], usage["tokens_in"], usage["tokens_out"]) == (1, 0, 0)
+    assert (usage["requests"], usage["tokens_in"], usage["tokens_out"], usage["retries"]) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("moods", "told", "retries"), [(["ok"], "Paris", 0), (["500", "ok"], "Paris", 1), (["500"], None, 1)]
+)
+def test_tries_are_booked_beside_the_request_they_belong_to(
+    moods: list[str], told: str | None, retries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_http.Patience, "before", lambda *_: 0.0)
+    with Loopback(moods) as loopback:
+        meter = Meter()
+        s = loaded(loopback).session(meter)
+        s.user("?")
+        with meter.phase("search"), contextlib.nullcontext() if told else pytest.raises(RequestFailed, match="2 tries"):
+            assert s.write(9).text == told
+        assert len(loopback.asked) == 1 + retries
+    usage = meter.usage()["search"]
+    assert (usage["requests"], usage["retries"]) == (1, retries)
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------

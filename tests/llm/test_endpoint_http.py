@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.crew import Crew, Stopped
-from harness.errors import CannotRun
-from harness.llm.endpoint_http import Patience, RequestFailed, Server, _retry_after
+from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint_http import Patience, Server, Tries, _retry_after
 from harness.llm.endpoint_reply import complete
 from tests.llm.loopback import Loopback, completion
 
@@ -30,9 +30,10 @@ def server(url: str, patience: Patience = QUICK) -> Server:
 def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
     with Loopback([mood, "ok"]) as loopback:
         asked = server(loopback.url)
-        assert complete(asked, BODY).text == "Paris"
+        tries = Tries()
+        assert complete(asked, BODY, tries).text == "Paris"
         assert loopback.asked == [BODY, BODY]
-        assert (asked.asked, asked.retried) == (2, 1)
+        assert (asked.asked, asked.retried, tries.again) == (2, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def test_failures_are_recorded_and_only_they_are_asked_again(here: Run) -> None:
         causes = ["status 500", "status 429", "nothing came back", "cut off", "text/html"]
         assert all(cause in r["error"]["message"] for cause, r in zip(causes, records(hurt), strict=False))
         assert [r["usage"]["answer"]["requests"] for r in records(hurt)] == [1] * 6
+        assert [r["usage"]["answer"]["retries"] for r in records(hurt)] == [1] * 5 + [0]
 
         trouble.clear()
         server.asked.clear()
@@ -116,6 +118,21 @@ def test_questions_in_flight_are_requests_in_flight(here: Run) -> None:
         together = here(*words(server, "--out", "together", "--parallel", "3"))
         assert 2 <= server.at_once <= 3
     assert [same(r) for r in records(together)] == [same(r) for r in records(alone)]
+
+
+def test_eight_questions_are_eight_requests_at_once_and_never_nine(here: Run) -> None:
+    # Nobody is answered before eight requests are there: one at a time, or seven, would break the barrier.
+    together = threading.Barrier(8)
+
+    def held(body: dict[str, Any]) -> dict[str, Any]:
+        together.wait(60)
+        return told(body)
+
+    with Loopback([held]) as server:
+        done = here(*words(server, "--parallel", "8", limit=16, timeout=90))
+        assert done.returncode == 0, done.stderr
+        assert (server.at_once, len(server.asked)) == (8, 16)
+    assert [r["usage"]["answer"]["retries"] for r in records(done)] == [0] * 16
 
 
 def test_methods_without_attention_are_served(here: Run) -> None:

@@ -30,7 +30,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from transformers.utils.import_utils import is_serve_available
 
     if not is_serve_available():
-        pytest.skip("transformers cannot serve here: pip install 'transformers[serving]' brings openai and uvicorn")
+        pytest.skip("transformers cannot serve here; what it needs: pip install 'longdoc-harness[serving]'")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from harness.settings import Choices
 from harness.store import read_run
 from harness.types import Document, Question, Shown
 from methods.qrmem import QRMeM
+from methods.qrmem import method as method_module
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.desk import fit, fit_start
 from methods.qrmem.memory import Memory
@@ -245,7 +247,7 @@ def test_replies_that_never_parse_end_the_search_with_a_recorded_fallback():
     answer, asked, *_ = go(*["I do not know."] * 9)
     assert (answer.text, answer.stop_reason) == ("read", "replies never parsed")
     assert len(asked) == 5, "once, and four times more"
-    assert answer.steps[-1].scores == {"replies": 5}
+    assert answer.steps[-1].scores == {"replies": 5, "updates": 0, "ended": 1}
     assert answer.steps[-1].note.count("invalid reply 'I do not know.'") == 5
     assert answer.shown == spans(0)
 
@@ -253,7 +255,7 @@ def test_replies_that_never_parse_end_the_search_with_a_recorded_fallback():
 def test_a_reply_that_parses_at_last_is_taken():
     answer, asked, *_ = go("?", "??", yes("Toren"))
     assert (answer.text, len(asked)) == ("Toren", 3)
-    assert answer.steps[-1].scores == {"answers": 1, "replies": 3}
+    assert answer.steps[-1].scores == {"answers": 1, "replies": 3, "updates": 0, "ended": 1}
 
 
 def test_no_entity_of_the_question_and_none_at_all():
@@ -360,12 +362,22 @@ def test_a_memory_is_built_once_for_a_document_and_question(tmp_path, monkeypatc
     ]
     script.write_text(json.dumps({"replies": replies, "window": 2000}))
     sets = {"model.script": str(script), "dataset.tokens": 200, "dataset.questions": 2, "encoder": "minilm"}
-    states = []
+    states, built = [], Counter()
+    build = method_module.build_memory
+
+    def counted(document, question, config, tools):
+        built[document.id, question.id, config.update] += 1
+        return build(document, question, config, tools)
+
+    monkeypatch.setattr(method_module, "build_memory", counted)
     for method in ("qrmem", "qrmem", "qrmem-no-navigation", "qrmem-no-update"):
         said = Choices(method=method, dataset="pocket/quality", model="scripted", profile="pocket", sets=sets)
-        result = run(plan_choices(said), tmp_path / str(len(states)), command=["harness"], progress=Silent())
+        out = tmp_path / str(len(states))
+        result = run(plan_choices(said), out, command=["harness"], progress=Silent(), parallel=2)
         found = read_run(result.folder)
         assert len(found.records) == 2
         assert all(r["error"] is None for r in found.records)
         states.append([row["status"] for row in found.documents])
     assert states == [["built"] * 2, ["hit"] * 2, ["hit"] * 2, ["built"] * 2], "a memory a question, though one story"
+    assert list(built.values()) == [1] * 4, "two questions, with and without update"
+    assert len({document for document, _, _ in built}) == 1

@@ -1,0 +1,141 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
+"""QRMeM behind a server: a memory that breaks half-way is gone on with, nothing that was understood is asked again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.llm.loopback import Loopback, completion
+from tests.llm.test_endpoint_run import content, last, records, words
+
+Run = Callable[..., Ended]
+BUILD = ("Summarise", "Find the key entities", "Describe how entities", "Look for what is missing", "Two parts")
+
+
+def told(body: dict[str, Any]) -> dict[str, Any]:
+    """A model that lists nothing, and answers at once."""
+    asked = content(body)
+    if "Read the text and answer" in asked:
+        return completion("Reasoning: it says so.\nAction: -2\nAnswer: Abel")
+    return completion(f"text {sum(map(ord, asked)) % 9973}" if "Summarise" in asked else "none")
+
+
+def construction(server: Loopback) -> list[str]:
+    return [text for body in server.asked if any(head in (text := content(body)) for head in BUILD)]
+
+
+def documents(done: Ended) -> list[dict[str, Any]]:
+    lines = (Path(last(done)["run"]) / "documents.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def to_the_model(usage: dict[str, Any]) -> int:
+    return int(usage["requests"] - usage["encoder_requests"])
+
+
+@pytest.mark.parametrize("mood", ["500", "cut"])
+def test_a_memory_that_breaks_is_gone_on_with(here: Run, mood: str) -> None:
+    sets, method = "dataset.tokens=500", "qrmem"
+    with Loopback([told]) as server:
+        clean = here(*words(server, sets, "--out", "clean", method=method, limit=2))
+        assert clean.returncode == 0, clean.stderr
+        whole = construction(server)
+    assert set(Counter(whole).values()) == {1}, "no request of a memory is made twice"
+    assert sum(to_the_model(d["usage"]["index"]) for d in documents(clean)) == len(whole)
+    assert [d["usage"]["index"]["retries"] for d in documents(clean)] == [0, 0]
+    breaks = whole[len(whole) // 4]  # in the middle of the first question's memory
+    # Another home, so that nothing is cached.
+    with Loopback([lambda body: mood if content(body) == breaks else told(body)]) as server:
+        hurt = here(*words(server, sets, "model.revision=b", method=method, limit=2))
+        first = construction(server)
+    assert hurt.returncode == 3, hurt.stderr
+    assert [r["error"] and r["error"]["type"] for r in records(hurt)] == ["RequestFailed", None]
+    assert first.count(breaks) == 2
+    (failed,) = [d for d in documents(hurt) if d["status"] == "failed"]
+    assert failed["usage"]["index"]["retries"] == 1
+    with Loopback([told]) as server:
+        healed = here(*words(server, sets, "model.revision=b", "--retry-failed", method=method, limit=2))
+        second = construction(server)
+    assert healed.returncode == 0, healed.stderr
+    understood = [text for text in first if text != breaks]
+    assert sorted(understood + second) == sorted(whole), "what was understood is not asked again, and all the rest is"
+    assert [r["prediction"] for r in records(healed)] == [r["prediction"] for r in records(clean)]
+    assert [r["scores"] for r in records(healed)] == [r["scores"] for r in records(clean)]
+
+
+def test_every_navigation_reads_the_memory_that_is_there(here: Run) -> None:
+    sets = "dataset.tokens=300"
+    with Loopback([told]) as server:
+        done = here(*words(server, sets, "--parallel", "3", method="qrmem", limit=3))
+        assert done.returncode == 0, done.stderr
+        built = construction(server)
+        assert set(Counter(built).values()) == {1}
+        others = "qrmem-entity-trial,qrmem-graph-expansion,qrmem-no-reflection,qrmem-no-navigation,qrmem"
+        again = here(*words(server, sets, "--out", "again", method=others, limit=3))
+        assert again.returncode == 0, again.stderr
+        assert construction(server) == built
+    rows = [json.loads(line) for line in again.stdout.splitlines()]
+    assert [(r["summary"]["index"]["built"], r["summary"]["index"]["hit"]) for r in rows] == [(0, 3)] * 5
+    # A memory that is found still knows what it took.
+    told_cost = {to_the_model(r["summary"]["index"]["usage"]["index"]) for r in rows}
+    assert told_cost == {len(built)}
+
+
+def test_maxima_of_trials_out_of_one_run(here: Run) -> None:
+    ask = "Reasoning: who?\nAction: -1"
+
+    def reader(body: dict[str, Any]) -> dict[str, Any]:
+        asked = content(body)
+        return completion(ask) if "Read the text and answer" in asked else told(body)
+
+    sets = "dataset.tokens=300"
+    with Loopback([reader]) as server:
+        plain = here(*words(server, sets, method="qrmem", limit=2))
+        assert plain.returncode == 0, plain.stderr
+        built = construction(server)
+        recorded = here(*words(server, sets, "--record-stops", "5", method="qrmem", limit=2))
+        assert recorded.returncode == 0, recorded.stderr
+        assert construction(server) == built, "what is recorded is no part of the memory"
+    kept = [{k: v for k, v in r["usage"]["answer"].items() if k != "seconds"} for r in records(plain)]
+    assert kept == [{k: v for k, v in r["usage"]["answer"].items() if k != "seconds"} for r in records(recorded)]
+    found = here("study", "trials", last(recorded)["run"], "--format", "json")
+    assert found.returncode == 0, found.stderr
+    rows = json.loads(found.stdout)
+    assert [row["trials"] for row in rows] == list(range(6))
+    # The model lists nothing, so no edge leads on and every maximum is the same search: it asks once and reads.
+    assert {(row["requests"], row["covered"], row["own"]) for row in rows} == {(2.0, 2, False), (2.0, 2, True)}
+    assert {row["mean"] for row in rows} == {last(plain)["summary"]["scores"]["longbench.qa_f1_score"]["mean"]}
+    table = json.loads(here("study", "requests", last(recorded)["run"], "--format", "json").stdout)
+    assert (table[0]["requests"], table[0]["requests.built"]) == (2.0, len(built) / 2)
+
+
+def test_replies_that_never_parse_are_asked_for_four_times_more_and_the_fallback_is_recorded(here: Run) -> None:
+    with Loopback([lambda _: completion("I would rather not.")]) as server:
+        done = here(*words(server, "dataset.tokens=300", "method.retries=4", method="qrmem", limit=1))
+        assert done.returncode == 0, done.stderr
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for body in server.asked:
+        asked.setdefault(content(body), []).append(body)
+    for text, bodies in asked.items():
+        # A summary and an answer are taken as they are; all else has a form, and is asked for until it has it.
+        formed = "Read the text below" not in text and "Summarise" not in text
+        assert [b["temperature"] for b in bodies] == ([0.0, 0.7, 0.7, 0.7, 0.7] if formed else [0.0])
+        assert len({b["seed"] for b in bodies}) == len(bodies), "the same draw would give the same reply"
+    (record,) = records(done)
+    assert (record["stop_reason"], record["prediction"]) == ("replies never parsed", "I would rather not.")
+    assert record["error"] is None
+    (ask,) = [step for step in record["steps"] if step["action"] == "ask"]
+    assert ask["scores"]["replies"] == 5
+    notes = record["steps"][0]["note"]
+    assert "first entities of" in notes
+    assert "never understood" in notes
+    usages = [*record["usage"].values(), documents(done)[0]["usage"]["index"]]
+    assert sum(map(to_the_model, usages)) == len(server.asked)
+    assert sum(u["retries"] for u in usages) == 0, "a reply of another form is no failure of the server"

@@ -1,0 +1,175 @@
+"""Recording what other maxima of trials would have answered changes nothing, and tells what those runs would do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from pydantic import ValidationError
+
+from harness.errors import RequestFailed, WindowExceeded
+from harness.flops import ModelShape
+from harness.llm.scripted import Rule
+from harness.meter import Meter
+from harness.types import Document
+from methods import reading
+from methods.qrmem import QRMeM
+from methods.qrmem.config import QRMeMConfig
+from reports.figures.trials import Recorded, shown, stop
+from tests.methods.conftest import FakeTools
+from tests.methods.test_qrmem_navigation import QUESTION, TEXT, Overlap, choose, memory, no, yes
+
+SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50)
+# What is read last tells which segments there are: 0 | 0, 1, 3 | all four.
+READ = [
+    Rule(when="Text:\nVelindra is by Toren.\n\nThe text ends here", reply="one"),
+    Rule(when="Text:\nVelindra is by Toren.\n\nToren comes from Kelford.\n\nMira", reply="three"),
+    Rule(when="Text:\nVelindra is by Toren.\n\nToren comes from Kelford.\n\nKelford", reply="four"),
+    Rule(when="Text:\nToren comes from Kelford.\n\nKelford", reply="two"),
+    Rule(when="Text:\nKelford lies on the Une.\n\nThe text ends here", reply="last"),
+    Rule(when="Read the text below", reply="others"),
+    Rule(when="from what you know", reply="guess"),
+]
+
+
+class Counted(Meter):
+    """Books the events of a model that tells no shape as those of a small one."""
+
+    def record(self, event, shape):
+        super().record(event, SHAPE)
+
+
+def search(*replies, rules=(), **params):
+    """The record of one question, as far as a replay needs it."""
+    encoder = Overlap()
+    asked = [Rule(when="Read the text and answer", reply=reply, once=True) for reply in replies]
+    tools = FakeTools([*asked, *rules, *READ], similarity=encoder)
+    tools.meter = Counted("answer")
+    method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
+    answer = method.answer(QUESTION, [Document("d", TEXT)], [memory(encoder).to_index()], tools)
+    told = {"question_id": "q", "document_ids": ["d"], "error": None, "usage": tools.meter.usage()}
+    return {**told, "prediction": answer.text, **{k: asdict(answer)[k] for k in ("steps", "shown", "stop_reason")}}
+
+
+def bare(steps):
+    """Steps without what recording adds to them."""
+    return [{**step, "answer": None, "answer_flops": 0.0} for step in steps]
+
+
+def usage(record):
+    phases = [record["usage"].get(phase, {}) for phase in ("search", "answer")]
+    return [{k: v for k, v in phase.items() if k != "seconds"} for phase in phases]
+
+
+CASES = {
+    "never answered": ([no("by?"), no("river?"), no("else?"), no("?")], {}),
+    "answered late": ([no("by?"), no("river?"), yes("the Une")], {}),
+    "answered at once": ([yes("the Une")], {}),
+    "never parsed": ([no("by?"), *["I do not know."] * 5], {}),
+    "entities chosen": (
+        [no("a"), no("b"), no("c"), no("d")],
+        {
+            "navigation": "entity-trial",
+            "rules": choose("* Toren\n* Kelford", "* Une", "* Une\n* Kelford\n* Velindra", "none"),
+        },
+    ),
+    "none chosen": ([no("a"), no("b")], {"navigation": "entity-trial", "rules": choose("* Toren", "none")}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("own", [0, 1, 3])
+def test_every_maximum_is_that_of_a_real_run(name, own):
+    replies, params = CASES[name]
+    recording = search(*replies, max_trials=own, record_stops=6, **params)
+    plain = search(*replies, max_trials=own, **params)
+    told = Recorded(own, 6)
+    # Recording changes nothing up to the stop.
+    assert (recording["prediction"], recording["stop_reason"]) == (plain["prediction"], plain["stop_reason"])
+    assert recording["shown"] == plain["shown"]
+    assert usage(recording) == usage(plain)
+    assert bare(recording["steps"][: len(plain["steps"])]) == list(plain["steps"])
+    assert {s["action"] for s in recording["steps"][len(plain["steps"]) :]} <= {"study"}
+    # All maxima are there, those beyond the end of the search too.
+    for most in range(7):
+        real = search(*replies, max_trials=most, **params)
+        found = stop(recording, most, told)
+        assert found is not None, most
+        assert found.answer == real["prediction"]
+        assert found.requests == sum(u.get("requests", 0) for u in usage(real))
+        assert found.flops == pytest.approx(sum(u["flops"]["full"] for u in usage(real) if u), rel=1e-12)
+        spans = [(s["start"], s["end"]) for s in shown(recording, found.step)]
+        assert spans == [(s["start"], s["end"]) for s in real["shown"]]
+
+
+def test_by_hand():
+    record = search(no("by?"), no("river?"), no("?"), max_trials=1, record_stops=2)
+    marked = [(s["action"], s["scores"]["updates"], s["answer"]) for s in record["steps"] if "updates" in s["scores"]]
+    assert marked == [("ask", 0, "one"), ("ask", 1, None), ("study", 2, "four")]
+    assert record["prediction"] == "three"
+    assert record["steps"][-1]["note"] == "ask: ?"
+    told = Recorded(1, 2)
+    found = [stop(record, most, told) for most in range(4)]
+    assert [(f.answer, f.own, f.requests) for f in found[:3]] == [
+        ("one", False, 2),
+        ("three", True, 3),
+        ("four", False, 4),
+    ]
+    assert found[3] is None, "the search was not recorded up to 3 updates, and had not ended by itself"
+
+
+def test_without_recording_only_what_the_search_itself_tells_is_known():
+    record = search(no("by?"), yes("Toren"), max_trials=4)
+    found = [stop(record, most, Recorded(4, 4)) for most in range(7)]
+    assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
+    assert all(f.own and f.requests == 2 for f in found[1:])
+    assert all(s["answer"] is None for s in record["steps"])
+
+
+def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
+    read = reading.ask
+
+    def broken(question, texts, *more):
+        if len(texts) != 3:
+            raise RequestFailed("the server is gone")
+        return read(question, texts, *more)
+
+    monkeypatch.setattr(reading, "ask", broken)
+    record = search(no("by?"), no("river?"), no("?"), max_trials=1, record_stops=2)
+    assert (record["prediction"], record["stop_reason"]) == ("three", "max trials")
+    notes = [(s["action"], s["note"]) for s in record["steps"] if "server" in s["note"]]
+    assert notes == [("stop", "not recorded: the server is gone"), ("study", "stop: not recorded: the server is gone")]
+    assert [stop(record, most, Recorded(1, 2)) is None for most in range(4)] == [True, False, True, True]
+
+
+def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
+    # There is no reply to the third request.
+    record = search(no("by?"), no("river?"), max_trials=1, record_stops=4)
+    assert record["prediction"] == "three"
+    assert record["steps"][-1]["note"].startswith("stop: recording ends: ")
+    assert [stop(record, most, Recorded(1, 4)) is None for most in range(5)] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("navigation", ["none", "graph-expansion"])
+def test_a_navigation_without_trials_records_none(navigation):
+    with pytest.raises(ValidationError, match="has no trials to stop after"):
+        QRMeMConfig(navigation=navigation, record_stops=3)
+
+
+def test_a_segment_that_leaves_is_told():
+    replies = (no("birthplace?"), no("river?"), yes("the Une"))
+    whole = next(w for w in range(100, 400) if _shown(replies, w) == 4)
+    record = search(*replies, window=whole - 1)
+    (gone,) = [s for s in record["steps"] if s["action"] == "leave"]
+    assert gone["note"] == "its score is the lowest, and not all segments fit"
+    places = {s["node"]: (s["shown"]["start"], s["shown"]["end"]) for s in record["steps"] if s["action"] == "segment"}
+    assert places[gone["scores"]["segment"]] not in [(s["start"], s["end"]) for s in record["shown"]]
+    seen = shown(record, len(record["steps"]) - 1)
+    assert [(s["start"], s["end"]) for s in seen] == [(s["start"], s["end"]) for s in record["shown"]]
+
+
+def _shown(replies, window):
+    try:
+        return len(search(*replies, window=window)["shown"])
+    except WindowExceeded:
+        return 0

@@ -1,0 +1,130 @@
+"""Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.errors import UnknownName
+from harness.meter import Event, Meter
+from harness.store import StoredRun, read_run
+from reports.figures.requests import frame, panels, per_question, sections, spent
+from tests.reports.build import SCORE, record, usage, write_run
+
+
+def asked(number: int, search: int, answer: int, retries: int = 0, score: float = 0.5) -> dict[str, Any]:
+    """Question q<number> with so many requests."""
+    told = {"search": {**usage(1.0), "requests": search}, "answer": {**usage(0.5), "requests": answer}}
+    # An encoder was asked twice as well, which is no request to a model that replies.
+    told["search"] |= {"requests": search + 2, "encoder_requests": 2}
+    told["search"]["retries"] = retries
+    told["study"] = {**usage(1.0), "requests": 99}
+    return record(number, score, usage=told)
+
+
+def built(document: str, requests: int, question: str | None = None, status: str = "built") -> dict[str, Any]:
+    told = {"document_id": document, "key": "k", "status": status}
+    told["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
+    return told | ({"question_id": question} if question else {})
+
+
+def run(root: Path, records: list[dict[str, Any]], documents: list[dict[str, Any]], method: str = "qrmem") -> StoredRun:
+    return read_run(write_run(root, records, documents=documents, method=method))
+
+
+RECORDS = [asked(0, 2, 1, 3), asked(1, 4, 1), asked(2, 0, 1), asked(3, 1, 2), record(4, None)]
+OWN = [built("d0", 10, "q0"), built("d0", 20, "q1"), built("d1", 30, "q2"), built("d1", 40, "q3")]
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    # A run that was resumed met the first index again; one that could not be built cost nobody an answer.
+    more = [built("d0", 10, "q0", "hit"), built("d2", 7, "q4", "failed")]
+    found = run(tmp_path, RECORDS, [*OWN, *more])
+    assert [spent(r) for r in RECORDS] == [3, 5, 1, 3, 0]
+    assert per_question(found) == ([3.0, 5.0, 1.0, 3.0], ["d0", "d0", "d1", "d1"])
+    (row,) = frame([found]).to_dict("records")
+    assert (row["requests"], row["requests.search"], row["requests.answer"]) == (3.0, 1.75, 1.25)
+    assert row["requests.low"] <= 3.0 <= row["requests.high"]
+    assert (row["requests.index"], row["index of"], row["requests.built"]) == (25.0, "a question", 25.0)
+    assert row["retries"] == 3 + 4
+    assert (row["n"], row["failed"], row["mean"]) == (5, 1, 0.4)
+
+
+def test_what_an_encoder_reads_is_no_request() -> None:
+    meter = Meter("search")
+    for kind in ("prefill", "embed", "rerank", "probe"):
+        meter.record(Event("r", "m", "search", kind, 5, requests=1), None)
+    told = meter.usage()
+    assert (told["search"]["requests"], told["search"]["encoder_requests"]) == (4, 2)
+    assert spent({"usage": told}) == 2
+
+
+def test_an_index_that_questions_share_and_none_at_all(tmp_path: Path) -> None:
+    shared = run(tmp_path / "a", RECORDS, [built("d0", 6), built("d1", 12)], "memwalker")
+    none = run(tmp_path / "b", [asked(0, 0, 1), asked(1, 0, 1)], [], "bm25")
+    first, second = frame([shared, none]).to_dict("records")
+    assert (first["requests.index"], first["index of"], first["requests.built"]) == (9.0, "a document", 4.5)
+    assert (second["index of"], second["requests.built"], second["requests"]) == ("", 0.0, 1.0)
+    assert second["requests.index"] != second["requests.index"]  # NaN: there is no index
+
+
+def test_records_from_before_retries_were_counted(tmp_path: Path) -> None:
+    (row,) = frame([run(tmp_path, [record(0, 0.5)], [])]).to_dict("records")
+    assert (row["retries"], row["requests"]) == (0, 2.0)
+
+
+def test_the_drawings(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / "a", RECORDS, OWN),
+        run(tmp_path / "b", RECORDS, [built("d0", 6), built("d1", 12)], "memwalker"),
+        run(tmp_path / "c", [asked(0, 0, 1, score=0.9)], [], "bm25"),
+    ]
+    table = frame(runs)
+    score, share = panels(table)
+    assert [(line.name, line.points[0].x, line.points[0].y) for line in score.lines] == [
+        ("qrmem", 3.0, 40.0), ("memwalker", 3.0, 40.0), ("bm25", 1.0, 90.0),
+    ]  # fmt: skip
+    # 9 requests a document are shared by 1, 2, 4 and 8 queries; a memory of a question by none.
+    costs = {line.name: [p.y for p in line.points] for line in share.lines}
+    assert costs == {"qrmem": [28.0] * 4, "memwalker": [12.0, 7.5, 5.25, 4.125], "bm25": [1.0] * 4}
+    ((title, told),) = sections(table)
+    assert title == "musique · tiny · requests a question"
+    assert list(told["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"
+    assert SCORE in told.columns
+    many = [run(tmp_path / f"m{i}", [asked(0, 0, i + 1)], [], f"m{i}") for i in range(7)]
+    assert [panel.title for panel in panels(frame(many))] == ["musique · tiny (1 of 2)", "musique · tiny (2 of 2)"]
+
+
+def test_nobody_answered(tmp_path: Path) -> None:
+    table = frame([run(tmp_path, [record(0, None)], [])])
+    assert table["requests"].isna().all()
+    assert panels(table) == []
+    with pytest.raises(UnknownName, match="unknown score 'f2'"):
+        frame([run(tmp_path / "b", RECORDS, [])], "f2")
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path / "results", RECORDS, OWN)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "requests", *arguments])
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    code, out, err = call("results", "--format", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)[0]["requests.built"] == 25.0
+    assert "musique · tiny · requests a question" in call("results")[1]
+    assert call("results", "--out", "requests.svg")[0] == 0
+    assert ET.parse(tmp_path / "requests.svg").getroot().tag.endswith("svg")
+    code, out, err = call("results", "--score", "f2")
+    assert (code, out) == (2, "")
+    assert "unknown score 'f2'" in err
+    assert call()[0] == 2

@@ -1,0 +1,197 @@
+"""Maxima of trials read out of searches made by hand, and the command on a stored run."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.scorers import version
+from harness.store import StoredRun, read_run
+from reports.figures.trials import Recorded, recorded, shown, stop, wanted
+from reports.figures.trials_table import Scored, frame, panels, sections
+from tests.reports.build import record, usage, write_run
+from tests.reports.figure_searches import TERA, step
+
+Call = Callable[..., tuple[int, str, str]]
+F1 = "longbench.qa_f1_score"
+
+
+def ask(updates: int, answer: str | None = None, *, action: str = "ask", **scores: float) -> dict[str, Any]:
+    """The last step of a trial; a recorded answer costs a tenth of a TFLOP, one of a verdict (answers=1) nothing."""
+    told = {"updates": float(updates), "replies": 1.0, "answers": 0.0, **scores}
+    spent = 0.0 if answer is None or told["answers"] else TERA / 10
+    return step(updates, node=None, action=action, shown=None, scores=told, answer=answer, answer_flops=spent)
+
+
+# Maximum 1, recorded up to 2. q0 answers after one update; q1 does not, and would after two; q2 failed.
+Q0 = [ask(0, "wrong"), ask(1, answers=1.0, ended=1.0)]
+Q1 = [ask(0, "wrong"), ask(1), step(3, action="study", node=3), ask(2, "b", action="study", answers=1.0, ended=1.0)]
+
+
+def found(number: int, steps: list[dict[str, Any]], prediction: str, score: float) -> dict[str, Any]:
+    spent = {"search": usage(1.0), "answer": {**usage(0.5), "requests": number + 1}, "study": usage(9.0)}
+    return record(number, score, steps=steps, prediction=prediction, usage=spent, scores={F1: score})
+
+
+RECORDS = [found(0, Q0, "a", 1.0), found(2, Q1, "wrong", 0.0), record(4, None, scores={F1: 0.0})]
+TOLD = Recorded(1, 2)
+
+
+def settings(**params: Any) -> dict[str, Any]:
+    told = {"max_trials": 1, "record_stops": 2, **params}
+    return {"method": {"name": "qrmem", "implementation": "m:M", "view": "document", "params": told}}
+
+
+def stored(root: Path, records: list[dict[str, Any]] = RECORDS, **params: Any) -> StoredRun:
+    return read_run(write_run(root, records, method="qrmem", settings=settings(**params)))
+
+
+def test_stops_by_hand() -> None:
+    answers = [(s.answer, s.own, s.requests, s.flops) for t in range(4) if (s := stop(RECORDS[0], t, TOLD))]
+    # Recorded: the requests so far and one to read; the run's own: what was booked, the study left out.
+    assert answers == [("wrong", False, 2, 1.1 * TERA), *[("a", True, 2, 1.5 * TERA)] * 3]
+    answers = [(s.answer, s.own, s.requests, s.flops) for t in range(4) if (s := stop(RECORDS[1], t, TOLD))]
+    assert answers == [
+        ("wrong", False, 2, 1.1 * TERA),
+        ("wrong", True, 4, 1.5 * TERA),
+        ("b", False, 3, 3.0 * TERA),
+        ("b", False, 3, 3.0 * TERA),  # it ended by itself, so more trials change nothing
+    ]
+
+
+def test_what_was_not_recorded_is_not_guessed() -> None:
+    cut = {**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]}
+    assert stop(cut, 3, TOLD) is None
+    silent = {**RECORDS[1], "steps": [ask(0), ask(1)]}
+    assert [stop(silent, t, Recorded(1, 1)) is None for t in range(3)] == [True, False, True]
+    assert stop({**RECORDS[1], "steps": []}, 1, TOLD) is None
+
+
+def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
+    span = {"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "", "sources": []}
+    both = {**span, "document_id": "", "sources": [["d", 5, 9], ["e", 0, 3]]}
+    steps = [step(1, shown=both), step(0, shown=span), step(0, node=None, shown=None, scores={"segment": 0.0}), ask(1)]
+    parts = [{**both, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in both["sources"]]
+    assert shown({"steps": steps}, 1) == [span, *parts]
+    assert shown({"steps": steps}, 3) == parts
+
+
+def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
+    assert recorded(stored(tmp_path / "a")) == TOLD
+    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None)) == Recorded(5, 5)
+    assert recorded(stored(tmp_path / "c", [record(0, 0.5)])) is None
+    assert recorded(read_run(write_run(tmp_path / "d", RECORDS))) is None
+
+
+# q1's answer after two updates is right, all others that were recorded are not.
+VALUES = {("q0", 0): 0.0, ("q2", 0): 0.0, ("q2", 3): 1.0}
+
+
+def test_the_table_by_hand(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    assert set(wanted(run, TOLD, range(3))) == set(VALUES)
+    table = frame([Scored(run, TOLD, range(3), VALUES)], F1)
+    rows = table.to_dict("records")
+    assert [(r["trials"], r["own"], r["n"], r["failed"], r["covered"]) for r in rows] == [
+        (0, False, 3, 1, 3), (1, True, 3, 1, 3), (2, False, 3, 1, 3),
+    ]  # fmt: skip
+    assert [r["mean"] for r in rows] == pytest.approx([0.0, 1 / 3, 2 / 3])
+    assert [r["requests"] for r in rows] == pytest.approx([2.0, 3.0, 2.5])
+    assert [r["tflops"] for r in rows] == pytest.approx([1.1, 1.5, 2.25])
+    ((title, told),) = sections(table)
+    assert title == "musique · qrmem · tiny · over max trials"
+    assert list(told["trials"]) == [0, 1, 2]
+    (panel,) = panels(table)
+    assert [p.y for p in panel.lines[0].points] == pytest.approx([0.0, 100 / 3, 200 / 3])
+    assert [line.right for line in panel.lines] == [False, True]
+
+
+def test_one_question_that_is_not_covered_empties_the_row(tmp_path: Path) -> None:
+    run = stored(tmp_path, [RECORDS[0], {**RECORDS[1], "steps": Q1[:2]}])
+    table = frame([Scored(run, TOLD, range(4), VALUES)], F1)
+    assert list(table["mean"].isna()) == [False, False, True, True]
+    assert table["notes"][2][0] == (
+        "not covered: what 1 of 2 questions answer after 2 updates was not recorded; run it with --record-stops 2"
+    )
+    assert "--record-stops 3" in table["notes"][3][0]
+    (panel,) = panels(table)
+    assert [p.x for p in panel.lines[0].points] == [0, 1]
+
+
+def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None:
+    first = stored(tmp_path / "a")
+    other = [found(0, Q0, "a", 0.25), found(2, [ask(0), ask(1), ask(2)], "c", 0.75)]
+    second = stored(tmp_path / "b", other, max_trials=2, record_stops=None)
+    parts = [Scored(first, TOLD, range(3), VALUES), Scored(second, Recorded(2, 2), range(3), {})]
+    table = frame(parts, F1)
+    ((_, told),) = sections(table)
+    # The second run's own maximum comes before what the first one recorded of it.
+    assert list(told["trials"]) == [0, 1, 2]
+    assert list(told[F1]) == pytest.approx([0.0, 1 / 3, 0.5])
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command beside results/ with a run over rows.jsonl."""
+    monkeypatch.chdir(tmp_path)
+    rows = Path("rows.jsonl")
+    rows.write_text("".join(json.dumps({"id": q, "gold": q.replace("q0", "a").replace("q2", "b")}) + "\n"
+                            for q in ("q0", "q2", "q4")))  # fmt: skip
+    config = DatasetConfig(
+        name="mine", format="tests.reports.test_figures_curves:parse_row", data=str(rows), instruction="Answer.",
+        max_answer_tokens=4, scorers=(F1,),
+    )  # fmt: skip
+    told = {"dataset": {"fingerprint": load(config).fingerprint}, "scorers": {F1: version(F1)}}
+    data = {"dataset": config.model_dump(mode="json")}
+    kept = [{**r, "document_ids": [r["question_id"]]} for r in RECORDS]
+    write_run(tmp_path / "results", kept, dataset="mine", method="qrmem", settings=settings() | data, manifest=told)
+    write_run(tmp_path / "plain", [record(0, 0.5)])
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "trials", *arguments])
+        out = capsys.readouterr()
+        return int(ended.value.code or 0), out.out, out.err
+
+    return run
+
+
+def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:
+    code, out, err = call("results", "plain", "--format", "json")
+    assert (code, err) == (0, "")
+    assert {row["trials"]: row["mean"] for row in json.loads(out)} == pytest.approx({0: 0.0, 1: 1 / 3, 2: 2 / 3})
+    code, text, _ = call("results", "--most", "1")
+    assert code == 0
+    assert text.startswith("mine · qrmem · tiny · over max trials\n")
+    assert call("results", "--out", "trials.svg") == (0, "", "")
+    tree = ET.parse(tmp_path / "trials.svg")
+    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 3 + 1, "three maxima, and the legend"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["plain"], "no run here has trials, so there is no curve"),
+        (["nowhere"], "there is no folder 'nowhere'"),
+        (["results", "--score", "f2"], "unknown score 'f2'"),
+        (["results", "--most", "-1"], "--most"),
+        (["results", "--out", "a.pdf"], "no format ends in '.pdf'"),
+        (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: list[str], sentence: str, call: Call) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "Traceback" not in err

@@ -1,0 +1,141 @@
+"""QRMeM's tables beside ours: shares of 1, an EM that is read in two ways, requests, and rows over other questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.errors import DataError
+from harness.store import StoredRun, read_run
+from reports.paper import frame
+from reports.paper.beside import NOT_COMPARABLE, REPRODUCED
+from reports.paper.printed import Value, load
+from tests.reports.build import record, usage, write_run
+
+ACC, EM, IN = "quality.accuracy", "musique.answer_em", "flashrag.acc"
+RESULTS = """source,table,method,dataset,metric,value
+Q,Table 1,TE,Tales,Acc,0.6936
+Q,Table 1,TE,Hops,EM,-
+Q,Table 1,KN,Tales,Acc,0.7207
+Q,Table 1,KN,Hops,EM,0.4200
+Q,Table 4,BM25,Tales,Acc,0.5288
+Q,Table 6,KN,Tales,Requests,3.96
+"""
+RULES: dict[str, Any] = {
+    "papers": {
+        "Q": {
+            "name": "Q", "model": "gpt-3.5-turbo", "scale": 0.01,
+            "datasets": {
+                "Tales": {"dataset": "quality", "split": "validation", "questions": 8, "subset": "nobody says which"},
+                "Hops": {"dataset": "longbench/musique", "split": "test", "questions": 8},
+            },
+        }
+    },
+    "datasets": {"Hops": {"dataset": "musique", "split": "validation", "questions": 2417}},
+    "metrics": {
+        "Acc": {"score": ACC},
+        "EM (contained)": {"label": "EM", "score": IN},
+        "EM (strict)": {"label": "EM", "score": "flashrag.em", "instead": [EM]},
+        "Requests": {"requests": True},
+    },
+    "entries": [
+        {"source": "Q", "table": "Table 1", "method": "TE", "preset": "te",
+         "metrics": ["Acc", "EM (contained)", "EM (strict)"]},
+        {"source": "Q", "table": "Table 1", "method": "KN", "preset": "kn",
+         "metrics": ["Acc", "EM (contained)", "EM (strict)"]},
+        {"source": "Q", "table": "Table 4", "method": "BM25", "preset": "bm25", "metrics": ["Acc"],
+         "model": "Llama-2-70b-chat-hf", "questions": 16},
+        {"source": "Q", "table": "Table 6", "method": "KN", "preset": "kn", "metrics": ["Requests"]},
+    ],
+}  # fmt: skip
+
+
+def values(**changes: Any) -> tuple[Value, ...]:
+    return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
+
+
+def run(root: Path, dataset: str, scores: dict[str, list[float]], method: str = "kn", requests: int = 4) -> StoredRun:
+    """A question for each of the scores' values, two on a document."""
+    count = len(next(iter(scores.values())))
+    spent = {"answer": {**usage(1.0), "requests": requests}, "index": {**usage(1.0), "requests": 50}}
+    rows = [
+        record(i, None, scores={name: told[i] for name, told in scores.items()}, usage=spent, error=None)
+        for i in range(count)
+    ]
+    plain = {
+        "model": {"name": "gpt-3.5-turbo", "backend": "endpoint", "embedded": False},
+        "method": {"name": method, "implementation": "m:M", "view": "document", "params": {}},
+        "dataset": {"name": dataset, "split": "test" if "/" in dataset else "validation", "scorers": list(scores)},
+    }
+    return read_run(write_run(root, rows, dataset=dataset, method=method, settings=plain))
+
+
+def test_shares_of_one_are_told_in_points_and_empty_cells_are_none() -> None:
+    told = {(v.entry.method, v.label): (v.printed, v.digits, v.dataset.dataset) for v in values()}
+    assert told == {
+        ("TE", "Acc"): (69.36, 2, "quality"),
+        ("KN", "Acc"): (72.07, 2, "quality"),
+        ("KN", "EM (contained)"): (42.0, 2, "longbench/musique"),  # the paper's own meaning of the label
+        ("KN", "EM (strict)"): (42.0, 2, "longbench/musique"),
+        ("BM25", "Acc"): (52.88, 2, "quality"),
+        ("KN", "Requests"): (3.96, 2, "quality"),
+    }
+
+
+def test_both_readings_of_em_stand_side_by_side(tmp_path: Path) -> None:
+    found = run(tmp_path, "longbench/musique", {IN: [1, 1, 0, 0, 1, 0, 0, 0], EM: [0.0] * 8})
+    table = frame([found], values()).set_index("metric")
+    assert list(table.index) == ["EM (contained)", "EM (strict)"]
+    assert list(table["ours"]) == [37.5, 0.0]
+    assert list(table["notes"]) == [(), ()]
+    assert table["verdict"].iloc[0] == REPRODUCED
+    bare = run(tmp_path / "b", "longbench/musique", {IN: [1.0] * 8})
+    why = frame([bare], values()).set_index("metric").loc["EM (strict)", "notes"]
+    assert why == ("metric: the run has no flashrag.em; add it with: harness score RUN --scorers flashrag.em",)
+
+
+def test_questions_that_nobody_names_are_not_ours(tmp_path: Path) -> None:
+    table = frame([run(tmp_path, "quality", {ACC: [1.0] * 8})], values()).set_index("metric")
+    assert table.loc["Acc", "notes"] == ("sample: nobody says which",)
+    assert table.loc["Acc", "verdict"] == NOT_COMPARABLE
+    # Requests of search and answer; the 50 of each index are no part of them.
+    assert table.loc["Requests", "ours"] == 4.0
+    assert (table.loc["Requests", "ours.low"], table.loc["Requests", "ours.high"]) == (4.0, 4.0)
+
+
+def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path: Path) -> None:
+    (row,) = frame([run(tmp_path, "quality", {ACC: [0.5, 0.6] * 8}, "bm25")], values()).to_dict("records")
+    assert row["notes"] == ("model: the reader is gpt-3.5-turbo, the paper's is Llama-2-70b-chat-hf",)
+    (row,) = frame([run(tmp_path / "b", "quality", {ACC: [0.5] * 8}, "bm25")], values()).to_dict("records")
+    assert row["notes"][1] == "sample: 8 questions, the paper has 16"
+
+
+def test_the_shipped_values() -> None:
+    found = {
+        (v.entry.table[:7], v.entry.method, v.dataset.dataset, v.label): v for v in load() if v.paper.name == "QRMeM"
+    }
+    kept = {key: (v.printed, v.dataset.questions, v.paper.model) for key, v in found.items()}
+    gpt, llama = "GPT-3.5-turbo / ", "LLaMa-70B-Chat / "
+    assert kept["Table 1", gpt + "QRMeM(KN)", "quality", "Acc"] == (72.07, 222, "gpt-3.5-turbo")
+    assert kept["Table 1", llama + "QRMeM (KN)", "longbench/musique", "F1"] == (19.96, 200, "Llama-2-70b-chat-hf")
+    assert kept["Table 1", llama + "BM25 (top 3)", "quality", "Acc"] == (60.55, 2086, "Llama-2-70b-chat-hf")
+    assert kept["Table 1", gpt + "DECOM", "longbench/2wikimqa", "EM (strict)"][0] == 37.5
+    assert kept["Table 2", "-w/o Navigation", "quality", "Acc (Difficult)"][0] == 58.82
+    assert kept["Table 6", "QRMeM", "quality", "Number of Requests"][0] == 3.96
+    # 26 rows of table 1, two of which have QuALITY alone; 5 of table 2; 9 of table 4, without F1; 4 of table 6.
+    assert len(found) == (24 * (1 + 3 * 3) + 2) + 5 * 3 + 9 * (1 + 3 * 2) + 4 * 2
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        ({"requests": True, "score": ACC}, "exactly one of score, phases, requests and problem"),
+        ({"requests": True, "instead": [EM]}, "instead: only for a score"),
+    ],
+)
+def test_a_metric_is_of_one_kind(metric: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        values(metrics={**RULES["metrics"], "Acc": metric})
