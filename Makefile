@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: venv demo test lint bench release-check clean
+.PHONY: venv demo test lint bench release-check adapters clean
 
 venv: $(READY)
 
@@ -36,6 +36,13 @@ bench: venv
 # Fails where a method's prompt is not what the embedded model was trained on.
 release-check: venv
 	$(BIN)/harness pocket check
+
+# LongRefiner's adapters for the embedded model, anew; after its weights have changed. A command that was killed goes on.
+adapters: venv
+	OMP_NUM_THREADS=1 $(BIN)/harness train longrefiner --model pocket-llama --out build/longrefiner
+	rm -rf harness/pocket/adapters
+	mv build/longrefiner/adapters harness/pocket/adapters
+	rm -rf build/longrefiner
 
 clean:
 	rm -rf build dist *.egg-info results .harness

@@ -4,7 +4,8 @@
     harness list | show | validate | score | compare | report | track | trace
     harness report curves | nodes | queries | tokens
     harness study position
-    harness pocket train | eval | skills | check
+    harness train METHOD
+    harness pocket train | train-reranker | eval | skills | check
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
 some questions failed or a result could not be saved or tracked · 4 a declared check failed · 130 interrupted.
@@ -24,6 +25,7 @@ from harness.figure_flags import add_figures, join_figure
 from harness.flags import Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
 from harness.study_flags import add_study
+from harness.train_flags import add_train
 from harness.verbs import takes_flags
 
 __all__ = ["app", "main"]
@@ -157,6 +159,7 @@ def report(
 
 add_figures(app)
 add_study(app)
+add_train(app)
 
 
 @app.command()
@@ -213,6 +216,25 @@ def pocket_train(
     course, begin = (Path(name) if name is not None else None for name in (flags.curriculum, flags.begin))
     chosen = (flags.seed, flags.steps, flags.device, tuple(flags.skill), flags.mlflow)
     return body.main(body.Options(Path(out), course, begin, *chosen))
+
+
+@pocket.command("train-reranker")
+@takes_flags
+def pocket_train_reranker(
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the training is kept; it resumes there.")],
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="FOLDER", help="The pocket model to cut it from. Default: embedded.")
+    ] = None,
+    layers: Annotated[int | None, typer.Option(min=1, help="Layers that are taken of it.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the head and of every text.")] = 0,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps in all.")] = None,
+    questions: Annotated[int, typer.Option(min=2, help="Questions of each kind in the exam at the end.")] = 100,
+) -> int:
+    """Train a small reranker of the pocket world and compare it with BM25; the same command goes on."""
+    from harness.commands import pocket_reranker as body
+
+    start = Path(begin) if begin is not None else None
+    return body.main(body.Options(Path(out), start, layers, seed, steps, questions))
 
 
 @pocket.command("eval")

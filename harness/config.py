@@ -92,7 +92,8 @@ class ModelConfig(_Frozen):
     source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
     as the embedded default does; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
-    share of free memory that weights and cache may take before loading is refused.
+    share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:
+    adapters that come with the package, loaded for a role whose method uses one of that name.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -117,6 +118,7 @@ class ModelConfig(_Frozen):
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
     adapters: dict[str, str] = Field(default_factory=dict)
+    offers: dict[str, str] = Field(default_factory=dict)
     script: str | None = None
     embedded: bool = False
     base_url: str | None = None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.forecast import Reads
     from harness.llm.base import MeteredModel
     from harness.meter import Meter
+    from harness.training.task import TrainingTask
 
 __all__ = ["Index", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
 
@@ -157,6 +158,14 @@ class Method(abc.ABC):
     def skills(self) -> list[Skill]:
         """The prompts of this method with the replies the synthetic world knows to be right."""
         return []
+
+    def adapters(self) -> dict[str, dict[str, bool]]:
+        """Role -> names of the adapters of its model that are used; True where there must be one, False: may be."""
+        return {}
+
+    def training(self) -> Sequence[TrainingTask]:
+        """The adapters that `harness train` can make for it."""
+        return ()
 
     def reads(self, tokens: int, room: int) -> Reads | None:
         """What it reads of a text of `tokens` tokens where the reader has room for `room`: for forecasts of the cost.

@@ -182,7 +182,7 @@ def _check_models(sketch: _Sketch, method: Method) -> None:
     parts = sketch.draft.parts
     known: dict[str, ModelFacts] = {}
     for role in method.needs:
-        config: ModelConfig = parts.get(f"roles.{role}", parts["model"])
+        config = _with_adapters(sketch, method, role, parts.get(f"roles.{role}", parts["model"]))
         sketch.models[role] = config
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
@@ -199,6 +199,20 @@ def _check_models(sketch: _Sketch, method: Method) -> None:
                 f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
                 f"{', '.join(method.needs) or 'none'}"
             )
+
+
+def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConfig) -> ModelConfig:
+    """The role's model with the adapters that the method uses of those it comes with."""
+    from harness.llm.adapters import furnished
+
+    wanted = method.adapters().get(role, {})
+    config = furnished(config, wanted)
+    for name in (name for name, needed in wanted.items() if needed and name not in config.adapters):
+        sketch.wrong(
+            f"'{config.name}' has no adapter '{name}', which the method's settings name; add --set "
+            f"roles.{role}.adapters.{name}=FOLDER, or set it to null"
+        )
+    return config
 
 
 def _check_skills(sketch: _Sketch, method: Method) -> None:

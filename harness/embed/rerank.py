@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,29 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncode
     from sentence_transformers import CrossEncoder
 
     def load(folder: str, device: str | None) -> Any:
-        return CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
+        net = CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
+        if missing := _headless(net.model, Path(folder)):
+            raise CannotRun(
+                f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores would be noise; name "
+                "a cross-encoder with --set reranker=NAME"
+            )
+        return net
 
     net, identity = loaded(config, "reranker", load)
     if net.num_labels != 1:
         raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
     return CrossEncoderReranker(config, net, identity, meter, role)
+
+
+def _headless(model: Any, folder: Path) -> str | None:
+    """A weight of the network's head that the folder lacks; the libraries would fill it with random numbers."""
+    from safetensors import safe_open
+
+    stored: set[str] = set()
+    for path in folder.glob("*.safetensors"):
+        with safe_open(str(path), "pt") as file:
+            stored.update(file.keys())
+    body = f"{model.base_model_prefix}."
+    return next(
+        (name for name, _ in model.named_parameters() if not name.startswith(body) and name not in stored), None
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import EncoderConfig
+from harness.errors import CannotRun
 
 __all__ = ["Towers", "build", "disagreement", "pooling_of"]
 
@@ -45,11 +46,14 @@ def build(folder: Path, config: EncoderConfig, device: str | None) -> Any:
 
 
 def pooling_of(folder: Path) -> str | None:
-    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it says nothing."""
+    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it says nothing.
+
+    Raises CannotRun for a file about it that cannot be read.
+    """
     for module in _modules(folder):
         path = folder / module.get("path", "") / "config.json"
         if str(module.get("type", "")).endswith(".Pooling") and path.exists():
-            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            said: dict[str, Any] = _read(path, dict)
             if "pooling_mode" in said:
                 modes = said["pooling_mode"]
                 return modes if isinstance(modes, str) else "+".join(modes)
@@ -61,7 +65,7 @@ def pooling_of(folder: Path) -> str | None:
 
 
 def disagreement(folder: Path, config: EncoderConfig) -> str | None:
-    """Why `config` and the folder cannot both be right, as a sentence; None where they agree."""
+    """Why `config` and the folder cannot both be right, as a sentence; None where they agree. Raises as pooling_of."""
     own = pooling_of(folder)
     if config.pooling is not None and own is not None and own != config.pooling:
         return (
@@ -79,4 +83,21 @@ def disagreement(folder: Path, config: EncoderConfig) -> str | None:
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / _MODULES
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+    found = list(_read(path, list)) if path.exists() else []
+    if not all(isinstance(module, dict) for module in found):
+        raise CannotRun(_broken(path, "it does not list modules"))
+    return found
+
+
+def _read(path: Path, kind: type) -> Any:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CannotRun(_broken(path, str(error))) from error
+    if not isinstance(found, kind):
+        raise CannotRun(_broken(path, f"it holds a {type(found).__name__} where a {kind.__name__} belongs"))
+    return found
+
+
+def _broken(path: Path, why: str) -> str:
+    return f"the encoder's file {path} cannot be read ({why}); download the folder again, or name another"

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun
+from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
@@ -60,11 +61,15 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     if not (config.window or own):
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
     capabilities = _HF if config.attention == "sdpa" else _HF - {"attention"}
+    base = Base(config.name, folder, where)
+    checked = {name: check(name, Path(path).expanduser(), base) for name, path in sorted(config.adapters.items())}
+    for one in checked.values():
+        problems += one.problems
     identity = {
         "weights": where,
         "dtype": config.dtype,
         "attention": config.attention,
-        "adapters": {n: hash_files(Path(p)) for n, p in sorted(config.adapters.items())},
+        "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
         "tokenizer": _tokenizer_hash(config, folder),
         "template": _template_hash(config, folder),
         "template_date": config.template_date,
@@ -76,6 +81,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         window=config.window or own,
         identity=identity,
         problems=problems,
+        warnings=[sentence for one in checked.values() for sentence in one.warnings],
     )
 
 
@@ -141,6 +147,10 @@ def hash_files(folder: Path) -> str:
     for path in sorted([*weights, *told, *folder.glob("*.jinja")]):
         whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
     return whole.hexdigest()
+
+
+def _adapter_hash(path: str) -> str:
+    return hash_files(Path(path).expanduser())
 
 
 _hashed: dict[tuple[str, int, int], str] = {}

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +52,7 @@ class HFModel(LanguageModel):
         self._fraction = config.memory_fraction
         self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
+        self._running: str | None = None  # `_load` leaves them disabled
         self.layers = int(self.net.config.num_hidden_layers)
         self.shape: ModelShape = shape_of(self.net.config)
         self._tokenize(config, folder)
@@ -80,10 +83,7 @@ class HFModel(LanguageModel):
                 f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} tensors are missing "
                 f"or of another shape, {wrong[0]} first"
             )
-        for name, path in config.adapters.items():
-            net.load_adapter(path, adapter_name=name)
-        if config.adapters:
-            net.disable_adapters()
+        _load_adapters(net, config)
         return net.eval() if config.device_map else net.to(self.device).eval()
 
     def _tokenize(self, config: ModelConfig, folder: str) -> None:
@@ -137,12 +137,19 @@ class HFModel(LanguageModel):
         if name is not None and name not in self._adapters:
             raise CannotRun(f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})")
         with self._lock:
-            if name is None:
-                self.net.disable_adapters()
-            else:
-                self.net.enable_adapters()
-                self.net.set_adapter(name)
+            self._switch(name)
             yield
+
+    def _switch(self, name: str | None) -> None:
+        """Make `name` the adapter that runs. It goes over every layer, so only where another one ran before."""
+        if name == self._running:
+            return
+        if name is None:
+            self.net.disable_adapters()
+        else:
+            self.net.enable_adapters()
+            self.net.set_adapter(name)
+        self._running = name
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """One pass, float32 logits [ask.logits, vocab]; with several questions in flight together with theirs."""
@@ -185,6 +192,22 @@ class HFModel(LanguageModel):
     def turn_tokens(self) -> int:
         """Tokens of one user turn's frame, BOS included."""
         return len(self.begin) + len(self.mid)
+
+
+def _load_adapters(net: Any, config: ModelConfig) -> None:
+    """Load every adapter and leave all of them switched off."""
+    loud = transformers.logging.get_verbosity()
+    # Of each adapter behind the first both libraries say that the others are there already, or missing from its file.
+    transformers.logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Already found a `peft_config`")
+            for name, path in config.adapters.items():
+                net.load_adapter(os.path.expanduser(path), adapter_name=name)
+    finally:
+        transformers.logging.set_verbosity(loud)
+    if config.adapters:
+        net.disable_adapters()
 
 
 def _device(name: str) -> torch.device:

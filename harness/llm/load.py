@@ -9,7 +9,7 @@ from harness.errors import CannotRun
 from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.facts import local_folder, model_facts
 
-__all__ = ["load_model"]
+__all__ = ["load_model", "unload"]
 
 
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
@@ -36,6 +36,11 @@ def load_model(config: ModelConfig) -> LanguageModel:
     model = _loaded[key]
     model.first_prompts = {}
     return model
+
+
+def unload() -> None:
+    """Forget the models that are kept, so that their memory is free for others."""
+    _loaded.clear()
 
 
 def _load(config: ModelConfig, facts: ModelFacts) -> LanguageModel:

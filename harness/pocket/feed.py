@@ -45,8 +45,16 @@ def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 class Feed:
     """One MLflow run of one training; see tracking.problems for what to ask before."""
 
-    def __init__(self, out: Path, uri: str, params: Mapping[str, Any], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        out: Path,
+        uri: str,
+        params: Mapping[str, Any],
+        warn: Callable[[str], None],
+        experiment: str = EXPERIMENT,
+    ) -> None:
         self._out, self._uri, self._params, self._warn = out, uri, params, warn
+        self._experiment = experiment
         self._new, self._status = threading.Event(), ""
         self._thread = threading.Thread(target=self._run, name="mlflow", daemon=True)
         self._thread.start()
@@ -97,8 +105,8 @@ class Feed:
             if state.get("store") == store:
                 client.update_run(state["run"], status="RUNNING")
                 return state
-        found = client.get_experiment_by_name(EXPERIMENT)
-        experiment = client.create_experiment(EXPERIMENT) if found is None else found.experiment_id
+        found = client.get_experiment_by_name(self._experiment)
+        experiment = client.create_experiment(self._experiment) if found is None else found.experiment_id
         run = client.create_run(experiment, run_name=self._out.name)
         for name, value in self._params.items():
             client.log_param(run.info.run_id, name, value)

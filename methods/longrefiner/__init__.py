@@ -9,6 +9,7 @@ scores.py     local scores upwards, global scores downwards, their sum
 select.py     nodes up to a budget (the paper); select_code.py, as the released code does it
 shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
 skills.py     what all this asks of a model
+training.py   the three adapters: how they are measured; labels.py, how a teacher labels; pages.py, a page's headings
 method.py     the Method the registry names
 
     offline   document ──structuring──► tree                                                    (the index)

@@ -21,7 +21,7 @@ __all__ = ["Asked", "outline", "select_titles", "weigh"]
 def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
     """R = P(Global) / (P(Local) + P(Global)) behind "[" (S002 eq. 1, facts 5.2); 1/2 where both are 0. And its step."""
     model = tools.model("refiner")
-    with model.session(config.analysis_adapter) as s:
+    with model.session(config.adapter("analysis", model)) as s:
         prompts.feed(s, prompts.analysis(asked(question)))
         tokens = s.length()
         found = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
@@ -76,7 +76,7 @@ def select_titles(question: Question, document: Document, tree: Tree, config: Lo
             f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
     pieces = prompts.selection(asked(question), document.title, abstract, _beginning(outline(tree), room, model))
-    with model.session(config.selection_adapter) as s:
+    with model.session(config.adapter("selection", model)) as s:
         prompts.feed(s, pieces)
         tokens = s.length()
         told = s.write(config.selection_tokens).text

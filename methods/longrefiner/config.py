@@ -6,10 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
 from methods.scoring import Scoring
 
-__all__ = ["INDEX_FIELDS", "LongRefinerConfig", "Rule"]
+__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "Rule"]
+
+AUTO = "auto"
 
 Rule = Literal["paper", "code"]
 
@@ -39,9 +42,9 @@ class LongRefinerConfig(MethodConfig):
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
     titles               h  put a document's title above its first part
-    analysis_adapter,    -  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
-    structuring_adapter,    tasks; None: the model as it is
-    selection_adapter
+    analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
+    structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection), where the model
+    selection_adapter       has it or comes with it; else, and with None, the model as it is
     """
 
     structuring: bool = True
@@ -63,9 +66,22 @@ class LongRefinerConfig(MethodConfig):
     overflow: Literal["stop", "skip"] = "stop"
     budget: int = Field(default=2048, gt=0)
     titles: bool = True
-    analysis_adapter: str | None = None
-    structuring_adapter: str | None = None
-    selection_adapter: str | None = None
+    analysis_adapter: str | None = AUTO
+    structuring_adapter: str | None = AUTO
+    selection_adapter: str | None = AUTO
+
+    def adapters(self) -> dict[str, bool]:
+        """Names of the adapters that are used; True where there must be one, False where there may."""
+        told = {"analysis": self.analysis_adapter, "structuring": self.structuring_adapter}
+        told["selection"] = self.selection_adapter
+        return {task if name == AUTO else name: name != AUTO for task, name in told.items() if name is not None}
+
+    def adapter(self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel) -> str | None:
+        """The adapter for a task on the refiner's model."""
+        name: str | None = getattr(self, f"{task}_adapter")
+        if name != AUTO:
+            return name
+        return task if task in model.identity.get("adapters", {}) else None
 
     @model_validator(mode="after")
     def _together(self) -> LongRefinerConfig:

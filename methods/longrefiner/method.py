@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from methods.longrefiner.shown import Showing
 from methods.longrefiner.structuring import structure
 from methods.longrefiner.tree import Tree
 from methods.scoring import ROLES, distinct, fits
+
+if TYPE_CHECKING:
+    from harness.training.task import TrainingTask
 
 __all__ = ["LongRefiner"]
 
@@ -50,6 +53,17 @@ class LongRefiner(Method):
         used = (config.structuring and config.refinement and config.weight is None, config.structuring)
         wanted = (*used, config.structuring and config.refinement)
         return [*(s for s, is_used in zip(skills.SKILLS, wanted, strict=True) if is_used), *reading.SKILLS]
+
+    def adapters(self) -> dict[str, dict[str, bool]]:
+        """Those of the three tasks, as far as they are used."""
+        config: LongRefinerConfig = self.config
+        return {"refiner": config.adapters() if config.structuring else {}}
+
+    def training(self) -> list[TrainingTask]:
+        """The three adapters."""
+        from methods.longrefiner.training import tasks
+
+        return tasks()
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The document's tree."""

@@ -50,7 +50,7 @@ def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tr
 
 def _written(texts: list[str], most: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
     """The outline as the model writes it, and why it ended."""
-    with model.session(config.structuring_adapter) as s:
+    with model.session(config.adapter("structuring", model)) as s:
         prompts.feed(s, prompts.structuring(texts))
         out = s.write(min(most, s.room() - model.turn_tokens()))
     return out.text, out.finish

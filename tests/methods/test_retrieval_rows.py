@@ -272,7 +272,12 @@ def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
 
 @needs_real
 @pytest.mark.parametrize(
-    "name", ["musique/musique_ans_v1.0_dev_sample.jsonl", "hotpotqa/hotpot_dev_distractor_sample.json"]
+    "name",
+    [
+        "musique/musique_ans_v1.0_dev_sample.jsonl",
+        "hotpotqa/hotpot_dev_distractor_sample.json",
+        "2wikimultihopqa/dev_sample.json",
+    ],
 )
 def test_recall_on_real_rows_equals_the_golden_values(name):
     from harness.datasets import load

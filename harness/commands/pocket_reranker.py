@@ -1,0 +1,74 @@
+"""`harness pocket train-reranker`: train a small reranker on the pocket world, then compare it with other rankers.
+
+OUT/model        the folder that a reranker is loaded from, with its card: --set reranker.source=OUT/model
+OUT/checkpoint   where it stands, so that the same command goes on; OUT/log.jsonl: a line every 25 steps
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.commands.pocket_train import _say, _signals
+from harness.errors import CannotRun
+from harness.pocket import beginning
+from harness.pocket.card import EMBEDDED
+
+if TYPE_CHECKING:
+    from harness.pocket.reranker_training import Settings
+
+__all__ = ["Options", "main"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The flags of the command. begin: a pocket model, None = the embedded one; questions: of a kind in the exam."""
+
+    out: Path
+    begin: Path | None = None
+    layers: int | None = None
+    seed: int = 0
+    steps: int | None = None
+    questions: int = 100
+
+
+def main(options: Options) -> int:
+    """Train, examine, write the card and print the folder. Raises UserError, CannotRun, SaveError before it starts."""
+    from harness.files import touch
+
+    begin = EMBEDDED if options.begin is None else options.begin
+    if options.begin is None and not (EMBEDDED / "config.json").is_file():
+        raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
+    beginning.check(begin, options.out / "none")
+    touch(options.out)
+    from harness.pocket import reranker_training as training
+
+    chosen = {"layers": options.layers, "steps": options.steps}
+    settings = training.Settings(
+        options.out, begin, seed=options.seed, **{k: v for k, v in chosen.items() if v is not None}
+    )
+    stop = threading.Event()
+    try:
+        with _signals(stop):
+            training.train(settings, _say, stop)
+    except KeyboardInterrupt:
+        stop.set()
+    if stop.is_set():
+        _say("interrupted; the last checkpoint is kept. The same command goes on from there:")
+        _say(shlex.join(["harness", *sys.argv[1:]]))
+        return 130
+    return _examined(settings, options.questions)
+
+
+def _examined(settings: Settings, questions: int) -> int:
+    from harness.pocket import reranker_card, reranker_exam
+
+    folder = settings.out / "model"
+    rows = reranker_exam.examine(folder, questions=questions, tell=_say)
+    reranker_card.write(folder, settings, rows)
+    print(folder)
+    return 0

@@ -1,0 +1,177 @@
+"""LoRA adapters before they are loaded: whether a folder holds one, whether it is whole, and whether it fits the base.
+
+    found = check("analysis", Path("trained/adapters/analysis"), base)
+    found.problems, found.warnings          sentences
+
+Only headers of the safetensors files are read: no torch, no weights. An adapter that `harness train` wrote has a card
+that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config import ModelConfig, canonical
+from harness.errors import CannotRun
+
+__all__ = ["CARD", "WEIGHTS", "Base", "Checked", "check", "furnished", "read_card"]
+
+CARD = "card.json"
+WEIGHTS = "adapter_model.safetensors"
+_SETTINGS = "adapter_config.json"
+_HEAD = "base_model.model."
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The model that an adapter is to fit. where: what identifies its weights, as local_folder says it."""
+
+    name: str
+    folder: Path
+    where: Any
+
+
+@dataclass
+class Checked:
+    """problems forbid a run, warnings are only said."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(name: str, folder: Path, base: Base) -> Checked:
+    """What is wrong with the adapter `name` in `folder` for `base`. Never raises."""
+    try:
+        settings, shapes = _read(name, folder)
+        made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
+        for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
+            return Checked([_refused(name, folder, made_for, base, sentence)])
+        return _of_card(name, folder, base)
+    except CannotRun as e:
+        return Checked([str(e)])
+
+
+def read_card(folder: Path) -> dict[str, Any] | None:
+    """The card that `harness train` wrote beside an adapter, None where there is none.
+
+    Raises CannotRun for one that cannot be read.
+    """
+    path = folder / CARD
+    if not path.exists():
+        return None
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as e:
+        raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
+
+
+def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
+    """The model with those of the named adapters that it comes with; what was named by a folder stays that."""
+    spec = importlib.util.find_spec(config.package) if config.package and config.offers else None
+    if spec is None or spec.origin is None:
+        return config
+    root = Path(spec.origin).parent
+    wanted = {name: root / config.offers[name] for name in names if name in config.offers}
+    there = {name: str(path) for name, path in wanted.items() if (path / _SETTINGS).is_file()}
+    return config.model_copy(update={"adapters": {**there, **config.adapters}}) if there else config
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+
+def _read(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
+    if importlib.util.find_spec("peft") is None:
+        raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
+    if not (folder / _SETTINGS).is_file():
+        what = f"the folder '{folder}' has no {_SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
+        raise CannotRun(f"{what}, so it is no adapter; name one that was saved with peft for '{name}'")
+    if not (folder / WEIGHTS).is_file():
+        raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
+    try:
+        settings = dict(json.loads((folder / _SETTINGS).read_text(encoding="utf-8")))
+        return settings, _header(folder / WEIGHTS)
+    except (OSError, ValueError, TypeError, KeyError, struct.error) as e:
+        raise CannotRun(f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again") from e
+
+
+def _header(path: Path) -> Shapes:
+    """Name -> shape of a safetensors file. Raises ValueError where the file is not as long as its header says."""
+    with path.open("rb") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        if size > path.stat().st_size:
+            raise ValueError(f"{path.name} is cut off")
+        told = json.loads(file.read(size))
+    told.pop("__metadata__", None)
+    end = max((one["data_offsets"][1] for one in told.values()), default=0)
+    if path.stat().st_size != 8 + size + end:
+        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {8 + size + end}")
+    return {key: tuple(one["shape"]) for key, one in told.items()}
+
+
+def _base_shapes(folder: Path) -> Shapes:
+    """Name -> shape of the base's weights; {} where they are not on this machine yet."""
+    found: Shapes = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            found |= _header(path)
+        except (OSError, ValueError, KeyError, struct.error):
+            return {}  # loading the base will say what is wrong with it
+    return found
+
+
+# --- does it fit ------------------------------------------------------------------------------------------------------
+
+
+def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
+    """What does not fit: a matrix that the base lacks, or has in another shape.
+
+    A LoRA of a matrix [out, in] is A [rank, in] and B [out, rank] (Hu et al. 2021, eq. 3).
+    """
+    if not any(".lora_A." in key for key in shapes):
+        yield "it holds no LoRA matrices"
+    for key, shape in sorted(shapes.items()) if base else ():
+        for side, axis in ((".lora_A.", 1), (".lora_B.", 0)):
+            if side not in key:
+                continue
+            module = key.removeprefix(_HEAD).partition(side)[0]
+            theirs = base.get(f"{module}.weight")
+            if theirs is None:
+                yield f"it changes {module}, which is not there"
+                continue
+            wanted = theirs[1 - axis if settings.get("fan_in_fan_out") else axis]
+            if shape[axis] != wanted:
+                end = "inputs" if axis else "outputs"
+                yield f"it takes {module} to have {shape[axis]} {end}, there are {wanted}"
+
+
+def _refused(name: str, folder: Path, made_for: str, base: Base, why: str) -> str:
+    return (
+        f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made for '{made_for}'): "
+        f"{why}; name an adapter of '{base.name}'"
+    )
+
+
+def _of_card(name: str, folder: Path, base: Base) -> Checked:
+    """Whether the card, where there is one, is of these weights."""
+    card = read_card(folder)
+    told = dict(card.get("base") or {}) if card else {}
+    theirs, ours = told.get("where"), base.where
+    if theirs is None or canonical(theirs) == canonical(ours) or set(theirs) != set(ours):
+        return Checked()  # no card, the same weights, or two ways of naming weights that cannot be compared
+    made_for = str(told.get("name"))
+    if made_for != base.name:
+        why = "its card has the mark of other weights"
+        return Checked([_refused(name, folder, made_for, base, why)])
+    again = f"harness train {card.get('method')}" if card else "harness train"
+    return Checked(
+        warnings=[
+            f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; train it again: {again}"
+        ]
+    )

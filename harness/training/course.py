@@ -1,0 +1,211 @@
+"""A whole training: the data of each task, its adapter, its card; then the measures.
+
+    course = Course(...)
+    course.run(tell, stop, steps=None)
+    examine(course, tell)                 list of Measure, written to the cards
+
+Without labels the synthetic world makes the data. With labels a task whose labels need another one's adapter (its
+`after`) is labelled when that one is trained; the base is then loaded twice in turn, never at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import DatasetConfig, ModelConfig, canonical, digest
+from harness.errors import CannotRun, UserError
+from harness.llm.base import LanguageModel
+from harness.llm.load import load_model, unload
+from harness.method import Method, Scene, Task
+from harness.training import cards, data, measures
+from harness.training.base import Base, fits
+from harness.training.rows import Rows, rows
+from harness.training.settings import Settings
+from harness.training.sources import Models, items
+from harness.training.task import TrainingTask
+from harness.training.trainer import Job, train
+
+__all__ = ["Course", "Labels", "examine"]
+
+_WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Who labels what."""
+
+    teacher: ModelConfig
+    dataset: DatasetConfig
+
+
+@dataclass
+class Course:
+    """All that a training is made of; see harness.commands.train."""
+
+    method_name: str
+    method: Method
+    base: ModelConfig
+    tasks: Sequence[TrainingTask]
+    settings: Settings
+    out: Path
+    seed: int
+    device: str = "auto"
+    labels: Labels | None = None
+
+    def __post_init__(self) -> None:
+        self._net: Base | None = None
+        self._models: Models | None = None
+
+    def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> None:
+        """Train what is not trained yet. Raises UserError, CannotRun, SaveError."""
+        fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
+        before = 0
+        for task in self.tasks:
+            self._make_data(task, tell)
+            job = self._job(task, before, most)
+            tell(f"{task.name}: {len(job.found.rows)} rows, {job.found.tokens} tokens, {job.steps} steps")
+            if job.found.left_out:
+                tell(f"{task.name}: {job.found.left_out} rows are longer than {job.own.length} tokens and left out")
+            progress = train(self._loaded(), job, tell, stop)
+            if progress.step < job.steps:
+                return
+            self._card(task, job, progress)
+            before += job.steps
+        self._unload()
+
+    def finished(self) -> bool:
+        """Whether every adapter is there."""
+        return all((self.folder(task) / "adapter_model.safetensors").is_file() for task in self.tasks)
+
+    def folder(self, task: TrainingTask) -> Path:
+        """Of a task's adapter."""
+        return self.out / "adapters" / task.name
+
+    def file(self, task: TrainingTask) -> Path:
+        """Of a task's data."""
+        return self.out / "data" / f"{task.name}.jsonl"
+
+    # --- the base -----------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> Base:
+        if self._net is None:
+            self._net = Base(self.base, self.settings, self.device)
+        return self._net
+
+    def _unload(self) -> None:
+        unload()
+        self._net = None
+        gc.collect()
+
+    def with_adapters(self, tasks: Sequence[TrainingTask]) -> LanguageModel:
+        """The base as it is used, with the adapters of `tasks`. Raises CannotRun."""
+        folders = {task.name: str(self.folder(task)) for task in tasks}
+        device = {} if self.device == "auto" else {"device": self.device}
+        return load_model(self.base.model_copy(update={"adapters": folders, **device}))
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def _make_data(self, task: TrainingTask, tell: Callable[[str], None]) -> None:
+        path, own = self.file(task), self.settings.of(task.name)
+        if self.labels is None:
+            data.world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
+            return
+        self._unload()  # the base and its teacher are never there at once
+        missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
+        if missing:
+            raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
+        about = {
+            "source": f"labels of {self.labels.teacher.name} over {self.labels.dataset.name}",
+            "questions": own.scenes,
+            "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
+        }
+        from harness.standin import load_once
+
+        found = items(load_once(self.labels.dataset, own.scenes), task.per, own.scenes)
+        data.labelled(path, task, found, about, self._labelling(task), tell)
+        self._unload()
+
+    def _labelling(self, task: TrainingTask) -> Models:
+        assert self.labels is not None  # asked for with labels only
+        teacher, dataset = self.labels.teacher, self.labels.dataset
+        told = Task(instruction=dataset.instruction, max_answer_tokens=dataset.max_answer_tokens)
+        ready = [one for one in self.method.training() if one.name in task.after]
+        return Models(told, lambda: load_model(teacher), lambda: self.with_adapters(ready))
+
+    def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
+        """(to train on, to measure on). Labelled: the last share `held` of the file is measured on."""
+        found, _ = data.scenes_of(self.file(task), _WORLD)
+        if self.labels is None:
+            recipes = self.settings.recipes(task.name, task.skill.name)
+            return found, measures.fresh(task, recipes, self.settings.exam, self.seed)
+        held = max(1, round(len(found) * self.settings.held)) if self.settings.held else 0
+        if not found[: len(found) - held]:
+            raise UserError(f"the teacher made too few scenes for '{task.name}'; {self.file(task)} has all of them")
+        return found[: len(found) - held], found[len(found) - held :][: self.settings.exam]
+
+    def _job(self, task: TrainingTask, before: int, most: int | None) -> Job:
+        own, base = self.settings.of(task.name), self._loaded()
+        teacher = base.teacher(max(own.length, base.window))
+        found: Rows = rows(task.skill, self._training_scenes(task), teacher, own.length)
+        if not found.rows:
+            raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
+        about: dict[str, Any] = {
+            "seed": self.seed,
+            "base": digest(canonical(base.where))[:16],
+            "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_APART)])[:16],
+            "data": data.file_mark(self.file(task)),
+            "prompts": self.prompts(),
+        }
+        return Job(task.name, self.out, found, self.settings, self.seed, about, before, most)
+
+    def _training_scenes(self, task: TrainingTask) -> list[Scene]:
+        if self.labels is None:
+            return data.scenes_of(self.file(task), _WORLD)[0]
+        return self.scenes(task)[0]
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    def prompts(self) -> str:
+        """A mark of the method's prompts."""
+        return digest(self.method.prompts())[:16]
+
+    def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
+        base, labels = self._loaded(), self.labels
+        trained = {
+            "seed": self.seed,
+            "data": f"{labels.teacher.name} over {labels.dataset.name}" if labels else "the synthetic world",
+            "rows": len(job.found.rows),
+            "left_out": job.found.left_out,
+            "steps": progress.step,
+            "tokens": progress.tokens,
+            "minutes": round(progress.seconds / 60, 1),
+            "hardware": cards.hardware(base.device),
+        }
+        settings = job.own.model_dump(mode="json", exclude={"recipes"})
+        known = cards.Known(self.method_name, self.base, base.where, self.prompts(), settings, trained)
+        cards.write(self.folder(task), known)
+
+
+_APART = {"tasks", "save", "say", "exam"}  # what changes no weight
+
+
+def examine(course: Course, tell: Callable[[str], None]) -> list[measures.Measure]:
+    """Measure every adapter of the folder, before and after, and write the cards. Raises UserError, CannotRun."""
+    missing = [task.name for task in course.tasks if not (course.folder(task) / "adapter_config.json").is_file()]
+    if missing:
+        raise CannotRun(f"there is no adapter '{missing[0]}' in {course.out / 'adapters'}; train it first")
+    model = course.with_adapters(course.tasks)
+    found: list[measures.Measure] = []
+    count = 0
+    for task in course.tasks:
+        _, held = course.scenes(task)
+        count = max(count, len(held))
+        found += measures.compare(model, task, held, tell)
+    source = "texts of evaluation seeds" if course.labels is None else "labels that were held back"
+    cards.measured(course.out, {"scenes": count, "seed": course.seed, "source": source}, found)
+    return found

@@ -1,0 +1,176 @@
+"""Scenes to train on, kept as JSON lines so that they are made once, can be read, and outlive the training.
+
+    world(path, task, recipes, settings, seed)           of the synthetic world, where what is right is known
+    labelled(path, task, items, labelling, most, tell)   by a teacher; goes on behind the last item that is there
+
+    {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
+
+A scene is no tokens: the method's own code puts its prompt around it, as it does when it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from harness.config import digest
+from harness.errors import QuestionError, UserError
+from harness.files import append_line, json_line, read_lines, repair, write_atomic
+from harness.method import Scene, Task
+from harness.pocket.dice import Dice
+from harness.pocket.recipes import RecipeModel
+from harness.pocket.scenes import stage
+from harness.pocket.world import Purpose
+from harness.training.task import Labelling, TrainingTask
+from harness.types import Document, Question
+
+__all__ = ["Item", "drawn", "file_mark", "from_json", "labelled", "scenes_of", "to_json", "world"]
+
+Item = tuple[str, Question | None, Sequence[Document]]
+"""(id, question, its documents); per "document": no question and one document."""
+
+_HEAD = "about"
+_TRIES = 50  # texts without a scene that are drawn in a row before a recipe is given up
+
+
+def to_json(scene: Scene) -> dict[str, Any]:
+    """A scene as JSON values."""
+    return {
+        "question": scene.question.text,
+        "options": scene.question.options,
+        "texts": scene.texts,
+        "replies": scene.replies,
+        "verdicts": scene.verdicts,
+    }
+
+
+def from_json(values: dict[str, Any], task: Task) -> Scene:
+    """The scene of `to_json`. Raises UserError where a key is missing."""
+    try:
+        options = values["options"]
+        question = Question("scene", values["question"], ("scene",), None if options is None else tuple(options))
+        return Scene(
+            question, tuple(values["texts"]), task, tuple(values["replies"]), tuple(map(bool, values["verdicts"]))
+        )
+    except (KeyError, TypeError) as e:
+        raise UserError(f"a scene of the training data lacks {e}; delete the file, it is made again") from e
+
+
+# --- the synthetic world ----------------------------------------------------------------------------------------------
+
+
+def drawn(
+    task: TrainingTask, recipes: Sequence[RecipeModel], seed: int, purpose: Purpose
+) -> Iterator[tuple[int, list[Scene]]]:
+    """(number, scenes) of text after text without end: a function of the seed alone.
+
+    Raises UserError where the recipes make no scene.
+    """
+    total, number, idle = sum(recipe.weight for recipe in recipes), 0, 0
+    while True:
+        dice = Dice("adapters", purpose, seed, task.name, number)
+        left = dice.random() * total
+        recipe = next((r for r in recipes if (left := left - r.weight) < 0), recipes[-1]).recipe()
+        found = list(stage(recipe, task.skill.scene, dice, purpose))
+        if found:
+            yield number, found
+        idle = 0 if found else idle + 1
+        if idle > _TRIES:
+            raise UserError(f"the recipes of '{task.name}' make no scene: no text allows what they ask")
+        number += 1
+
+
+def world(path: Path, task: TrainingTask, recipes: Sequence[RecipeModel], count: int, seed: int) -> None:
+    """Write `count` scenes of training texts into `path`, unless they are there. Raises UserError, SaveError."""
+    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _mark(recipes)}
+    if _begun(path, about):
+        return
+    lines, made = [json_line({"id": _HEAD, **about})], 0
+    for number, found in drawn(task, recipes, seed, "training"):
+        kept = found[: count - made]
+        lines.append(json_line({"id": f"text {number}", "scenes": [to_json(scene) for scene in kept]}))
+        made += len(kept)
+        if made == count:
+            break
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, b"".join(lines))
+
+
+def _mark(recipes: Sequence[RecipeModel]) -> str:
+    return digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
+
+
+def _begun(path: Path, about: dict[str, Any]) -> bool:
+    """Whether the file is there. Raises UserError where it is of something else."""
+    first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
+    if first is None:
+        return False
+    there = {key: value for key, value in first.items() if key != "id"}
+    if there != about:
+        wrong = [f"{k} ({there.get(k)} there, {v} here)" for k, v in about.items() if there.get(k) != v]
+        raise UserError(
+            f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another folder with --out, or "
+            "delete the file"
+        )
+    return True
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def labelled(
+    path: Path,
+    task: TrainingTask,
+    items: Iterable[Item],
+    about: dict[str, Any],
+    labelling: Labelling,
+    tell: Callable[[str], None],
+) -> None:
+    """Let the teacher label what is not in `path` yet, a line an item, on disk at once.
+
+    An item the teacher cannot be asked about (a document longer than its window) has a line that says why. Raises
+    UserError where the file is of other data, SaveError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not _begun(path, about):
+        write_atomic(path, json_line({"id": _HEAD, **about}))
+    repair(path, "id")
+    done = {line["id"] for line in read_lines(path, "id")}
+    items = [item for item in items if item[0] not in done]
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        for number, (key, question, documents) in enumerate(items):
+            line: dict[str, Any] = {"id": key}
+            try:
+                line["scenes"] = [to_json(scene) for scene in task.label(question, documents, labelling)]
+            except QuestionError as e:
+                line |= {"scenes": [], "left_out": str(e)}
+            append_line(fd, path, json_line(line))
+            if number % 50 == 49 or number + 1 == len(items):
+                tell(f"{task.name}: {len(done) + number} of {len(done) + len(items) - 1} labelled")
+    finally:
+        os.close(fd)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
+    """The scenes of a file, and how many items have none. Raises UserError, DataError."""
+    found: list[Scene] = []
+    empty = 0
+    for line in read_lines(path, "id", []):
+        if line["id"] != _HEAD:
+            rows = cast("list[dict[str, Any]]", line.get("scenes", []))
+            found += [from_json(row, task) for row in rows]
+            empty += not rows
+    return found, empty
+
+
+def file_mark(path: Path) -> str:
+    """The first 16 hex digits of the file's sha256."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

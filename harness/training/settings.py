@@ -1,0 +1,144 @@
+"""How adapters are trained: configs/training/<method>-<profile>.yaml, then a file of one's own, then --set.
+
+    settings = read("longrefiner", "pocket", sets={"analysis.rank": 8, "rate": 1e-3})
+    settings.of("analysis")                    TaskSettings
+
+A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
+`TASK.KEY`, and one of `common` may be given without it.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.checks import build, unknown
+from harness.errors import ConfigError, UserError
+from harness.layers import Tree, read_yaml
+from harness.pocket.recipes import RecipeModel
+from harness.registry import ENV
+
+__all__ = ["Settings", "TaskSettings", "profiles", "read"]
+
+
+class TaskSettings(BaseModel):
+    """One task.
+
+    rank, alpha: of the LoRA, whose part is added times alpha / rank; length: tokens of a row at most, longer ones are
+    left out; scenes: rows of the synthetic world (labelled data: questions); epochs: times each is seen; batch: rows of
+    a pass, accumulation: passes of a step; rate: the highest learning rate; recipes: texts of the synthetic world, see
+    harness.pocket.scenes.Recipe, each with a weight.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32, gt=0)
+    length: int = Field(default=2048, ge=16)
+    scenes: int = Field(default=10_000, ge=1)
+    epochs: int = Field(default=1, ge=1)
+    batch: int = Field(default=1, ge=1)
+    accumulation: int = Field(default=8, ge=1)
+    rate: float = Field(default=3e-5, gt=0)
+    recipes: tuple[dict[str, Any], ...] = ()
+
+
+class Settings(BaseModel):
+    """All of a training.
+
+    dtype: of the frozen base, the adapters are float32; schedule: of the rate behind its warm-up (share of the steps);
+    checkpointing: keep no activations but recompute them; save: steps between checkpoints; held: share of labelled
+    data that is measured on instead of trained on; exam: scenes a task is measured on.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    warmup: float = Field(default=0.1, ge=0, lt=1)
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    clip: float = Field(default=1.0, gt=0)
+    checkpointing: bool = False
+    save: int = Field(default=100, ge=1)
+    say: int = Field(default=20, ge=1)
+    held: float = Field(default=0.03, ge=0, lt=1)
+    exam: int = Field(default=100, ge=2)
+    tasks: dict[str, TaskSettings]
+
+    def of(self, task: str) -> TaskSettings:
+        """Those of one task."""
+        return self.tasks[task]
+
+    def recipes(self, task: str, skill: str) -> list[RecipeModel]:
+        """The recipes of a task for the synthetic world. Raises UserError for none, ConfigError for a wrong one."""
+        found = self.of(task).recipes
+        if not found:
+            raise UserError(
+                f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "
+                "with --teacher MODEL --dataset NAME, or say --profile pocket"
+            )
+        made = []
+        for number, values in enumerate(found):
+            tree = Tree()
+            tree.merge({"skill": skill, **values}, "the training's settings")
+            made.append(build(RecipeModel, tree, f"tasks.{task}.recipes.{number}"))
+        return made
+
+
+def _folders() -> list[Path]:
+    """Where files of settings are, the user's own first."""
+    own = os.environ.get(ENV)
+    shipped = Path(str(importlib.resources.files("configs")))
+    return [*([Path(own) / "training"] if own else []), shipped / "training"]
+
+
+def profiles(method: str) -> list[str]:
+    """The profiles that a method's training has settings for."""
+    found = {path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")}
+    return sorted(found)
+
+
+def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None) -> Settings:
+    """The settings. Raises UserError where there are none of that profile, ConfigError with all that is wrong."""
+    name = f"{method}-{profile}.yaml"
+    path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
+    if path is None:
+        raise UserError(
+            f"the training of '{method}' has no profile '{profile}'; it has: {', '.join(profiles(method)) or 'none'}"
+        )
+    layers: list[tuple[str, dict[str, Any]]] = [(f"configs/training/{name}", read_yaml(path))]
+    if own is not None:
+        layers.append((own.name, read_yaml(own)))
+    said = [_nested(key, value, tasks) for key, value in sets.items()]
+    layers += [("--set", one) for one in sorted(said, key=lambda one: "common" not in one)]  # a task's own comes last
+    tree = Tree()
+    for task in tasks:  # what holds for all tasks is below what a later layer says of one
+        tree.merge({"tasks": {task: {}}}, layers[0][0])
+    for origin, values in layers:
+        values.pop("summary", None)
+        common = values.pop("common", {})
+        for task in tasks:
+            tree.merge({"tasks": {task: common}}, origin)
+        tree.merge(values, origin)
+    others = [task for task in tree.values["tasks"] if task not in tasks]
+    if others:
+        raise ConfigError([f"unknown task '{one}'; '{method}' has: {', '.join(tasks)}" for one in others])
+    return build(Settings, tree, "")
+
+
+def _nested(key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
+    """ "analysis.rank" or "rank" or "dtype" -> the mapping that a file would hold."""
+    head, _, rest = key.partition(".")
+    if head in tasks and rest:
+        return {"tasks": {head: {rest: value}}}
+    if head == "tasks" and rest.count(".") == 1:
+        task, name = rest.split(".")
+        return {"tasks": {task: {name: value}}}
+    if key in TaskSettings.model_fields:
+        return {"common": {key: value}}
+    if key in Settings.model_fields and key != "tasks":
+        return {key: value}
+    own = [*(name for name in Settings.model_fields if name != "tasks"), *TaskSettings.model_fields]
+    raise unknown(f"key '{key}' (--set)", key, [*own, *(f"{task}.{name}" for task in tasks for name in own)])

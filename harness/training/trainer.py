@@ -1,0 +1,203 @@
+"""Steps of one adapter: seeded, kept as it goes, and resumed exactly.
+
+    done = train(base, job, tell, stop)            True when all its steps are done
+
+A step is a function of seed, epoch and its number alone. A checkpoint holds the adapter in float32, Adam's moments and
+the position, so a training that was killed ends with the bytes of an undisturbed one on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.errors import CannotRun
+from harness.pocket import checkpoint, journal
+from harness.pocket.checkpoint import Progress
+from harness.pocket.dice import Dice
+from harness.training.base import Base
+from harness.training.rows import Row, Rows, batches
+from harness.training.settings import Settings, TaskSettings
+
+__all__ = ["Job", "rate", "steps_of", "train"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step."""
+
+    name: str
+    out: Path
+    found: Rows
+    settings: Settings
+    seed: int
+    about: dict[str, Any] = field(default_factory=dict)
+    before: int = 0
+    most: int | None = None
+
+    @property
+    def own(self) -> TaskSettings:
+        """The settings of this task."""
+        return self.settings.of(self.name)
+
+    @property
+    def steps(self) -> int:
+        """In all."""
+        return steps_of(len(self.found.rows), self.own)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Its folder."""
+        return self.out / "checkpoint" / self.name
+
+
+def steps_of(rows: int, own: TaskSettings) -> int:
+    """Steps of a task with so many rows."""
+    return own.epochs * math.ceil(math.ceil(rows / own.batch) / own.accumulation)
+
+
+def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
+    """Of step 0 .. steps - 1: up to `highest` over the warm-up, then along the schedule to 0 (or not at all)."""
+    warm = math.ceil(settings.warmup * steps)
+    if step < warm:
+        return highest * (step + 1) / warm
+    along = (step - warm) / max(1, steps - warm)
+    if settings.schedule == "cosine":
+        return highest * 0.5 * (1 + math.cos(math.pi * along))
+    return highest * (1 - along) if settings.schedule == "linear" else highest
+
+
+def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
+    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter when they are done.
+
+    Raises UserError where the checkpoint is of another training, CannotRun for one that is damaged and for a loss that
+    is no number.
+    """
+    base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
+    try:
+        run = _Run(base, job, tell)
+        run.go(stop)
+        if run.progress.step >= job.steps:
+            base.save(job.name, job.out / "adapters" / job.name)
+        return run.progress
+    finally:
+        base.drop(job.name)
+
+
+class _Run:
+    """The optimiser and the position while one adapter is trained."""
+
+    def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
+        self.base, self.job, self.tell = base, job, tell
+        self.weights = base.parameters(job.name)
+        self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
+        self.progress = Progress()
+        self._loss: list[float] = []
+        self._right = [0, 0]
+        found = checkpoint.load(job.checkpoint, job.about)
+        if found is not None:
+            self._restore(found)
+        if self.progress.step < job.steps:  # what a finished task has behind it is a later task's
+            journal.cut(job.out / "log.jsonl", job.before + self.progress.step)
+
+    def _restore(self, found: checkpoint.Found) -> None:
+        self.progress = found.progress
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(found.tensors[f"weight.{name}"])
+                self.optimizer.state[weight] = {
+                    "step": torch.tensor(float(self.progress.step)),
+                    "exp_avg": found.tensors[f"mean.{name}"].to(weight.device),
+                    "exp_avg_sq": found.tensors[f"square.{name}"].to(weight.device),
+                }
+        if 0 < self.progress.step < self.job.steps:
+            self.tell(f"{self.job.name}: going on from step {self.progress.step} of {self.job.steps}")
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        tensors: dict[str, torch.Tensor] = {f"weight.{name}": weight for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            state = self.optimizer.state.get(weight, {})
+            for ours, theirs in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
+                tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+        checkpoint.save(self.job.checkpoint, self.progress, tensors, self.job.about)
+
+    def go(self, stop: threading.Event) -> None:
+        """Steps until the end; see `train`."""
+        p, job = self.progress, self.job
+        last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
+        before = p.step
+        for step in self._steps(p.step):
+            if p.step >= last or stop.is_set():
+                break
+            began = time.perf_counter()
+            self._step(step)
+            p.seconds += time.perf_counter() - began
+            if p.step % job.settings.say == 0 or p.step == job.steps:
+                self._log()
+            if p.step % job.settings.save == 0:
+                self.save()
+                before = p.step
+        if p.step != before:
+            self.save()
+
+    def _steps(self, done: int) -> Iterator[list[list[Row]]]:
+        """The batches of each step behind the first `done` ones."""
+        own, rows = self.job.own, self.job.found.rows
+        number = 0
+        for epoch in range(own.epochs):
+            order = batches(rows, own.batch, Dice("order", self.job.seed, self.job.name, epoch))
+            for start in range(0, len(order), own.accumulation):
+                if number >= done:
+                    yield [[rows[i] for i in one] for one in order[start : start + own.accumulation]]
+                number += 1
+
+    def _step(self, passes: list[list[Row]]) -> None:
+        p, job = self.progress, self.job
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate(p.step, job.steps, job.settings, job.own.rate)
+        self.optimizer.zero_grad(set_to_none=True)
+        targets = sum(len(row.targets) for one in passes for row in one)
+        total = 0.0
+        for one in passes:
+            loss, right = self.base.losses(one)
+            (loss / targets).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+            self._right[0] += right
+        if not np.isfinite(total):
+            raise CannotRun(
+                f"the loss of '{job.name}' is {total} at step {p.step}; begin again with a lower --set {job.name}.rate"
+            )
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip)
+        self.optimizer.step()
+        self._right[1] += targets
+        self._loss.append(total / targets)
+        p.step += 1
+        p.tokens += sum(len(row.ids) for one in passes for row in one)
+
+    def _log(self) -> None:
+        p, job = self.progress, self.job
+        loss, right = float(np.mean(self._loss)), self._right[0] / max(1, self._right[1])
+        speed = p.tokens / max(p.seconds, 1e-9)
+        line = {
+            "step": job.before + p.step,
+            "task": job.name,
+            "loss": {job.name: round(loss, 5)},
+            "right": {job.name: round(right, 4)},
+            "tokens_per_s": round(speed),
+        }
+        journal.append(job.out / "log.jsonl", line)
+        left = p.seconds / p.step * (job.steps - p.step)
+        self.tell(
+            f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "
+            f"{speed:.0f} tokens/s  {left / 60:.1f} min left"
+        )
+        self._loss, self._right = [], [0, 0]

@@ -1,0 +1,121 @@
+"""An outline made from a page's own headings, as the paper's training data is made of Wikipedia (facts 5.7).
+
+    found = of_page(text, offsets)          Page(text="body without headings", outline=Part("root", ...)), or None
+
+Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("== Career ==") or as
+Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of a third level are text's own no
+more; one that has nothing below it is dropped. A paragraph of fewer than 20 words joins the next one; the last joins
+the one before (the released script loses it). Pages of fewer than 3 paragraphs say nothing about structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from methods.longrefiner.grammar import Clip, Part, clip
+
+__all__ = ["K", "Page", "of_page"]
+
+K = 8
+"""Tokens that are kept of each end of a paragraph (the released script's number)."""
+
+_KILT = re.compile(r"Section::::(?P<title>.+?)\.?\s*$")
+_WIKI = re.compile(r"(?P<marks>={2,6})\s*(?P<title>[^=].*?)\s*=+\s*$")
+_MARKDOWN = re.compile(r"(?P<marks>#{1,6})\s+(?P<title>.*?)\s*#*\s*$")
+_LIST = re.compile(r"(BULLET::::|[*\-+] |\d+[.)] )")
+_ENDS = frozenset({"see also", "references", "external links", "notes", "further reading"})
+_SHORT, _LEAST = 20, 3
+
+Offsets = Callable[[str], Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """text: the body, paragraphs joined by spaces; outline: its root, all paragraphs clipped."""
+
+    text: str
+    outline: Part
+
+
+@dataclass
+class _Block:
+    """What stands under one heading; level 0 is in front of all headings."""
+
+    level: int
+    title: str
+    paragraphs: list[str] = field(default_factory=list)
+
+
+def of_page(text: str, offsets: Offsets) -> Page | None:
+    """The page's body and outline; None where it has no headings or says too little. offsets: tokens of a text."""
+    blocks = _blocks(text)
+    if len(blocks) < 2:
+        return None
+    for block in blocks:
+        block.paragraphs = _merged(block.paragraphs)
+    if sum(len(block.paragraphs) for block in blocks) < _LEAST:
+        return None
+    children = _parts(blocks, offsets)
+    body = " ".join(paragraph for block in blocks for paragraph in block.paragraphs)
+    return Page(body, Part("root", "", tuple(children)))
+
+
+def _blocks(text: str) -> list[_Block]:
+    found = [_Block(0, "")]
+    lines = [line.strip() for line in text.splitlines()]
+    headings = [head for line in lines if (head := _heading(line))]
+    top = min((level for level, _ in headings), default=1)
+    for line in lines:
+        head = _heading(line)
+        if head is None:
+            if line and not _LIST.match(line):
+                found[-1].paragraphs.append(" ".join(line.split()))
+        elif head[1].lower() in _ENDS:
+            break
+        elif head[0] - top < 2:
+            found.append(_Block(1 + head[0] - top, head[1]))
+    return found
+
+
+def _heading(line: str) -> tuple[int, str] | None:
+    """(level, title) of a line that is a heading."""
+    if told := _KILT.match(line):
+        *above, title = told["title"].split(".:")
+        return 1 + len(above), title
+    for pattern in (_WIKI, _MARKDOWN):
+        if told := pattern.match(line):
+            return len(told["marks"]), told["title"]
+    return None
+
+
+def _merged(paragraphs: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    held = ""
+    for paragraph in paragraphs:
+        held = f"{held} {paragraph}".strip()
+        if len(held.split()) >= _SHORT:
+            found.append(held)
+            held = ""
+    if held and found:
+        found[-1] += f" {held}"
+    elif held:
+        found.append(held)
+    return found
+
+
+def _parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
+    """Abstract and sections in order; a second level without a first one is a section of its own."""
+    made: list[Part] = []
+    for block in blocks:
+        clips: tuple[Clip | Part, ...] = tuple(clip(p, offsets(p), K) for p in block.paragraphs)
+        if block.level == 0:
+            made += [Part("abstract", "", clips)] if clips else []
+        elif block.level == 2 and made and made[-1].kind == "section":
+            last = made[-1]
+            if clips:
+                made[-1] = Part("section", last.title, (*last.children, Part("sub-section", block.title, clips)))
+        else:
+            made.append(Part("section", block.title, clips))
+    return [part for part in made if part.children]

@@ -1,0 +1,94 @@
+"""`harness train`: what cannot be trained is said in a sentence; a small training runs through the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, configs, environment, here
+from tests.training.small import save
+
+__all__ = ["configs", "environment", "here"]
+
+FEW = ("scenes=6", "batch=3", "rank=1", "exam=2", "length=2000", "say=1")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("bases") / "small")
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["bm25"], "'bm25' has no adapters that could be trained"),
+    (["longrefine"], "unknown method 'longrefine'. Did you mean 'longrefiner'"),
+    (["longrefiner", "--task", "analyses"], "unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"),
+    (["longrefiner", "--teacher", "random"], "name both --teacher MODEL and --dataset NAME, or neither"),
+    (["longrefiner", "--dataset", "musique"], "name both --teacher MODEL and --dataset NAME, or neither"),
+    (["longrefiner", "--data", "rows.jsonl"], "--data is where the rows of --dataset are"),
+    (["longrefiner", "--profile", "tiny"], "has no profile 'tiny'; it has: paper, pocket"),
+    (["longrefiner", "--set", "rnk=3"], "unknown key 'rnk' (--set). Did you mean 'rank'"),
+    (["longrefiner", "--device", "tpu"], "unknown device 'tpu'"),
+    (["longrefiner", "--model", "scripted"], "runs elsewhere, so it cannot be trained here"),
+    (["longrefiner", "--model", "/no/where"], "no model folder '/no/where'"),
+    (["longrefiner", "--profile", "paper"], "let a teacher label with --teacher MODEL --dataset NAME"),
+    (["longrefiner", "--eval"], "there is no adapter 'analysis' in"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD, ids=[says[:40] for _, says in BAD])
+def test_what_cannot_be_trained(words: list[str], says: str, here: Cli, tmp_path: Path) -> None:
+    done = here("train", *words, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_base_that_cannot_be_held_is_told_with_its_memory(here: Cli, base: Path, tmp_path: Path) -> None:
+    words = ("--model", str(base), "--profile", "pocket", "--out", str(tmp_path / "out"))
+    done = here("train", "longrefiner", *words, "--set", "model.memory_fraction=0.000001")
+    assert done.returncode == 2
+    assert (
+        "training 'analysis' on 'small' needs about 0.0 GB (0.0 weights, 0.0 adapter with its optimiser" in done.stderr
+    )
+    assert not (tmp_path / "out" / "data").exists()
+
+
+def test_one_task_is_trained_stopped_and_gone_on_with(here: Cli, base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = (
+        "train",
+        "longrefiner",
+        "--model",
+        str(base),
+        "--profile",
+        "pocket",
+        "--task",
+        "analysis",
+        "--out",
+        str(out),
+    )
+    first = here(*words, "--set", *FEW, "--steps", "1")
+    assert first.returncode == 0, first.stderr
+    assert "stopped after 1 steps; the same command without --steps goes on" in first.stderr
+    assert not (out / "adapters").exists()
+    done = here(*words, "--set", *FEW, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "analysis: going on from step 1 of 2" in done.stderr
+    assert "use them: harness run --method longrefiner ... --set roles.refiner.adapters.analysis=" in done.stderr
+    found = json.loads(done.stdout)
+    assert [(one["task"], one["name"]) for one in found["measures"]] == [("analysis", "accuracy")]
+    assert [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()] == [1, 2]
+    table = here(*words, "--set", *FEW, "--eval").stdout
+    assert table.splitlines()[0].split() == [
+        "task",
+        "measure",
+        "base",
+        "alone",
+        "with",
+        "its",
+        "adapter",
+        "floor",
+        "scenes",
+    ]

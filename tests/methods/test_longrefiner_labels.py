@@ -1,0 +1,266 @@
+"""LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand, adapters by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import ModelConfig
+from harness.errors import UserError
+from harness.llm.adapters import furnished
+from harness.llm.base import MeteredModel
+from harness.llm.scripted import Script, ScriptedModel
+from harness.meter import Meter
+from harness.method import Scene, Task
+from harness.plan import plan_choices
+from harness.pocket.listening import Heard
+from harness.settings import Choices
+from harness.training.data import from_json, labelled, scenes_of, to_json
+from harness.training.sources import items
+from harness.types import Document, Question
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.grammar import Clip, Part, parse, write
+from methods.longrefiner.labels import level
+from methods.longrefiner.pages import of_page
+from methods.longrefiner.training import f1, pieces, tasks
+from tests.methods.conftest import FakeTools
+
+LONG = "This paragraph has the twenty words that it takes to stand alone, so nothing at all is joined to it here."
+SHORT = "A short one."
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    found, at = [], 0
+    for word in text.split():
+        start = text.index(word, at)
+        at = start + len(word)
+        found.append((start, at))
+    return found
+
+
+CLIP = Clip("This paragraph has the twenty words that it", "nothing at all is joined to it here.")
+PAGES = {
+    "KILT": f"{LONG}\nSection::::Career.\n{LONG}\nBULLET::::- an item\nSection::::Career.:Early years.\n{LONG}\n"
+    f"Section::::See also.\nBULLET::::- other",
+    "wiki": f"{LONG}\n== Career ==\n{LONG}\n* an item\n=== Early years ===\n{LONG}\n== See also ==\nother",
+    "Markdown": f"{LONG}\n\n# Career\n\n{LONG}\n\n- an item\n\n## Early years\n\n{LONG}\n\n# See also\n\nother",
+}
+
+
+@pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
+def test_a_page_says_its_outline_itself(text: str) -> None:
+    found = of_page(text, words)
+    assert found is not None
+    assert found.text == " ".join([LONG] * 3)
+    early = Part("sub-section", "Early years", (CLIP,))
+    assert found.outline == Part("root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early))))
+    assert parse(write(found.outline)) == found.outline
+
+
+def test_short_paragraphs_join_and_the_last_one_is_not_lost() -> None:
+    found = of_page(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
+    assert found is not None
+    assert found.text == f"{SHORT} {LONG} {LONG} {SHORT} {LONG}"
+    assert [(p.kind, p.title, len(p.children)) for p in found.outline.children] == [
+        ("section", "A", 2),
+        ("section", "B", 1),
+    ]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["", LONG, f"{LONG}\n{LONG}\n{LONG}", f"== A ==\n{LONG}\n{LONG}"], ids=range(4))
+def test_a_page_that_says_too_little_is_none(text: str) -> None:
+    assert of_page(text, words) is None
+
+
+# --- a teacher --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Labels:
+    """A teacher from a table; the base is another one."""
+
+    replies: list[dict[str, Any]]
+    outline: str = ""
+    task: Task = field(default_factory=lambda: Task(instruction="x", max_answer_tokens=8))
+
+    def __post_init__(self) -> None:
+        self.model = ScriptedModel(Script(replies=self.replies, window=9000))  # type: ignore[arg-type]
+        self.built = ScriptedModel(Script(replies=[{"reply": self.outline}], window=9000))  # type: ignore[list-item]
+
+    def teacher(self) -> MeteredModel:
+        return MeteredModel(self.model, Meter(), "teacher")
+
+    def base(self) -> MeteredModel:
+        return MeteredModel(self.built, Meter(), "refiner")
+
+
+TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
+TOLD = "<abstract>Mira Tal was <skip> painter of Toren.</abstract><section: Work>She was born <skip> died there.</section: Work>"
+DOCUMENT = Document("d", TEXT, "Mira Tal")
+QUESTION = Question("q", "When was the bridge painted?", ("d",))
+ANALYSIS, STRUCTURING, SELECTION = tasks()
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ('{"query_type": "local"}', "local"),
+        ('Here it is: {"query_type": " Global "}.', "global"),
+        ('{"query_type": "both"}', None),
+        ("local", None),
+        ("{", None),
+        ("", None),
+    ],
+)
+def test_levels(reply: str, found: str | None) -> None:
+    assert level(reply) == found
+    scenes = ANALYSIS.label(QUESTION, [DOCUMENT], Labels([{"reply": reply}]))
+    assert [scene.verdicts for scene in scenes] == ([(found == "local",)] if found else [])
+
+
+def test_an_outline_is_the_pages_own_or_the_teachers() -> None:
+    (own,) = STRUCTURING.label(None, [Document("p", PAGES["wiki"])], Labels([{"reply": TOLD}]))
+    assert own.texts == (" ".join([LONG] * 3),)
+    (told,) = STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": TOLD}]))
+    assert (told.texts, told.replies) == ((TEXT,), (TOLD,))
+    for reply in ("No outline.", "<section: A>Nothing <skip> here.</section: A>", ""):
+        assert STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": reply}])) == []
+
+
+def test_titles_are_selected_from_the_trained_models_outline() -> None:
+    labels = Labels([{"reply": '["work", "Nowhere"]'}], TOLD)
+    task = tasks()[2]
+    (scene,) = task.label(QUESTION, [DOCUMENT], labels)
+    assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
+    assert scene.replies == ("['Work']",)
+    assert "Section1: Work" in labels.model.prompts[-1]
+    task.label(QUESTION, [DOCUMENT], labels)
+    assert len(labels.built.prompts) == 1  # a document is structured once
+    assert tasks()[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
+    (none,) = tasks()[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
+    assert none.replies == ("[]",)
+    assert tasks()[2].label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []  # nothing to select from
+
+
+def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:
+    path, told = tmp_path / "analysis.jsonl", list[str]()
+    local, wide = ({"reply": json.dumps({"query_type": kind})} for kind in ("local", "global"))
+    work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
+    labelled(path, ANALYSIS, work[:2], {"source": "t"}, Labels([local]), told.append)
+    path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
+    labelled(path, ANALYSIS, work, {"source": "t"}, Labels([wide]), told.append)
+    scenes, empty = scenes_of(path, Labels([]).task)
+    assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
+    assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
+    assert empty == 0
+    with pytest.raises(UserError, match="is of other data: source"):
+        labelled(path, ANALYSIS, work, {"source": "u"}, Labels([wide]), told.append)
+    same = from_json(json.loads(json.dumps(to_json(scenes[0]))), scenes[0].task)
+    assert same == scenes[0]
+
+
+def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> None:
+    labels = Labels([{"reply": TOLD}])
+    labels.model.window = 40
+    labelled(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, lambda _: None)
+    line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
+    assert line["scenes"] == []
+    assert "window" in line["left_out"]
+
+
+def test_a_text_is_an_item_once_and_no_gold_is_handed_on() -> None:
+    class Made:
+        documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
+        examples = [
+            type("E", (), {"question": Question(q, q, ids)}) for q, ids in (("x", ("a", "c")), ("y", ("b", "c")))
+        ]
+
+    assert [key for key, _, _ in items(Made, "document", 9)] == ["a", "c"]  # type: ignore[arg-type]
+    assert [(key, len(d)) for key, _, d in items(Made, "question", 1)] == [("x", 2)]  # type: ignore[arg-type]
+
+
+# --- measures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "right", "value"),
+    [("", "", 1), ("a", "", 0), ("", "a", 0), ("ab", "ab", 1), ("aab", "ab", 0.8), ("abc", "bcd", 2 / 3)],
+)
+def test_f1_by_hand(found: str, right: str, value: float) -> None:
+    assert f1(found, right) == pytest.approx(value)
+
+
+def test_measures_by_hand() -> None:
+    task = Task(instruction="x", max_answer_tokens=8)
+    scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
+    assert ANALYSIS.measure(scene, Heard(p_first=[0.6])) == {"accuracy": 1.0}
+    assert ANALYSIS.measure(scene, Heard(p_first=[0.5])) == {"accuracy": 0.0}
+    assert SELECTION.measure(scene, Heard(["['a']"])) == {"selection F1": pytest.approx(2 / 3), "exact": 0.0}
+    none = Scene(QUESTION, (), task, ("[]",))
+    assert SELECTION.measure(none, Heard(["[]"])) == {"selection F1": 1.0, "exact": 1.0}
+    assert SELECTION.measure(none, Heard(["nothing"])) == {"selection F1": 0.0, "exact": 0.0}
+    # Right: abstract, its clip, section, its clip. Told: the section under another name, so only the abstract's two.
+    outline = Scene(QUESTION, (TEXT,), task, (TOLD,))
+    found = STRUCTURING.measure(outline, Heard([TOLD.replace("Work", "Life")]))
+    assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
+    assert STRUCTURING.measure(outline, Heard([TOLD]))["exact"] == 1.0
+    assert pieces(parse(TOLD))[0] == ("abstract", "abstract")
+    assert ANALYSIS.floor is not None
+    assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)
+
+
+# --- adapters by name -------------------------------------------------------------------------------------------------
+
+
+def test_auto_takes_what_the_model_has() -> None:
+    config = LongRefinerConfig(selection_adapter="mine", structuring_adapter=None)
+    assert config.adapters() == {"analysis": False, "mine": True}
+    tools = FakeTools()
+    model = tools.model("refiner")
+    assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [None, None, "mine"]
+    tools.reader.identity = {"adapters": {"analysis": "hash", "selection": "hash"}}
+    model = tools.model("refiner")
+    assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [
+        "analysis",
+        None,
+        "mine",
+    ]
+
+
+def chosen(preset: str, **sets: Any) -> Any:
+    keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
+    return plan_choices(Choices(method=preset, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
+
+
+def test_a_named_adapter_must_be_there() -> None:
+    with pytest.raises(
+        UserError, match=r"has no adapter 'mine', which the method's settings name; add --set roles.refi"
+    ):
+        chosen("longrefiner-bm25", method__selection_adapter="mine")
+
+
+def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "carrier"
+    for task in ("analysis", "selection"):
+        (package / "lora" / task).mkdir(parents=True)
+        (package / "lora" / task / "adapter_config.json").write_text("{}")
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    offers = {task: f"lora/{task}" for task in ("analysis", "structuring", "selection")}
+    model = ModelConfig(name="m", package="carrier", offers=offers, adapters={"selection": "own"})
+    found = furnished(model, ["analysis", "structuring", "selection"]).adapters
+    assert found == {"analysis": str(package / "lora" / "analysis"), "selection": "own"}
+    assert furnished(model, []).adapters == {"selection": "own"}
+    assert furnished(model.model_copy(update={"package": None}), ["analysis"]).adapters == {"selection": "own"}
+
+
+def test_only_the_row_without_adapters_goes_without() -> None:
+    with_, without = chosen("longrefiner-bm25"), chosen("longrefiner-no-adapters")
+    assert with_.method.adapters() == {"refiner": {"analysis": False, "structuring": False, "selection": False}}
+    assert without.method.adapters() == {"refiner": {}}
+    assert without.models["refiner"].adapters == with_.models["reader"].adapters == {}
+    assert chosen("longrefiner-no-structuring").models["refiner"].adapters == {}

@@ -1,0 +1,139 @@
+"""Texts that no row may stumble over, through every row of the table's rivals: what is shown is of the text, in time."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import ModelOutputError
+from harness.llm import scripted
+from harness.llm.scripted import Rule
+from harness.method import Method
+from harness.types import Document, Question
+from methods.compression import LLMLingua, LongLLMLingua, SelectiveContext
+from methods.memwalker import MemWalker
+from methods.raptor import Raptor
+from methods.retrieval import BM25, Dense, RandomChunks, Reranked
+from methods.window import FullContext, SlidingWindow
+from tests.methods.conftest import FakeTools
+from tests.methods.raptor_tree import Vectors
+from tests.methods.test_compression import Table
+
+CHINESE = (
+    "\u6821\u957f\u662f\u8c01\uff1f\u5b66\u6821\u5f88\u5927\u3002\u6cb3\u5f88\u957f\uff0c\u5c71\u5f88\u9ad8\u3002" * 30
+)
+ENDLESS = "word7 " * 33_334  # 200,000 characters without a full stop
+GLUED = "x" * 200_000
+SIX = {"chunks": "sentences", "chunk_sentences": 6, "k": None, "budget": 60}
+
+
+# As real tokenizers cut them: a Chinese character is a token, and a long word is several.
+PIECES = re.compile(r"\s*(?:[\u3000-\u9fff\uff00-\uffef]|[^\s\u3000-\u9fff\uff00-\uffef]{1,6})|\s+")
+
+
+@pytest.fixture(autouse=True)
+def _pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripted, "_TOKEN", PIECES)
+
+
+class ByLength:
+    def score(self, query: str, passages: Any) -> np.ndarray:
+        return np.array([len(p) for p in passages], dtype=np.float32)
+
+
+class Tools(FakeTools):
+    def reranker(self, role: str = "reranker") -> ByLength:
+        return ByLength()
+
+
+def chunked(kind: type[Method], **more: Any) -> Method:
+    return kind(kind.Config(**{"chunk_tokens": 50, "k": 3, **more}))
+
+
+ROWS: dict[str, Method] = {
+    "bm25": chunked(BM25),
+    "bm25-packed": chunked(BM25, chunks="packed"),
+    "bm25-six-sentences": chunked(BM25, **SIX),
+    "sbert": chunked(Dense),
+    "recomp": chunked(Dense, chunks="sentences", chunk_sentences=1, order="document"),
+    "bge-reranker": chunked(Reranked),
+    "random": chunked(RandomChunks),
+    "raptor-ct": Raptor(Raptor.Config(reduction="pca", components=3)),
+    "raptor-tt": Raptor(Raptor.Config(reduction="pca", components=3, retrieval="traversal", top_k=2)),
+    "memwalker": MemWalker(MemWalker.Config(segment_tokens=2000)),
+    "longllmlingua": LongLLMLingua(LongLLMLingua.Config(target_tokens=100)),
+    "longllmlingua, lines": LongLLMLingua(LongLLMLingua.Config(target_tokens=100, contexts="lines", chunk_tokens=300)),
+    "llmlingua": LLMLingua(LLMLingua.Config(target_tokens=100)),
+    "selective-context": SelectiveContext(SelectiveContext.Config(target_tokens=100)),
+    "full-context": FullContext(FullContext.Config(max_tokens=400)),
+    "keep-right": FullContext(FullContext.Config(max_tokens=400, keep="right")),
+    "sliding-window": SlidingWindow(SlidingWindow.Config()),
+}
+
+
+def answered(method: Method, text: str, encoder: Any = None) -> tuple[Any, Tools]:
+    replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
+    tools = Tools(replies, compressor=Table(), similarity=encoder or Vectors(), window=16_384)
+    document, question = Document("d", text), Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
+    index = method.index(document, tools) if method.scope == "document" else {}  # type: ignore[arg-type]
+    json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
+    return method.answer(question, [document], [index], tools), tools  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize(
+    "text", [CHINESE, ENDLESS, GLUED, "\u6821", "."], ids=["chinese", "endless", "glued", "one", "mark"]
+)
+def test_every_row_answers_from_what_is_in_the_text(row: str, text: str) -> None:
+    began = time.process_time()
+    told, tools = answered(ROWS[row], text)
+    assert time.process_time() - began < 10
+    assert told.text == ("" if row == "memwalker" else "Mira")  # it was told to go on for ever, and ended
+    prompts = tools.reader.prompts
+    for shown in told.shown:
+        if shown.kind == "span":
+            assert 0 <= shown.start < shown.end <= len(text)
+            assert any(
+                text[shown.start : shown.end].strip() in " ".join(p.split()) or text[shown.start : shown.end] in p
+                for p in prompts
+            )
+    assert told.stop_reason
+
+
+@pytest.mark.parametrize("row", ["sbert", "recomp", "raptor-ct"])
+def test_embeddings_that_are_nan_never_choose(row: str) -> None:
+    class NoNumber(Vectors):
+        def encode(self, texts: Any, kind: str) -> np.ndarray:
+            raise ModelOutputError("encoder 'x' gave NaN or infinite embeddings; check its weights")
+
+    with pytest.raises(ModelOutputError, match="NaN or infinite embeddings"):
+        answered(ROWS[row], CHINESE, NoNumber())
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        (chunked(BM25, k=None, budget=5), "budget: not even one chunk fits"),
+        (chunked(Dense, k=None, budget=5), "budget: not even one chunk fits"),
+        (chunked(Reranked, k=None, budget=5), "budget: not even one chunk fits"),
+        (chunked(RandomChunks, k=None, budget=5), "budget: not even one chunk fits"),
+        (Raptor(Raptor.Config(reduction="pca", max_tokens=5)), "budget: not even one node fits"),
+    ],
+)
+def test_a_budget_smaller_than_one_chunk_reads_nothing_and_says_so(method: Method, reason: str) -> None:
+    told, tools = answered(method, "one two three four five six seven. " * 20)
+    assert (told.text, told.shown, told.stop_reason) == ("Mira", (), reason)
+    assert "Answer a question from what you know" in tools.reader.prompts[-1]
+
+
+@pytest.mark.parametrize("row", ["longllmlingua", "llmlingua", "selective-context"])
+def test_a_target_smaller_than_one_context_still_reads_some_of_it(row: str) -> None:
+    method = type(ROWS[row])(type(ROWS[row]).Config(target_tokens=1))
+    told, _ = answered(method, "one w3 three w9 five w1 seven. " * 40)
+    assert told.text == "Mira"
+    assert told.stop_reason in ("compressed", "nothing was kept of the text")

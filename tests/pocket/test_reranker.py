@@ -1,0 +1,304 @@
+"""The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, and what its card says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness.config import EncoderConfig
+from harness.embed.rerank import load_reranker
+from harness.errors import CannotRun, ConfigError, UserError
+from harness.meter import Meter
+from harness.pocket import (
+    beginning,
+    network,
+    reranker_card,
+    reranker_exam,
+    reranker_folder,
+    reranker_lists,
+    reranker_training,
+)
+from harness.pocket.card import EMBEDDED
+from harness.pocket.reranker_lists import Listed, Texts, listed, lists_of_step
+from harness.pocket.reranker_training import Settings, offsets_of, train
+from harness.pocket.world import sample
+from harness.types import Support
+from methods.chunks import fixed_chunks
+from methods.retrieval import bm25_scores, words
+
+TINY = {"width": 32, "layers": 2, "heads": 2, "inner": 48, "window": 1024}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    """The embedded model's: building one takes longer than all tests here."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(EMBEDDED))
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of the pocket model's form, two layers deep."""
+    folder = tmp_path_factory.mktemp("pocket")
+    beginning.take_tokenizer(EMBEDDED, folder)
+    shape = network.Shape(vocabulary=len(tokenizer), **TINY)
+    network.save(network.start(shape, 0), shape, folder, (tokenizer.bos_token_id, tokenizer.eos_token_id))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def offsets(tokenizer: Any) -> Any:
+    return offsets_of(tokenizer)
+
+
+def settings(out: Path, model: Path, **more: Any) -> Settings:
+    return Settings(**{"out": out, "begin": model, "layers": 1, "steps": 6, "questions": 2} | more)
+
+
+# --- what it learns from ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["musique", "narrativeqa", "retrieved"])
+def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: str, offsets: Any) -> None:
+    class Model:
+        def offsets(self, text: str) -> Any:
+            return offsets(text)
+
+    made = sample(kind, 3, tokens=800, purpose="evaluation", hops=(1, 2), number=1)
+    cut = [(d.id, *span) for d in made.documents for span in fixed_chunks(d.text, 60, Model())]  # type: ignore[arg-type]
+    text = {d.id: d.text for d in made.documents}
+    lists = list(listed(Texts(kind, 3, 1, 800, "evaluation", 60), offsets))
+    assert lists
+    for one in lists:
+        assert [(c.document_id, c.start, c.end) for c in one.chunks] == cut
+        assert list(one.texts) == [text[name][a:b] for name, a, b in cut]
+        asked = next(a for e, a in zip(made.examples, made.asked, strict=True) if e.question.text == one.question)
+        stated = {s.fact: (name, s.start, s.end) for name, told in made.stated.items() for s in told}
+        assert {(f.document_id, f.start, f.end) for f in one.facts} >= {stated[fact] for fact in asked.supports}
+        assert 1 <= one.stating.sum() <= len(one.facts)
+        for chunk, stating in zip(one.chunks, one.stating, strict=True):
+            inside = [f for f in one.facts if f.document_id == chunk.document_id]
+            shared = max((min(chunk.end, f.end) - max(chunk.start, f.start) for f in inside), default=0)
+            assert shared > 0 if stating else shared <= max(f.end - f.start for f in one.facts) / 2
+
+
+@pytest.mark.parametrize(
+    ("fact", "chunk"),
+    [(("a", 8, 14), 1), (("a", 5, 15), 0), (("a", 9, 31), 2), (("b", 1, 3), 3)],  # most of it; a tie: the first
+)
+def test_a_fact_belongs_to_the_chunk_with_most_of_it(fact: tuple[str, int, int], chunk: int) -> None:
+    chunks = [Support("a", 0, 10), Support("a", 10, 20), Support("a", 20, 31), Support("b", 0, 10)]
+    assert np.flatnonzero(reranker_lists._stating(chunks, [Support(*fact)])).tolist() == [chunk]
+
+
+def test_a_step_is_a_function_of_seed_and_number_and_reads_training_texts(
+    offsets: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Texts] = []
+    inner = reranker_lists.listed
+    monkeypatch.setattr(reranker_lists, "listed", lambda texts, o: (seen.append(texts), inner(texts, o))[1])
+    told = [[one.question for one in lists_of_step(seed, step, 3, offsets)] for seed, step in ((0, 1), (0, 1), (0, 2))]
+    assert told[0] == told[1] != told[2]
+    assert [len(t) for t in told] == [3, 3, 3]
+    assert {t.purpose for t in seen} == {"training"}
+    assert {t.seed for t in seen} == {1_000_000}
+    assert len({t.number for t in seen}) == len(seen) - sum(t.number < 48 for t in seen) // 2  # step 1 was drawn twice
+
+
+def test_unanswerable_questions_are_left_out(offsets: Any) -> None:
+    texts = [Texts("qasper", 3, number, 800, "evaluation") for number in range(6)]
+    asked = [
+        a
+        for t in texts
+        for a in sample("qasper", 3, tokens=800, purpose="evaluation", hops=(1, 2), number=t.number).asked
+    ]
+    kept = [one for t in texts for one in listed(t, offsets)]
+    assert len(kept) == sum(bool(a.supports) for a in asked) < len(asked)
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model: Path, tmp_path: Path) -> None:
+    tokenizer = reranker_folder.tokenizer(model, tmp_path)
+    question, passage = "Who is Mira?", "Mira <|assistant|> is here."
+    ids = tokenizer(question, passage)["input_ids"]
+    asked, told, before, behind = (
+        tokenizer(t, add_special_tokens=False)["input_ids"] for t in (question, passage, "\n\nQuestion: ", "\nAnswer:")
+    )
+    begin, end, user, assistant = (
+        tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("begin", "end", "user", "assistant")
+    )
+    assert ids == [begin, user, *told, *before, *asked, *behind, end, assistant]
+    assert not {begin, end, user, assistant} & {*asked, *told}
+    long = tokenizer(question, "word " * 900, truncation=True, max_length=512)["input_ids"]
+    assert len(long) == 512
+    assert long[-(len(asked) + len(behind) + 2) :] == [*asked, *behind, end, assistant]  # the passage is cut
+
+
+def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: Path, tmp_path: Path) -> None:
+    net = reranker_folder.cut(model, 1)
+    tokenizer = reranker_folder.tokenizer(model, tmp_path)
+    reranker_folder.save(net, tmp_path)
+    theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
+    assert {name.split(".")[2] for name in mine if ".layers." in name} == {"0"}
+    assert mine.keys() - theirs.keys() == {"score.weight"}
+    assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items() if name != "score.weight")
+    assert mine["score.weight"].dtype == torch.bfloat16
+    texts = ["Mira is here.", "Nothing is known of it, whatever they say. " * 9, "x"]
+    config = EncoderConfig(name="tiny", source=str(tmp_path), max_length=512, batch_size=3)
+    meter = Meter()
+    reranker = load_reranker(config, meter, "reranker")
+    found = reranker.score("Who is Mira?", texts)
+    assert reranker._net.model.dtype == torch.float32
+    half = {name: weight.float() for name, weight in mine.items()}
+    net.load_state_dict(half)
+    with torch.no_grad():
+        rows = [tokenizer("Who is Mira?", t, return_tensors="pt")["input_ids"] for t in texts]
+        alone = [float(net(input_ids=row).logits) for row in rows]
+    assert found == pytest.approx(alone, abs=1e-5)
+    lengths = [row.shape[1] for row in rows]
+    (event,) = meter.events
+    assert (event.new, event.pairs, event.logits) == (sum(lengths), sum(n * n for n in lengths), 3)
+
+
+def test_what_cannot_be_cut(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match="has 2 layers, so no 3 can be taken"):
+        reranker_folder.cut(model, 3)
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in model.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    (other / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(CannotRun, match="cannot be read"):
+        reranker_folder.cut(other, 1)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    pass
+
+
+def test_interrupted_it_ends_the_same(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reranker_training, "_SAVE", 4)
+    monkeypatch.setattr(reranker_training, "_SAY", 2)
+    whole = train(settings(tmp_path / "a", model), lambda _: None)
+    inner = reranker_training.lists_of_step
+
+    def breaks(seed: int, step: int, *more: Any) -> list[Listed]:
+        if step == 5:
+            raise Broken
+        return inner(seed, step, *more)
+
+    monkeypatch.setattr(reranker_training, "lists_of_step", breaks)
+    with pytest.raises(Broken):
+        train(settings(tmp_path / "b", model), lambda _: None)
+    monkeypatch.setattr(reranker_training, "lists_of_step", inner)
+    said: list[str] = []
+    again = train(settings(tmp_path / "b", model), said.append)
+    assert said[0] == "going on from step 4"
+    theirs, ours = (load_file(str(folder / "model.safetensors")) for folder in (whole, again))
+    assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
+    logs = [(folder.parent / "log.jsonl").read_text().splitlines() for folder in (whole, again)]
+    told = [
+        [{k: v for k, v in json.loads(line).items() if k in ("step", "loss", "recall@5")} for line in log]
+        for log in logs
+    ]
+    assert told[0] == told[1]
+    assert [line["step"] for line in told[0]] == [2, 4, 6]
+    with pytest.raises(UserError, match=r"is of another training: seed \(0 there, 1 here\)"):
+        train(settings(tmp_path / "b", model, seed=1), said.append)
+
+
+def test_it_learns(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that state a fact are told by a word of their own: after few steps they have the best scores."""
+    texts = ("the river is calm", "Mira lives here", "the talk is slow", "the paths are not open")
+    marks = np.array([False, True, False, False])
+    one = Listed("Who?", "d", (), texts, marks, (), ())
+    monkeypatch.setattr(reranker_training, "lists_of_step", lambda *_: [one])
+    monkeypatch.setattr(reranker_training, "_RATE", 5e-3)
+    folder = train(settings(tmp_path, model, steps=40), lambda _: None)
+    config = EncoderConfig(name="tiny", source=str(folder), max_length=512)
+    assert load_reranker(config, Meter(), "reranker").score("Who?", texts).argmax() == 1
+
+
+def test_the_loss_by_hand() -> None:
+    one = Listed("q", "d", (), ("a", "b", "c"), np.array([True, False, True]), (), ())
+    scores = torch.tensor([1.0, 0.0, 2.0])
+    total = np.log(np.exp([1.0, 0.0, 2.0]).sum())
+    assert float(reranker_training._loss(scores, one)) == pytest.approx(((total - 1) + (total - 2)) / 2)
+    assert reranker_training._recall(np.array([3.0, 2, 2, 2, 2, 2]), np.array([0, 0, 0, 1, 0, 1])) == 0.5
+
+
+def test_the_rate_rises_and_falls() -> None:
+    rates = [reranker_training._rate(step, 1000) for step in (0, 49, 500, 999)]
+    top = reranker_training._RATE
+    assert rates == pytest.approx([top / 50, top * 0.951, top * 0.5, top * 0.02])
+
+
+# --- the exam and the card --------------------------------------------------------------------------------------------
+
+
+def test_recall_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch, offsets: Any) -> None:
+    def knows(question: str, texts: Any) -> np.ndarray:
+        return np.array([float("fact" in text) for text in texts])
+
+    chunks = tuple(Support("d", 10 * i, 10 * i + 10) for i in range(8))
+    texts = ("fact", *["x"] * 6, "fact")
+    one = Listed("q", "d", chunks, texts, np.ones(8, dtype=bool), (Support("d", 2, 8), Support("d", 66, 80)), ())
+    others = [
+        replace(one, document="e", facts=(Support("d", 54, 60),)),
+        replace(one, document="f", facts=(Support("d", 1, 3),)),
+    ]
+    rows = reranker_exam._rows("musique", "knows", [replace(o, passages=o.facts) for o in (one, *others)], knows)
+    # Shown: chunks 0, 7, then 1, 2, 3. Of the first two facts both count (10 of 14 characters); then 0 of 1; then 1 of 1.
+    assert [(r.measure, r.mean, r.n, r.texts) for r in rows] == [
+        ("facts", pytest.approx(2 / 3), 3, 3),
+        ("passages", pytest.approx(2 / 3), 3, 3),
+    ]
+
+
+def test_bm25_is_that_of_the_rows(offsets: Any) -> None:
+    for one in listed(Texts("hotpotqa", 3, 0, 1640, "evaluation"), offsets):
+        mine = reranker_exam.bm25(one.question, one.texts)
+        theirs = bm25_scores(words(one.question), [words(t) for t in one.texts])
+        assert mine == pytest.approx(theirs)
+
+
+def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reranker_exam, "KINDS", ("musique", "qasper"))
+    monkeypatch.setattr(reranker_exam, "_minilm", lambda: None)
+    chosen = settings(tmp_path, model, steps=1)
+    folder = train(chosen, lambda _: None)
+    said: list[str] = []
+    rows = reranker_exam.examine(folder, questions=4, tell=said.append)
+    assert [(r.kind, r.ranker) for r in rows if r.measure == "facts"] == [
+        (kind, ranker) for kind in ("musique", "qasper") for ranker in ("pocket-reranker", "bm25", "random")
+    ]
+    assert all(0 <= (r.mean or 0) <= 1 and r.n == 4 for r in rows)
+    assert said[0].startswith("musique: pocket-reranker ")
+    reranker_card.write(folder, chosen, rows)
+    card = json.loads((folder / "card.json").read_text())
+    assert card["trained"] | {"processor_minutes": 0} == {
+        "layers": 1, "seed": 0, "steps": 1, "questions": 2, "begin": card["trained"]["begin"],
+        "tokens": card["trained"]["tokens"], "processor_minutes": 0,
+    }  # fmt: skip
+    page = (folder / "CARD.md").read_text()
+    bm25 = next(r for r in rows if (r.kind, r.ranker, r.measure) == ("musique", "bm25", "facts"))
+    assert f"| bm25 | {100 * (bm25.mean or 0):.1f} [" in page
+    assert "first 1 layers" in page
+
+
+def test_evaluation_never_reads_training_texts(offsets: Any) -> None:
+    with pytest.raises(ConfigError, match="evaluation has the seeds"):
+        list(listed(Texts("musique", 1_000_000, 0, 800, "evaluation"), offsets))

@@ -1,0 +1,60 @@
+"""A base and a training so small that a step takes milliseconds.
+
+python -m tests.training.small BASE OUT STEP        trains, and is killed while it saves the checkpoint of STEP
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from harness.config import ModelConfig
+from harness.llm import random_model
+from harness.pocket import checkpoint
+from harness.training.course import Course
+from harness.training.settings import read
+from methods.longrefiner import LongRefiner
+from methods.longrefiner.config import LongRefinerConfig
+
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
+
+
+def save(folder: Path, **sizes: int) -> Path:
+    random_model.save(folder, seed=1, num_key_value_heads=1, max_position_embeddings=2048, **{**SIZES, **sizes})
+    return folder
+
+
+def course(base: ModelConfig, out: Path, tasks: tuple[str, ...] = (), **sets: Any) -> Course:
+    method = LongRefiner(LongRefinerConfig())
+    every = [task.name for task in method.training()]
+    settings = read("longrefiner", "pocket", every, {**FEW, **sets})
+    chosen = [task for task in method.training() if not tasks or task.name in tasks]
+    return Course("longrefiner", method, base, chosen, settings, out, 0, "cpu")
+
+
+def train(made: Course, steps: int | None = None) -> list[str]:
+    told: list[str] = []
+    made.run(told.append, threading.Event(), steps)
+    return told
+
+
+def main() -> None:
+    base, out, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    write = checkpoint.write_json
+
+    def write_json(path: Path, value: Any) -> None:
+        if value["step"] == last:
+            os.kill(os.getpid(), signal.SIGKILL)  # the tensors are there already, the state is not
+        write(path, value)
+
+    checkpoint.write_json = write_json  # type: ignore[attr-defined]
+    train(course(ModelConfig(name="small", source=str(base)), out, ("analysis", "selection")))
+
+
+if __name__ == "__main__":
+    main()

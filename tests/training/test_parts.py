@@ -1,0 +1,165 @@
+"""Rows, batches, rates, memory and settings, worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import ConfigError, UserError
+from harness.flops import ModelShape
+from harness.layers import Raw
+from harness.llm.light import LightTokenizer
+from harness.method import Scene, Task
+from harness.pocket.card import EMBEDDED
+from harness.pocket.dice import Dice
+from harness.pocket.teacher import Teacher
+from harness.training.need import Need, adapter_parameters, need, problem
+from harness.training.rows import Row, batches, rows
+from harness.training.settings import TaskSettings, profiles, read
+from harness.training.trainer import rate, steps_of
+from harness.types import Question
+from methods.longrefiner.skills import SKILLS
+
+TASKS = ("analysis", "structuring", "selection")
+QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)
+
+
+def scene(**more: object) -> Scene:
+    return Scene(Question("q", "Where was Mira born?", ("d",)), task=Task(instruction="x", max_answer_tokens=4), **more)  # type: ignore[arg-type]
+
+
+def test_a_reply_and_a_label_are_the_only_targets() -> None:
+    teacher = Teacher(LightTokenizer(EMBEDDED))
+    analysis, _, selection = SKILLS
+    decode = teacher.text.tokenizer.backend_tokenizer.decode
+    (row,) = rows(selection, [scene(texts=("T", "A", "\nSection1: B"), replies=("['B']",))], teacher, 500).rows
+    assert decode([row.ids[i] for i in row.targets], skip_special_tokens=False).startswith("['B']")
+    assert "Mira born" in decode(list(row.ids))
+    (row,) = rows(analysis, [scene(texts=(), verdicts=(False,))], teacher, 500).rows
+    assert row.targets == (len(row.ids) - 1,)
+    assert row.ids[-1] == teacher.plain("Global")[0]
+    short = rows(analysis, [scene(texts=(), verdicts=(False,))] * 3, teacher, 20)
+    assert (short.rows, short.left_out) == ([], 3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=90), st.integers(1, 8), st.integers(0, 5))
+def test_an_epoch_has_every_row_once(lengths: list[int], size: int, seed: int) -> None:
+    made = [Row((1,) * n, ()) for n in lengths]
+    found = batches(made, size, Dice(seed))
+    assert sorted(i for one in found for i in one) == list(range(len(made)))
+    assert all(len(one) <= size for one in found)
+    assert found == batches(made, size, Dice(seed))
+
+
+@pytest.mark.parametrize(
+    ("rows_", "settings", "steps"),
+    [
+        (10, {"batch": 4, "accumulation": 1}, 3),
+        (10, {"batch": 1, "accumulation": 8}, 2),
+        (9, {"epochs": 3, "batch": 3}, 3),
+    ],
+)
+def test_steps(rows_: int, settings: dict[str, int], steps: int) -> None:
+    assert steps_of(rows_, TaskSettings(**settings)) == steps  # type: ignore[arg-type]
+
+
+def test_rates_by_hand() -> None:
+    settings = read("longrefiner", "paper", TASKS, {})  # warm-up 0.1, cosine
+    told = [rate(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
+    # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
+    assert told == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0075961235], abs=1e-9)
+    straight = read("longrefiner", "paper", TASKS, {"schedule": "linear", "warmup": 0})
+    assert [rate(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
+    assert rate(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
+
+
+def test_the_papers_adapters_have_29_9_million_parameters() -> None:
+    # Facts 5.7: rank 16 on all linear layers of Qwen2.5-3B.
+    assert adapter_parameters(QWEN, 16) == 29_933_568
+
+
+def test_the_memory_by_hand() -> None:
+    shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
+    settings = read("longrefiner", "paper", TASKS, {"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
+    found = need(shape, settings, "analysis")
+    # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
+    assert found.weights == 2 * (2 * 144 + 80)
+    # A + B of each: q 8, k 6, v 6, o 8, three of 12 = 64; 16 bytes.
+    assert found.adapters == 16 * 2 * 64
+    # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token; logits: 100 x 10 x 12 bytes.
+    assert found.activations == 2 * 100 * 2 * 64 + 12_000
+    less = need(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
+    assert less.weights == 2 * (2 * 144 + 40)
+    assert less.activations == 2 * 100 * (2 * 4 + 64) + 12_000
+
+
+def test_what_cannot_be_held_is_told_with_its_memory() -> None:
+    wanted = Need(6.2e9, 0.5e9, 10.3e9)
+    assert problem("Q", "structuring", wanted, None, 0.9) is None
+    assert problem("Q", "structuring", wanted, int(20e9), 0.9) is None
+    told = problem("Q", "structuring", wanted, int(18e9), 0.9)
+    assert told == (
+        "training 'structuring' on 'Q' needs about 17.0 GB (6.2 weights, 0.5 adapter with its optimiser, 10.3 activations) "
+        "but 18.0 GB are free; use a GPU with more, a smaller model, --set structuring.batch=1 or a smaller "
+        "structuring.length, or --set checkpointing=true"
+    )
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_values() -> None:
+    found = read("longrefiner", "paper", TASKS, {})
+    assert [found.of(task).length for task in TASKS] == [2048, 32768, 4096]
+    assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
+        (16, 32, 3e-5, 1, 8, 1)
+    }
+    assert (found.warmup, found.schedule, found.dtype) == (0.1, "cosine", "bfloat16")
+    assert set(profiles("longrefiner")) >= {"paper", "pocket"}
+
+
+def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
+    found = read(
+        "longrefiner",
+        "paper",
+        TASKS,
+        {"selection.rank": Raw("2"), "rank": Raw("4"), "tasks.analysis.rate": Raw("1e-2")},
+    )
+    assert [found.of(task).rank for task in TASKS] == [4, 4, 2]
+    assert [found.of(task).rate for task in TASKS] == [0.01, 3e-5, 3e-5]
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n")
+    with pytest.raises(ConfigError, match="unknown key 'seed_of_all'"):
+        read("longrefiner", "paper", TASKS, {}, tmp_path / "own.yaml")
+    (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\n")
+    found = read("longrefiner", "paper", TASKS, {"analysis.rank": 7}, tmp_path / "own.yaml")
+    assert [found.of(task).rank for task in TASKS] == [7, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        ({"rnk": 3}, "unknown key 'rnk' .--set.. Did you mean 'rank'"),
+        ({"analysis.rnk": 3}, "unknown key 'tasks.analysis.rnk' .--set.. Did you mean 'rank'"),
+        ({"rank": 0}, "rank=0 .--set.: should be greater than or equal to 1"),
+        ({"rate": "fast"}, "rate='fast'"),
+        ({"dtype": "fp8"}, "should be 'float32' or 'bfloat16'"),
+    ],
+    ids=str,
+)
+def test_mistakes_in_settings(sets: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        read("longrefiner", "pocket", TASKS, sets)
+
+
+def test_a_profile_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="has no profile 'papr'; it has: paper, pocket"):
+        read("longrefiner", "papr", TASKS, {})
+    with pytest.raises(UserError, match="let a teacher label with --teacher"):
+        read("longrefiner", "paper", TASKS, {}).recipes("analysis", SKILLS[0].name)

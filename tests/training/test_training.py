@@ -1,0 +1,254 @@
+"""Adapters are trained, kept, resumed to the byte, and named by their base."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun, UserError
+from harness.llm.facts import model_facts
+from harness.llm.load import load_model
+from harness.meter import Meter
+from harness.training.base import Base
+from harness.training.course import Course, examine
+from harness.training.rows import Row
+from tests.training import small
+
+TWO = ("analysis", "selection")
+
+
+@pytest.fixture(scope="module")
+def trained(base: ModelConfig, tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, list[str]]:
+    """All three adapters of a small base. Not to be written to."""
+    made = small.course(base, tmp_path_factory.mktemp("trained"))
+    return made, small.train(made)
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {p.parent.name: p.read_bytes() for p in sorted(out.glob("adapters/*/adapter_model.safetensors"))}
+
+
+def lines(out: Path) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "tokens_per_s"} for line in found]
+
+
+def test_every_task_has_an_adapter_and_a_card(trained: tuple[Course, list[str]]) -> None:
+    made, told = trained
+    assert made.finished()
+    assert set(files(made.out)) == {"analysis", "structuring", "selection"}
+    assert [line["step"] for line in lines(made.out)] == sorted({line["step"] for line in lines(made.out)})
+    assert any(line.startswith("structuring: step 3 of 3  loss ") for line in told)
+    card = json.loads((made.folder(made.tasks[0]) / "card.json").read_text())
+    assert (card["method"], card["base"]["name"], card["settings"]["rank"]) == ("longrefiner", "small", 2)
+    assert (card["trained"]["rows"], card["trained"]["steps"], card["trained"]["left_out"]) == (12, 3, 0)
+    config = json.loads((made.folder(made.tasks[0]) / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "small"  # no path of a machine
+    assert set(config["target_modules"]) == {
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    }
+
+
+def test_training_lowers_the_loss(base: ModelConfig, tmp_path: Path) -> None:
+    made = small.course(base, tmp_path, ("selection",), **{"selection.epochs": 12})
+    small.train(made)
+    losses = [line["loss"]["selection"] for line in lines(tmp_path)]  # type: ignore[index]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_the_base_is_loaded_once_and_adapters_are_switched(trained: tuple[Course, list[str]]) -> None:
+    made, _ = trained
+    model = made.with_adapters(made.tasks)
+
+    def told(adapter: str | None) -> list[float]:
+        with model.session(Meter(), adapter=adapter) as s:
+            s.user("Where is the school of Mira Tal?")
+            return s.score(" in Toren")
+
+    found = {name: told(name) for name in (None, "analysis", "structuring", "selection")}
+    assert len({tuple(round(x, 4) for x in one) for one in found.values()}) == 4
+    loaded = dict(model.net.named_parameters())  # type: ignore[attr-defined]
+    for task in made.tasks:  # one that is loaded later must not touch those before it
+        for key, value in load_file(made.folder(task) / "adapter_model.safetensors").items():
+            name = key.removeprefix("base_model.model.").replace(".weight", f".{task.name}.weight")
+            assert torch.equal(loaded[name].bfloat16(), value), name
+    assert told(None) == pytest.approx(found[None], abs=1e-5)
+    bare = load_model(made.base)
+    with bare.session(Meter()) as s:
+        s.user("Where is the school of Mira Tal?")
+        assert s.score(" in Toren") == pytest.approx(found[None], abs=1e-5)
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(base: ModelConfig, folder: Path, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    small.train(small.course(base, whole, TWO))
+    words = [sys.executable, "-m", "tests.training.small", str(folder), str(cut), "2"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not files(cut)
+    told = small.train(small.course(base, cut, TWO))
+    assert not any("going on" in line for line in told)  # what was killed was the first checkpoint
+    stop = threading.Event()
+    again = tmp_path / "again"
+    small.course(base, again, TWO).run(lambda _: None, stop, 5)  # in the middle of the second task
+    told = small.train(small.course(base, again, TWO))
+    assert "selection: going on from step 2 of 3" in told
+    assert files(whole) == files(cut) == files(again)
+    assert lines(whole) == lines(cut) == lines(again)
+
+
+def test_a_finished_training_does_nothing_more(trained: tuple[Course, list[str]], tmp_path: Path) -> None:
+    made, _ = trained
+    copy = shutil.copytree(made.out, tmp_path / "copy")
+    before = files(copy), lines(copy)
+    small.train(small.course(made.base, copy))
+    assert (files(copy), lines(copy)) == before
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        ({"rank": 3}, "is of another training: settings"),
+        ({"scenes": 13}, r"analysis.jsonl in .* is of other data: scenes"),
+    ],
+    ids=["rank", "scenes"],
+)
+def test_other_settings_are_another_training(
+    sets: dict[str, int], says: str, trained: tuple[Course, list[str]], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(trained[0].out, tmp_path / "copy")
+    with pytest.raises(UserError, match=says):
+        small.train(small.course(trained[0].base, copy, **sets))
+
+
+def test_before_and_after_are_measured_on_other_texts(trained: tuple[Course, list[str]], tmp_path: Path) -> None:
+    made, _ = trained
+    copy = small.course(made.base, shutil.copytree(made.out, tmp_path / "copy"))
+    held = {task.name: copy.scenes(task) for task in copy.tasks}
+    for train_on, measure_on in held.values():
+        assert len(measure_on) == 2
+        assert not {s.question.text + "".join(s.texts) for s in train_on} & {
+            s.question.text + "".join(s.texts) for s in measure_on
+        }
+    found = examine(copy, lambda _: None)
+    heads = {one.task: one.name for one in reversed(found)}
+    assert heads == {"analysis": "accuracy", "structuring": "outline F1", "selection": "selection F1"}
+    card = json.loads((copy.folder(copy.tasks[0]) / "card.json").read_text())
+    assert card["measures"]["rows"][0]["after"]["n"] == 2
+    assert "| analysis | accuracy |" in (copy.out / "adapters" / "CARD.md").read_text()
+    # The card of the same training keeps its measures.
+    small.train(copy)
+    assert "measures" in json.loads((copy.folder(copy.tasks[0]) / "card.json").read_text())
+
+
+def test_what_is_not_trained_cannot_be_measured(base: ModelConfig, tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match="no adapter 'analysis' in .*; train it first"):
+        examine(small.course(base, tmp_path), lambda _: None)
+
+
+# --- the loss ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_is_of_targets_alone_and_knows_no_padding(base: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Base(base, small.course(base, Path(), dtype="float32").settings, "cpu")
+    rows = [Row((5, 6, 7, 8, 9, 10), (3, 5)), Row((11, 12, 13), (2,))]
+    expected = 0.0
+    for row in rows:
+        logits = net.net(input_ids=torch.tensor([row.ids])).logits[0].float().log_softmax(-1)
+        expected -= sum(float(logits[place - 1, row.ids[place]]) for place in row.targets)
+    total, right = net.losses(rows)
+    assert float(total) == pytest.approx(expected, rel=1e-4)
+    assert 0 <= right <= 3
+    monkeypatch.setattr("harness.training.base.TARGETS", 2)  # in parts that are not kept
+    assert float(net.losses(rows)[0]) == pytest.approx(expected, rel=1e-4)
+
+
+# --- adapters that do not fit -----------------------------------------------------------------------------------------
+
+
+def facts(folder: Path, adapter: Path, name: str = "small") -> tuple[list[str], list[str]]:
+    found = model_facts(ModelConfig(name=name, source=str(folder), adapters={"analysis": str(adapter)}))
+    return found.problems, found.warnings
+
+
+def test_an_adapter_of_another_base_is_refused_by_name_and_shape(
+    trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
+) -> None:
+    adapter = trained[0].folder(trained[0].tasks[0])
+    assert facts(folder, adapter) == ([], [])
+    wide = small.save(tmp_path / "wide", hidden_size=48)
+    (problem,), _ = facts(wide, adapter, "wide")
+    assert "is of another base than 'wide' (it was made for 'small'): it takes model.layers.0.mlp.down_proj" in problem
+    assert "outputs, there are 48; name an adapter of 'wide'" in problem
+    with pytest.raises(CannotRun, match="of another base than 'wide'"):
+        load_model(ModelConfig(name="wide", source=str(wide), adapters={"analysis": str(adapter)}))
+    flat = small.save(tmp_path / "flat", num_hidden_layers=1)
+    (problem,), _ = facts(flat, adapter, "flat")
+    assert "it changes model.layers.1.mlp.down_proj, which is not there" in problem
+
+
+def test_an_adapter_of_other_weights_is_stale_or_of_another_model(
+    trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
+) -> None:
+    adapter = shutil.copytree(trained[0].folder(trained[0].tasks[0]), tmp_path / "adapter")
+    card = json.loads((adapter / "card.json").read_text())
+    card["base"]["where"] = {"files": "0" * 64}
+    (adapter / "card.json").write_text(json.dumps(card))
+    problems, (warning,) = facts(folder, adapter)
+    assert not problems
+    assert warning == (
+        "the adapter 'analysis' is stale: it was trained on other weights of 'small'; train it again: "
+        "harness train longrefiner"
+    )
+    (problem,), _ = facts(folder, adapter, "other")
+    assert "it was made for 'small'): its card has the mark of other weights" in problem
+    (adapter / "card.json").write_text("{")
+    assert "card.json cannot be read" in facts(folder, adapter)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("adapter_model.safetensors", b"", "is damaged"),
+        ("adapter_model.safetensors", b"\xff" * 64, "adapter_model.safetensors is cut off"),
+        ("adapter_model.safetensors", None, "has no adapter_model.safetensors; other formats can run code"),
+        ("adapter_config.json", b"[", "is damaged"),
+        ("adapter_config.json", None, "has no adapter_config.json, so it is no adapter"),
+    ],
+    ids=["empty", "noise", "no weights", "torn settings", "no settings"],
+)
+def test_a_damaged_adapter_is_refused(
+    file: str, content: bytes | None, says: str, trained: tuple[Course, list[str]], folder: Path, tmp_path: Path
+) -> None:
+    adapter = shutil.copytree(trained[0].folder(trained[0].tasks[0]), tmp_path / "adapter")
+    if content is None:
+        (adapter / file).unlink()
+    else:
+        (adapter / file).write_bytes(content)
+    (problem,), _ = facts(folder, adapter)
+    assert says in problem
+    assert facts(folder, tmp_path / "nowhere")[0][0].startswith("there is no folder")
+
+
+def test_weights_that_are_cut_off_are_refused(trained: tuple[Course, list[str]], folder: Path, tmp_path: Path) -> None:
+    adapter = shutil.copytree(trained[0].folder(trained[0].tasks[0]), tmp_path / "adapter")
+    whole = (adapter / "adapter_model.safetensors").read_bytes()
+    (adapter / "adapter_model.safetensors").write_bytes(whole[:-10])
+    (problem,), _ = facts(folder, adapter)
+    assert f"has {len(whole) - 10} bytes instead of {len(whole)}" in problem
