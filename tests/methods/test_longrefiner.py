@@ -236,8 +236,10 @@ def test_what_scores_decides_which_encoder_is_needed(monkeypatch, tmp_path):
     assert plan("longrefiner-bm25").encoders == {}
     dense = plan("longrefiner")
     assert (set(dense.encoders), dense.config.method.name) == ({"encoder"}, "longrefiner[minilm]")
+    tiny = plan("longrefiner", method__scoring="reranker")  # the profile names one that comes with the package
+    assert (set(tiny.encoders), tiny.config.method.name) == ({"reranker"}, "longrefiner[pocket-reranker]")
     with pytest.raises(UserError, match="not run: weights: .*bge-reranker"):
-        plan("longrefiner", method__scoring="reranker")
+        plan("longrefiner", method__scoring="reranker", reranker="bge-reranker")
     assert LongRefiner.encoders == ()
 
 
