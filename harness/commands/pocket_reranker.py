@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.pocket_train import _say, _signals
+from harness.commands.stopping import say, signals
 from harness.errors import CannotRun
 from harness.pocket import beginning
 from harness.pocket.card import EMBEDDED
@@ -53,13 +53,13 @@ def main(options: Options) -> int:
     )
     stop = threading.Event()
     try:
-        with _signals(stop):
-            training.train(settings, _say, stop)
+        with signals(stop):
+            training.train(settings, say, stop)
     except KeyboardInterrupt:
         stop.set()
     if stop.is_set():
-        _say("interrupted; the last checkpoint is kept. The same command goes on from there:")
-        _say(shlex.join(["harness", *sys.argv[1:]]))
+        say("interrupted; the last checkpoint is kept. The same command goes on from there:")
+        say(shlex.join(["harness", *sys.argv[1:]]))
         return 130
     return _examined(settings, options.questions)
 
@@ -68,7 +68,7 @@ def _examined(settings: Settings, questions: int) -> int:
     from harness.pocket import reranker_card, reranker_exam
 
     folder = settings.out / "model"
-    rows = reranker_exam.examine(folder, questions=questions, tell=_say)
+    rows = reranker_exam.examine(folder, questions=questions, tell=say)
     reranker_card.write(folder, settings, rows)
     print(folder)
     return 0

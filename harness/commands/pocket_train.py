@@ -6,19 +6,18 @@ OUT/checkpoint   where it stands; OUT/log.jsonl: a line every 50 steps; OUT/curr
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
-import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import split
+from harness.commands.stopping import say, signals
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.pocket import beginning
 
@@ -56,7 +55,7 @@ def main(options: Options) -> int:
     feed = _feed(options)
     stop, status = threading.Event(), "FAILED"
     try:
-        with _signals(stop):
+        with signals(stop):
             step = _train(options, course, feed, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
@@ -66,8 +65,8 @@ def main(options: Options) -> int:
             feed.close(status)
     if status == "KILLED":
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
-        _say(f"interrupted; {where}. The same command goes on from there:")
-        _say(command)
+        say(f"interrupted; {where}. The same command goes on from there:")
+        say(command)
         return 130
     print(options.out / "model")
     return 0
@@ -79,7 +78,7 @@ def _train(options: Options, course: Curriculum, feed: Feed | None, stop: thread
     from harness.pocket.training import Settings
 
     def tell(line: str) -> None:
-        _say(line)
+        say(line)
         if feed is not None:
             feed.wake()
 
@@ -89,29 +88,6 @@ def _train(options: Options, course: Curriculum, feed: Feed | None, stop: thread
     _keep(options, course)
     trainer.run()
     return trainer.progress.step
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
-
-
-@contextlib.contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM stops after the step at hand, the second at once."""
-
-    def ask(*_: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        _say("stopping after this step; once more to stop at once")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check(options: Options) -> None:
@@ -139,7 +115,7 @@ def _feed(options: Options) -> Feed | None:
     params: dict[str, Any] = {k: str(v) for k, v in vars(options).items() if k not in told and v is not None}
     if options.skills:
         params["skills"] = ", ".join(split(options.skills))
-    return Feed(options.out, options.mlflow or "", params, lambda line: _say(f"warning: {line}"))
+    return Feed(options.out, options.mlflow or "", params, lambda line: say(f"warning: {line}"))
 
 
 # --- what to learn ----------------------------------------------------------------------------------------------------
