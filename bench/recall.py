@@ -86,7 +86,7 @@ def main() -> None:
         told |= {"bm25": recalls(rows, bm25), f"sbert[{flags.encoder}]": recalls(rows, encoder)}
         for ranker, found in told.items():
             label = f"{dataset}, {len(rows)} questions, {ranker}"
-            print(f"{label:<40} " + " ".join(f"{100 * found[k]:6.1f}" for k in TOP), flush=True)
+            print(f"{label:<46} " + " ".join(f"{100 * found[k]:6.1f}" for k in TOP), flush=True)
 
 
 if __name__ == "__main__":
