@@ -78,7 +78,7 @@ def main() -> None:
         sys.exit("HARNESS_TEST_DATA is not set: it names the folder that holds data/ and golden/ with real rows")
     golden = json.loads(Path(root, "golden", "bm25_recall.json").read_text(encoding="utf-8"))["results"]
     encoder = similar(flags.encoder)
-    print(f"{'recall of the supporting paragraphs, %':<40} " + " ".join(f"{f'@{k}':>6}" for k in TOP))
+    print(f"{'recall of the supporting paragraphs, %':<46} " + " ".join(f"{f'@{k}':>6}" for k in TOP))
     for name in FILES:
         dataset = name.split("/")[0]
         rows = list(candidates(Path(root, "data", name), dataset))

@@ -9,7 +9,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -55,23 +55,24 @@ class Loopback:
         self.http.shutdown()
         self.http.server_close()
 
-    @contextlib.contextmanager
-    def taken(self, body: dict[str, Any], headers: dict[str, str]) -> Iterator[str | Answer]:
+    def taken(self, body: dict[str, Any], headers: dict[str, str]) -> str | Answer:
         with self.lock:
             mood = self.moods[min(len(self.asked), len(self.moods) - 1)]
             self.asked.append(body)
             self.headers.append(headers)
             self.busy += 1
             self.at_once = max(self.at_once, self.busy)
-        try:
-            yield mood
-        finally:
-            with self.lock:
-                self.busy -= 1
+        return mood
+
+    def left(self) -> None:
+        with self.lock:
+            self.busy -= 1
 
 
 def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        counted = False
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -83,8 +84,18 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with server.taken(body, dict(self.headers)) as mood, contextlib.suppress(OSError):
-                self.act(mood, body)
+            mood, self.counted = server.taken(body, dict(self.headers)), True
+            try:
+                with contextlib.suppress(OSError):
+                    self.act(mood, body)
+            finally:
+                self.leave()
+
+        def leave(self) -> None:
+            """Before the reply goes out: its reader may ask again before this thread comes to its end."""
+            if self.counted:
+                self.counted = False
+                server.left()
 
         def act(self, mood: str | Answer, body: dict[str, Any]) -> None:
             if callable(mood):
@@ -123,6 +134,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
 
         def send(self, status: int, body: Any, kind: str = "application/json", **more: str) -> None:
+            self.leave()
             content = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.head(status, kind, len(content), **{k.replace("_", "-"): v for k, v in more.items()})
             self.wfile.write(content)
