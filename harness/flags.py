@@ -52,7 +52,7 @@ class RunFlags:
             "--record-stops",
             metavar="N",
             min=1,
-            help="Search on behind the stop, up to N Yes, and record what every stop would answer.",
+            help="Search on behind the stop, up to N Yes (QRMeM: N updates), and record what every stop would answer.",
         ),
     ] = None
     record_t_p: Annotated[

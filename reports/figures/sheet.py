@@ -63,6 +63,11 @@ _PLAIN: dict[str, Callable[[float], str]] = {
     "covered": lambda v: f"{v:.0f}",
     "questions per document": lambda v: f"{v:.3g}",
     "break even": lambda v: f"{v:.0f}",
+    "trials": lambda v: f"{v:.0f}",
+    "retries": lambda v: f"{v:.1f}",
+    **dict.fromkeys(
+        ("requests", "requests.search", "requests.answer", "requests.index", "requests.built"), lambda v: f"{v:.1f}"
+    ),
 }
 
 

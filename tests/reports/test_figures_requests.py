@@ -7,12 +7,14 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from harness.cli import main
 from harness.errors import UnknownName
 from harness.meter import Event, Meter
 from harness.store import StoredRun, read_run
+from reports.figures import sheet
 from reports.figures.requests import frame, panels, per_question, sections, spent
 from tests.reports.build import SCORE, record, usage, write_run
 
@@ -28,7 +30,7 @@ def asked(number: int, search: int, answer: int, retries: int = 0, score: float 
 
 
 def built(document: str, requests: int, question: str | None = None, status: str = "built") -> dict[str, Any]:
-    told = {"document_id": document, "key": "k", "status": status}
+    told: dict[str, Any] = {"document_id": document, "key": "k", "status": status}
     told["usage"] = {"index": {**usage(2.0), "requests": requests, "retries": 1}}
     return told | ({"question_id": question} if question else {})
 
@@ -128,3 +130,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert (code, out) == (2, "")
     assert "unknown score 'f2'" in err
     assert call()[0] == 2
+
+
+def test_counts_are_printed_as_counts_not_as_scores() -> None:
+    """A number that no column is known for is printed times 100, as scores are."""
+    counts = ("requests", "requests.search", "requests.answer", "requests.index", "requests.built", "retries")
+    shown = sheet.told(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
+    assert shown.iloc[0].to_dict() == {**dict.fromkeys(counts, "1234.5"), "trials": "3", "median": "2"}
