@@ -23,7 +23,7 @@ __all__ = ["make_batch", "share_right"]
 _TARGETS = 8  # a place for one target to so many tokens of a batch
 # Scenes whose replies are nearly as long as their texts.
 _LONG = frozenset(
-    {"points", "gathered", "summary", "shortened", "outline", "entities", "relations", "doubts", "fusion"}
+    {"points", "gathered", "summary", "shortened", "outline", "entities", "relations", "doubts", "fusion", "followed"}
 )
 
 
@@ -60,7 +60,8 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
     recipe = stage.recipes[number]
     rows = max(1, stage.tokens // recipe.size)
     long = recipe.skill in DRILLS or skills()[recipe.skill].scene in _LONG
-    most = rows * recipe.size // (3 if long else _TARGETS)
+    whole = recipe.skill not in DRILLS and skills()[recipe.skill].scene == "guessed"  # every token is a target
+    most = rows * recipe.size // (1 if whole else 3 if long else _TARGETS)
     return number, fill(_trees(recipe, dice, teacher, drills), rows, recipe.size, most)
 
 

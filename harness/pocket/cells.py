@@ -112,7 +112,7 @@ def general(scene: str, skill: str = "") -> Cell:
         recipe = Recipe(skill, READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
     else:
         kinds = _CHOICE if scene == "choice" else READ
-        pieces = {"sufficiency": 3, "points": 2}.get(scene, 1)
+        pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
         recipe = Recipe(skill, kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces)
     return Cell("one and two hops", "250 tokens", recipe, share=share)
 

@@ -3,6 +3,7 @@
 heard = listen(model, skill, scene)
 heard.written        one text for every reply that the scene knows
 heard.p_first        for every verdict the probability of the first of two labels
+heard.scored         for every text that was scored the mean log-probability (nats) of its tokens
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Heard:
 
     written: list[str] = field(default_factory=list)
     p_first: list[float] = field(default_factory=list)
+    scored: list[float] = field(default_factory=list)
     failed: bool = False
 
 
@@ -103,7 +105,9 @@ class _Ear(Session):
         return found
 
     def score(self, text: str) -> list[float]:
-        return self._inner.score(text)
+        found = self._inner.score(text)
+        self._heard.scored.append(sum(found) / len(found))
+        return found
 
     def branch(self) -> AbstractContextManager[None]:
         return self._inner.branch()

@@ -9,6 +9,7 @@ doubts, decomposed   the same of questions, each told by the names and numbers i
                      elaborated likewise
 triage, lookup       exact match; the floor of a choice among parts is one by their number
 reflection           exact match of what follows the reasoning
+followed, guessed    likelihood of a scored token: the geometric mean of its probability
 
 Every scene has a text of its own, so scenes are independent; probes and points of one scene are resampled together.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,11 +29,12 @@ from harness.pocket.facts import INVERSE, Fact, Path
 from harness.pocket.growth import Asked
 from harness.pocket.listening import Heard
 
-__all__ = ["AREA", "EXACT", "INVENTED", "Row", "Sat", "alike", "measure"]
+__all__ = ["AREA", "EXACT", "INVENTED", "LIKELIHOOD", "Row", "Sat", "alike", "measure"]
 
-AREA, EXACT, INVENTED = "AUC", "exact match", "invented"
+AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
 _BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))
 _RESAMPLES = 1000
+_NEVER = -20.0  # log-probability of a token that could not be scored
 _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
 
@@ -75,7 +77,7 @@ class _Table:
         self.head = (skill, asked, text)
         self.failed = sum(s.heard.failed for s in sat)
 
-    def share(self, name: str, values: Sequence[tuple[int, bool]], floor: float | None = None) -> Row:
+    def share(self, name: str, values: Sequence[tuple[int, float]], floor: float | None = None) -> Row:
         told = stats.interval([float(v) for _, v in values], [str(i) for i, _ in values])
         return Row(*self.head, name, told.mean, told.low, told.high, told.n, floor, self.failed)
 
@@ -185,6 +187,13 @@ def _reflected(table: _Table, sat: Sequence[Sat]) -> list[Row]:
     return [table.share(f"{EXACT} after the reasoning", ends)]
 
 
+def _scored(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    logs = [(i, log) for i, s in enumerate(sat) for log in s.heard.scored or [_NEVER]]
+    row = table.share(LIKELIHOOD, logs)
+    value, low, high = (None if log is None else float(np.exp(log)) for log in (row.value, row.low, row.high))
+    return [replace(row, value=value, low=low, high=high)]
+
+
 def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sat]], list[Row]]:
     return lambda table, sat: _kept(table, sat, parts)
 
@@ -206,6 +215,8 @@ _MEASURES: dict[str, Callable[[_Table, Sequence[Sat]], list[Row]]] = {
     "elaborated": _keeps(_named),
     "triage": _chosen,
     "reflection": _reflected,
+    "followed": _scored,
+    "guessed": _scored,
 }
 
 

@@ -10,7 +10,7 @@ from the facts that are shown whole; a sentence that is cut proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from harness.errors import UnknownName
@@ -290,6 +290,21 @@ def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
 
 
+def _followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A part of the text, and questions that a compressor ranks it by; most are about the part."""
+    text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
+    asker = Asker(SCHEMAS[shown.kind], list(facts), dice) if facts and dice.chance(0.8) else shown.asker
+    for asked in _asked_once(recipe, replace(shown, asker=asker), dice):
+        yield Scene(_question(asked), (text.strip(),), task_of(shown.kind))
+
+
+def _guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A text whose tokens a compressor scores behind a question, or behind nothing."""
+    asked = _draw(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
+    question = Question("scene", "", ("scene",)) if asked is None else _question(asked)
+    yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
+
+
 def _line(text: str) -> str:
     """A part on one line, as methods show their nodes."""
     return " ".join(text.split())
@@ -358,6 +373,8 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "points": _points,
     "summary": _summary,
     "gathered": _gathered,
+    "followed": _followed,
+    "guessed": _guessed,
     "shortened": _walked("shortened"),
     "triage": _walked("triage"),
     "leaf": _walked("leaf"),

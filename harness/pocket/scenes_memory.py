@@ -54,7 +54,8 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The things that a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(_names([*part], shown)))
+        found = sorted(_names(part, shown), key=text.find)  # stable: the order of mention is the one that can be copied
+        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(found))
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:

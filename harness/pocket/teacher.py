@@ -166,8 +166,10 @@ class TeacherSession(Session):
         return Written(text, span, "stop")
 
     def score(self, text: str) -> list[float]:
-        """Not asked of a teacher."""
-        raise UserError("a skill cannot score texts")
+        """All of `text` is what the model is to find likely; nothing can follow it."""
+        span = self._add(self._model.plain(text))
+        self._told.targets += range(span.start, span.end)
+        return [0.0] * (span.end - span.start)
 
     def branch(self) -> AbstractContextManager[None]:
         """Not asked of a teacher."""

@@ -11,6 +11,7 @@ lingua.py      the two Methods
 selective.py   Selective-Context: the self-information of each sentence's tokens
 classifier.py  a token classifier of transformers
 lingua2.py     LLMLingua-2 over it
+skills.py      what a compressor is to have learnt
 show.py        the compressed text read, and what of it the record calls shown
 
 The question stands once in the request, in the shared reading prompt: nothing here appends it to the text, as the

@@ -21,6 +21,7 @@ from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLin
 from methods.compression.ranking import RESTRICTIVE, Chosen, choose, priorities
 from methods.compression.sentences import choose_sentences
 from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
+from methods.compression.skills import SKILLS
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of
 
@@ -49,8 +50,8 @@ class LLMLingua(Method):
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return reading.SKILLS
+        """Short answers and choices after a text, and texts found likely."""
+        return [*reading.SKILLS, SKILLS[1]]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -76,8 +77,8 @@ class LongLLMLingua(Method):
         return {"restrictive sentence": RESTRICTIVE, **reading.PROMPTS}
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return reading.SKILLS
+        """Short answers and choices after a text; questions behind texts, and texts behind questions, found likely."""
+        return [*reading.SKILLS, *SKILLS]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

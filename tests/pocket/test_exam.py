@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from harness.pocket.facts import Fact, FactBase, prove
 from harness.pocket.facts import Path as Route
 from harness.pocket.growth import Asked
 from harness.pocket.listening import Heard, listen
-from harness.pocket.measures import EXACT, Row, Sat, alike, measure
+from harness.pocket.measures import EXACT, LIKELIHOOD, Row, Sat, alike, measure
 from harness.pocket.world import FIRST_TRAINING_SEED
 from harness.types import Question
 from tests.pocket import tiny_model
@@ -213,6 +214,20 @@ def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
     told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
     (row,) = measure("reflection", "s", cell_of("reflection"), [told])
     assert (row.measure, row.value) == ("exact match after the reasoning", 1.0)
+
+
+def test_how_likely_scored_tokens_are() -> None:
+    """The geometric mean over scenes: of 1/2 and 1/8 it is 1/4; a scene that could not be scored has next to nothing."""
+    scene = Scene(Question("q", "", ("d",)), ("x",), TASK)
+    heard = [Heard(scored=[math.log(0.5)]), Heard(scored=[math.log(0.125)])]
+    (row,) = measure("guessed", "s", cell_of("guessed"), [Sat(scene, h) for h in heard])
+    assert (row.measure, row.n, row.value) == (LIKELIHOOD, 2, pytest.approx(0.25))
+    assert row.low is not None
+    assert row.high is not None
+    assert 0.12 < row.low < 0.25 < row.high < 0.51
+    (row,) = measure("followed", "s", cell_of("followed"), [Sat(scene, h) for h in [heard[0], Heard(failed=True)]])
+    assert row.value == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
+    assert row.failed == 1
 
 
 @pytest.mark.parametrize(("name", "scene"), [("pecan points", "points"), ("pecan points of points", "gathered")])

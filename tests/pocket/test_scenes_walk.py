@@ -83,13 +83,15 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.
         found = verdict(scene.replies[0])
         assert found is not None
         assert asked is not None
-        enough = proves(asked, stated(memory + "\n" + segment, shown))
+        # A sentence that was cut proves nothing, also where only its opening is missing.
+        whole = [fact for fact, sentence in shown.sentences.items() if sentence in segment]
+        enough = proves(asked, [*stated(memory, shown), *whole])
         assert (found.answer is not None) == enough, (asked, scene)
         assert found.answer in (None, asked.answer)
         kinds["answer" if enough else "none"] += 1
-        kinds["by memory"] += enough and not proves(asked, stated(segment, shown))
+        kinds["by memory"] += enough and not proves(asked, whole)
         kinds["memory"] += bool(memory)
-    assert min(kinds["answer"], kinds["none"]) > 0.2 * (kinds["answer"] + kinds["none"])
+    assert min(kinds["answer"], kinds["none"]) > 0.3 * (kinds["answer"] + kinds["none"])
     assert pieces == 1 or min(kinds["by memory"], kinds["memory"]) >= 3, kinds
 
 

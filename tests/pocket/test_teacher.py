@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ REFUSED = [
     ("one verdict of two", calls(lambda s: s.write(4), lambda s: s.probe(["a", "b"])), "did not ask for all"),
     ("verdicts, no reply", calls(*[lambda s: s.probe(["Yes", "No"])] * 2), "did not ask for all"),
     ("a branch", calls(lambda s: s.branch().__enter__()), "cannot branch; make two skills"),
-    ("a score", calls(lambda s: s.score("x")), "cannot score"),
+    ("a score", calls(lambda s: s.score("x")), "did not ask for all"),
     ("two sessions", two_sessions, "opens one session only"),
     ("an encoder", lambda scene, tools: tools.encoder(), "not an encoder"),
     ("a reranker", lambda scene, tools: tools.reranker(), "not a reranker"),
@@ -147,6 +148,13 @@ REFUSED = [
 def test_what_a_skill_may_not_do(teacher: Teacher, does: Callable[[Scene, Tools], None], message: str) -> None:
     with pytest.raises(UserError, match=message):
         teacher.play(Skill("mine", "question", does), SCENE)
+
+
+def test_what_is_scored_is_to_be_found_likely(teacher: Teacher) -> None:
+    scene = replace(SCENE, replies=(), verdicts=())
+    told = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
+    assert [told.ids[i] for i in told.targets] == list(teacher.plain(" one two"))
+    assert told.targets[-1] == len(told.ids) - 1, "nothing follows it"
 
 
 def test_a_scene_that_failed_leaves_nothing_behind(teacher: Teacher) -> None:
@@ -163,6 +171,7 @@ class Forced(HFSession):
 
     def start(self, replies: Sequence[str]) -> Forced:
         self.replies, self.probes, self.queued = iter(replies), [], []
+        self.scored: list[int] = []
         return self
 
     def _queue(self, ids: Sequence[int]) -> Span:
@@ -172,6 +181,11 @@ class Forced(HFSession):
     def probe(self, labels: Sequence[str], after: str = "") -> Any:
         at, found = len(self.ids), super().probe(labels, after)
         self.probes.append((at, tuple(self.queued), first_tokens(self._model, labels)))
+        return found
+
+    def score(self, text: str) -> list[float]:
+        found = super().score(text)
+        self.scored = self._model.text.plain(text)
         return found
 
     def _decode(self, *arguments: Any) -> Written:
@@ -217,7 +231,7 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
         monkeypatch.setattr(real, "session", lambda *_, s=s: s)
         told = teacher.play(skill, scene)
         skill.play(scene, SceneTools(real, scene))
-        assert s.ids == told.ids[:-1] if scene.replies else s.ids == told.ids
+        assert s.ids + s.scored == (told.ids[:-1] if scene.replies else told.ids)
         assert {told.ids[-1]} <= real.stop_ids or not scene.replies
         assert len(s.probes) == len(told.asides) == len(scene.verdicts)
         for (at, fed, firsts), aside, verdict in zip(s.probes, told.asides, scene.verdicts, strict=True):
