@@ -14,7 +14,7 @@ from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Task, Tools
 from harness.types import Question
 
-__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "room_for_text"]
+__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "options", "room_for_text"]
 
 HEAD = "Read the text below, then answer a question about it. {instruction}\n\nText:\n"
 TAIL = "\n\nThe text ends here. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
@@ -31,14 +31,15 @@ class Reading:
     window: int | None = None
 
 
-def _options(question: Question) -> str:
+def options(question: Question) -> str:
+    """The question's options as the shared prompt shows them, "" where it has none."""
     if not question.options:
         return ""
     return "\nOptions:" + "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options))
 
 
 def _tail(question: Question, task: Task) -> str:
-    return TAIL.format(instruction=task.instruction, question=question.text, options=_options(question))
+    return TAIL.format(instruction=task.instruction, question=question.text, options=options(question))
 
 
 def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
@@ -76,7 +77,7 @@ def ask(
                 s.feed(text)
             s.feed(_tail(question, task))
         else:
-            s.user(CLOSED.format(instruction=task.instruction, question=question.text, options=_options(question)))
+            s.user(CLOSED.format(instruction=task.instruction, question=question.text, options=options(question)))
         return s.write(task.max_answer_tokens).text.strip()
 
 

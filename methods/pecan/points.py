@@ -11,7 +11,9 @@ from typing import NamedTuple
 __all__ = ["Parsed", "Point", "parse_points"]
 
 # "*", a bullet sign, "-" or "1." / "1)" at the start of a line; the last two need a space, or -5 and 3.5 were marks.
-_MARK = re.compile(r"[ \t]*(?:[*\u2022\u2023\u25aa\u25cf][ \t]*|(?:-|\d{1,3}[.)])[ \t]+)")
+# "**Points**" is a heading in bold: no bullet, and no part of the one before it.
+_MARK = re.compile(r"[ \t]*(?:(?:\*(?!\*)|[\u2022\u2023\u25aa\u25cf])[ \t]*|(?:-|\d{1,3}[.)])[ \t]+)")
+_HEADING = re.compile(r"[ \t]*\*\*[^*\n]+\*\*:?[ \t]*")
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
@@ -52,7 +54,7 @@ def _bullets(text: str) -> list[Point]:
         mark = _MARK.match(line.group())
         if mark:
             spans.append([line.start() + mark.end(), line.end()])
-        elif spans and line.group().strip():
+        elif spans and line.group().strip() and not _HEADING.fullmatch(line.group()):
             spans[-1][1] = line.end()
     return [p for a, b in spans if (p := _point(text, a, b))]
 

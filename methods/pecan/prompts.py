@@ -6,7 +6,9 @@ shared instruction "Answer the question as concisely as you can." that is the pr
 
 from __future__ import annotations
 
+from harness.types import Question
 from methods import summary
+from methods.reading import options
 
 __all__ = ["BULLET", "PROMPTS", "SEARCH_HEADS", "SEARCH_MIDDLE", "SUMMARY_HEAD", "SUMMARY_TAIL", "prompts_of"]
 __all__ += ["second_turn"]
@@ -48,6 +50,10 @@ def prompts_of(graph: str) -> dict[str, str]:
     return {**summary.PROMPTS, **_SEARCH} if graph == "tree" else PROMPTS
 
 
-def second_turn(instruction: str) -> str:
-    """The second-turn prompt with the data set's instruction continued in lower case."""
-    return SECOND_TURN.format(instruction=instruction[:1].lower() + instruction[1:])
+def second_turn(instruction: str, question: Question) -> str:
+    """The second-turn prompt with the data set's instruction continued in lower case, and the options where there are.
+
+    The papers have no multiple choice. Options stand here and not in the first turn, so that what is looked for and
+    the attention to it are the question's alone.
+    """
+    return SECOND_TURN.format(instruction=instruction[:1].lower() + instruction[1:]) + options(question)

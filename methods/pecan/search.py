@@ -118,7 +118,7 @@ class Search:
 
     def _open(self, s: Session, question: Question) -> Context:
         """Begin the prompt and show the top level. Raises WindowExceeded where not even the question fits."""
-        turn = second_turn(self.tools.task.instruction)
+        turn = second_turn(self.tools.task.instruction, question)
         asked = open_search(s, question, self.config.probe_wording)
         # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
         tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)

@@ -38,7 +38,7 @@ def skills(config: PecanConfig) -> list[Skill]:
                 feed_node(s, text, asked)
                 s.probe([config.yes, config.no])
             if scene.replies:
-                finish(s, config.yes, second_turn(scene.task.instruction), scene.task.max_answer_tokens)
+                finish(s, config.yes, second_turn(scene.task.instruction, scene.question), scene.task.max_answer_tokens)
 
     name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
     written = [

@@ -77,6 +77,19 @@ def test_edges_and_relevances_of_a_hand_worked_graph():
     assert answer.steps[2].scores["relevance"] == pytest.approx(4 * 0.4)
 
 
+def test_options_are_shown_in_the_second_turn_alone():
+    """The papers have no multiple choice; a question whose options nobody showed cannot be answered with one of them."""
+    method, document = Pecan(PecanConfig(chunk_tokens=3, reserve=20, similarity=False)), Document("d", TEXT)
+    shown = "Options:\n(A) red\n(B) blue"
+    first, second = Rule(when=shown, reply="blue"), Rule(reply="nobody showed the options")
+    tools = FakeTools([SUMMARY, first, second], probes(0.9), attention)
+    index = method.index(document, tools)
+    asked = Question("q", "who zz", ("d",), ("red", "blue"))
+    assert method.answer(asked, [document], [index], tools).text == "blue"
+    without = method.answer(Question("q", "who zz", ("d",)), [document], [index], tools)
+    assert without.text == "nobody showed the options"
+
+
 def test_order_of_visits_and_ties():
     answer, _, _ = run([0.0] * 4)
     # c3 (.9), then c1 and c2 tie at .34: the lower id first; chunks have no successors, so z does not change.
@@ -239,6 +252,8 @@ def test_a_window_without_room_says_what_to_change():
         ("3.5 million people\n* x", False, ["x"], "bullets"),
         ("-5 degrees", False, ["-5 degrees"], "lines"),
         ("*bold* start", False, ["bold* start"], "bullets"),
+        ("**Points**\n* one\n* two\n**More:**\n* three", False, ["one", "two", "three"], "bullets"),
+        ("**Ann:** one\n**Bob:** two", False, ["**Ann:** one", "**Bob:** two"], "lines"),
     ],
 )  # fmt: skip
 def test_parse_points(text, truncated, points, how):
