@@ -1,12 +1,12 @@
 """LongRefiner's stages: seconds and tokens of eight documents a question, and what training data and models change.
 
     python -m bench.longrefiner [--questions 4]
-    python -m bench.longrefiner --scaling 150 600 2400 [--models pocket-llama FOLDER ...]
+    python -m bench.longrefiner --scaling 150 600 2400 [--models pocket-llama FOLDER ...]      (longrefiner_scaling.py)
 
 The first runs the method as users do (profile pocket, pocket/retrieved, the embedded model) and books each stage: in
 between, structuring is a document's and done once, the other four are a question's. A second run into another folder
 shows that no document is structured again. --scaling trains the adapters on so many scenes, for each model named, and
-prints their exam.
+prints their exam, and score, recall and latency of the method with them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import json
 import os
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from harness.errors import UserError
 from harness.plan import plan_choices
 from harness.progress import Silent
 from harness.runner import run
@@ -125,49 +125,32 @@ def lines(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (found / name).read_text(encoding="utf-8").splitlines()]
 
 
-def scaling(scenes: list[int], models: list[str], folder: Path) -> None:
-    """Exams of adapters that were trained on more and more scenes, for each model."""
-    from harness.settings import resolve_one
-    from harness.training.course import Course, examine
-    from harness.training.settings import read
-    from methods.longrefiner import LongRefiner
-    from methods.longrefiner.config import LongRefinerConfig
-
-    method = LongRefiner(LongRefinerConfig())
-    tasks = method.training()
-    print(f"{'model':<16} {'scenes':>7}  " + "  ".join(f"{t.headline:>22}" for t in tasks) + "   minutes")
-    for name in models:
-        base = resolve_one("models", Choices(model=name)).parts["model"]
-        for count in scenes:
-            settings = read("longrefiner", "pocket", [t.name for t in tasks], {"scenes": count})
-            made = Course("longrefiner", method, base, tasks, settings, folder / f"{base.name}-{count}", 0)
-            began = time.perf_counter()
-            made.run(lambda _: None, threading.Event(), None)
-            minutes = (time.perf_counter() - began) / 60
-            heads = {one.task: one for one in reversed(examine(made, lambda _: None))}
-            told = [heads[t.name] for t in tasks]
-            cells = [f"{100 * (o.before.mean or 0):.0f} -> {100 * (o.after.mean or 0):.0f}" for o in told]
-            print(
-                f"{base.name:<16} {count:>7}  " + "  ".join(f"{c:>22}" for c in cells) + f"  {minutes:>8.1f}",
-                flush=True,
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=4)
-    parser.add_argument("--presets", nargs="+", default=["longrefiner", "longrefiner-no-adapters"])
+    parser.add_argument("--questions", type=int, help="default 4; with --scaling 50")
+    parser.add_argument("--presets", nargs="+", help="default: longrefiner longrefiner-no-adapters")
     parser.add_argument("--scaling", type=int, nargs="+", metavar="SCENES")
-    parser.add_argument("--models", nargs="+", default=["pocket-llama"])
+    parser.add_argument("--models", nargs="+", help="refiners, with --scaling; default: pocket-llama")
+    parser.add_argument("--exam", type=int, help="scenes that each adapter is examined on, with --scaling")
+    parser.add_argument("--reader", help="the model that answers, with --scaling; default: the embedded one")
     flags = parser.parse_args()
+    alone = ("presets",) if flags.scaling else ("models", "exam", "reader")
+    if unused := [f"--{name}" for name in alone if getattr(flags, name) is not None]:
+        parser.error(f"{', '.join(unused)} {'does not go' if flags.scaling else 'goes'} with --scaling")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["HARNESS_HOME"] = str(folder / "home")
         if flags.scaling:
-            scaling(flags.scaling, flags.models, folder)
+            from bench.longrefiner_scaling import Sizes, scaling
+
+            models = flags.models or ["pocket-llama"]
+            try:
+                scaling(flags.scaling, models, Sizes(flags.questions or 50, flags.exam, flags.reader), folder)
+            except UserError as e:
+                raise SystemExit(f"error: {e}") from e
             return
-        for preset in flags.presets:
-            latency(preset, flags.questions, folder / preset)
+        for preset in flags.presets or ["longrefiner", "longrefiner-no-adapters"]:
+            latency(preset, flags.questions or 4, folder / preset)
 
 
 if __name__ == "__main__":

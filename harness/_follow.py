@@ -1,11 +1,13 @@
-"""The process that follows the runs of a command: python -m harness._follow URI (see _follower.py)
+"""The process that follows the runs of a command: python -m harness._follow (see _follower.py)
 
+    {"uri": URI}                          the store, first of all; an argument would show its password to every user
     {"follow": FOLDER, "suite": NAME}     records.jsonl grows ──► running metrics, every second or so
     {"ended": FOLDER}                     one last pass ──► {"run": FOLDER}, with a reason or sentence where it failed
     end of standard input                 the last pass of every run that has not had one
 
 It reads run folders and nothing else, at low priority. A server that does not answer is tried again after 2, 4, ...
-60 s, and once more at the end; what was missed meanwhile is logged then.
+60 s, and once more at the end; what was missed meanwhile is logged then. Where nobody ever listened at its address,
+MLflow is not even imported, and the end is told at once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness._reach import unreachable
 from harness.errors import HarnessError
 from harness.store import MANIFEST, RECORDS, RUN, read_run
 from harness.tracking import StoreError, attempt, track, track_suites
@@ -102,8 +105,9 @@ class _Live:
 class _Command:
     """The runs of one command and the store they go to."""
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
+    def __init__(self) -> None:
+        self.uri = ""
+        self._reached = False  # whether a connection was made, once
         self._live: dict[str, _Live] = {}
         self._ended: dict[str, _Live] = {}
         self._done: dict[str | None, list[Path]] = {}
@@ -111,7 +115,9 @@ class _Command:
 
     def take(self, message: dict[str, Any]) -> None:
         """Act on a message of the run's process."""
-        if "follow" in message:
+        if "uri" in message:
+            self.uri = message["uri"]
+        elif "follow" in message:
             folder = message["follow"]
             self._live[folder] = _Live(Path(folder), self.uri, message["suite"])
         elif "ended" in message:
@@ -119,7 +125,10 @@ class _Command:
 
     def step(self) -> None:
         """Last passes that are due, then what is new of the runs that go on; nothing while the store has a pause."""
-        if time.monotonic() < self._next:
+        if time.monotonic() < self._next or not (self._ended or self._live):
+            return
+        if self._away():
+            self._wait()
             return
         try:
             for name in list(self._ended):
@@ -127,16 +136,29 @@ class _Command:
             for live in self._live.values():
                 live.step()
         except StoreError:
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._next = time.monotonic() + self._pause
+            self._wait()
         except HarnessError as error:  # a folder that cannot be read just now: its last pass tells
             sys.stderr.write(f"{error}\n")
         else:
             self._pause = 1.0
 
+    def _wait(self) -> None:
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._next = time.monotonic() + self._pause
+
+    def _away(self) -> str | None:
+        """Why there is no connection to the store, None once there was one: what it says then is MLflow's affair."""
+        reason = None if self._reached else unreachable(self.uri)
+        self._reached = reason is None
+        return reason
+
     def close(self) -> None:
         """The last pass of all runs that have not had one."""
         self._ended |= self._live
+        if self._ended and (away := self._away()):
+            for name in self._ended:
+                _tell(name, reason=away)
+            return
         reason, failures = "", 0
         for name in list(self._ended):
             if failures == _MOST_FAILURES:
@@ -201,12 +223,11 @@ class _Inbox:
         return not text, [json.loads(line) for line in lines if line.strip()]
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Follow until the command ends, then bring MLflow up to date with the folders of its runs."""
-    (uri,) = arguments
     parent = os.getppid()
     os.nice(10)
-    command, inbox = _Command(uri), _Inbox()
+    command, inbox = _Command(), _Inbox()
     over = False
     while not over and os.getppid() == parent:
         over, messages = inbox.wait()
@@ -219,4 +240,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

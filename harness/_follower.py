@@ -1,6 +1,6 @@
 """The runs of one command, followed by one process (_follow.py): MLflow is imported once, and never by the run.
 
-follower = Follower(uri)         starts the process
+follower = Follower(uri)         starts the process; the URI, which may hold a password, goes through its stdin
 follower.follow(folder, suite)   a run is about to write `folder`
 follower.ended(folder)           it has ended, whatever way: its last pass is made while the next run goes on
 follower.finish(timeout)         waits; sentences about what was not tracked, [] if all was
@@ -43,6 +43,7 @@ class Follower:
             self.process = self._start()
         except OSError as error:
             self._problem = f"{type(error).__name__}: {error}"
+        self._send({"uri": uri})
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[1])
@@ -50,7 +51,7 @@ class Follower:
         environment = {**BOUNDS, **os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         # -P: a folder named like one of our packages in the working directory must not be imported instead.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness._follow", self.uri],
+            [sys.executable, "-P", "-m", "harness._follow"],
             stdin=subprocess.PIPE,
             stdout=self._told,
             stderr=self._log,

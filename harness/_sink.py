@@ -81,14 +81,14 @@ class Sink:
                 self.client.log_artifact(self.id, str(self.run.path / name))
         if not self.run.records:
             return
-        from reports import tables
+        from reports import tables, views
 
         table = tables.frame([self.run])
         found = numbers(self.run, {str(k): v for k, v in table.iloc[0].items()})
         before = {} if self.fresh else self.client.get_run(self.id).data.metrics
         now = _now()
         self._log([Metric(name, value, now, 0) for name, value in found.items() if before.get(name) != value])
-        text = tables.render(table, "markdown")
+        text = tables.render(views.legended(table), "markdown")
         self._note(self.id, text)
         self.client.log_text(self.id, text, "table.md")
         self.client.log_text(self.id, _page([self.run]), "report.html")

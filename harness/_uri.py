@@ -1,10 +1,41 @@
-"""Tracking URIs, taken apart."""
+"""Tracking URIs, taken apart; and what is secret in them, in any text that holds one.
+
+>>> masked("postgresql://bob:hunter2@db:5432/runs?password=x")
+'postgresql://***@db:5432/runs?password=***'
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-__all__ = ["sqlite_path"]
+from harness.paths import expanded
+
+__all__ = ["masked", "own_place", "sqlite_path"]
+
+_SQLITE = "sqlite:///"
+# A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
+_USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
+_WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
+_SECRET = re.compile(
+    r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*", re.IGNORECASE
+)
+
+
+def masked(text: str) -> str:
+    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as they are.
+
+    A text that is one address is masked up to its last "@", so that a password with a space in it leaves nothing.
+    """
+    if "://" not in text:
+        return text
+    return _SECRET.sub(r"\1***", _USER.sub("***@", _WHOLE.sub(r"\1***@", text)))
+
+
+def own_place(uri: str) -> str:
+    """`uri` with the ~ of a sqlite file's path as the user's home folder."""
+    path = uri.removeprefix(_SQLITE)
+    return _SQLITE + expanded(path) if path != uri and path.startswith("~") else uri
 
 
 def sqlite_path(uri: str) -> Path | None:

@@ -58,12 +58,21 @@ def run(
     return replace(result, save_problems=[*result.save_problems, *trackers.missed()])
 
 
-def compare(*runs: PathLike) -> pd.DataFrame:
-    """One row a run, as `harness compare` prints it. Takes run folders, or folders that hold runs."""
-    from harness.commands.common import run_folders
-    from reports import tables
+def compare(
+    *runs: PathLike, reference: str | None = None, score: str | None = None, force: bool = False
+) -> pd.DataFrame:
+    """What `harness compare --format csv` holds: one row a run, with its paired difference to the reference.
 
-    return tables.frame([read_run(folder) for folder in run_folders([os.fspath(r) for r in runs])])
+    runs: run folders, or folders that hold runs; a single run has its means only. reference: a preset's name, a run
+    folder's name or hash; score: by default the data set's headline. Raises UserError for runs that must not be
+    compared, unless `force`, and UnknownName.
+    """
+    from harness.commands.common import run_folders
+    from harness.commands.output import read_runs
+    from reports.side_by_side import side_by_side
+
+    found = read_runs(run_folders([os.fspath(run) for run in runs]))
+    return side_by_side(found, reference=reference, score=score, force=force).joined()
 
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:

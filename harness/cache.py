@@ -7,6 +7,7 @@
         usage.json       the model calls that building it took, and the shapes of those models
         checksums.json   sha256 of the files above
     <root>/<implementation>/<first 2>/<digest>.parts/<part digest>/     what tools.keep stored of an unfinished index
+    <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
 
 No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
 that race end with the first one's entry. One whose checksums do not fit is reported and built again.
@@ -20,24 +21,27 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.crew import Claims
 from harness.errors import SaveError
 from harness.files import save_error
 from harness.flops import ModelShape
 from harness.home import home
 from harness.meter import Event, Meter, event_row
+from harness.own_code import own_code, versions
 from harness.serial import Packed, dump, load
 
 if TYPE_CHECKING:
+    from harness.method import Method
     from harness.plan import Plan
     from harness.types import Document, Question
 
-__all__ = ["Entry", "IndexCache", "Parts", "cache_root", "document_digest", "index_key", "key_digest"]
+__all__ = ["Entry", "IndexCache", "Parts", "Shared", "cache_root", "document_digest", "index_key", "key_digest"]
 
 Note = Callable[[str], None]
 
@@ -84,10 +88,17 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
         "prompts": method.prompts(),
         "models": {role: plan.facts[role] for role in method.index_roles},
         "seed": plan.config.seed,
+        **_told_by_code(method),
     }
     if question is not None:
         key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
     return key
+
+
+def _told_by_code(method: Method) -> dict[str, dict[str, str]]:
+    """What changes an index without a word in a configuration: the user's own code, versions of packages."""
+    told = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
+    return {name: found for name, found in told.items() if found}
 
 
 @dataclass(frozen=True)
@@ -101,8 +112,8 @@ class Entry:
     @classmethod
     def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
         """Serialise `value`. Raises TypeError for what an index may not hold."""
-        used = {e.model for e in events}
-        return cls(dump(value), tuple(events), {m: s for m, s in meter.shapes.items() if m in used})
+        used = {e.shape for e in events}
+        return cls(dump(value), tuple(events), {key: s for key, s in meter.shapes.items() if key in used})
 
     def value(self) -> Any:
         """A fresh copy of the value."""
@@ -111,7 +122,20 @@ class Entry:
     def replay(self, meter: Meter) -> None:
         """Book the model calls of the entry again on `meter`."""
         for event in self.events:
-            meter.record(event, self.shapes.get(event.model))
+            meter.record(event, self.shapes.get(event.shape))
+
+    def counted(self, served: Mapping[str, ModelShape | None]) -> Entry:
+        """The same value, the calls of the roles in `served` counted by the sizes given there."""
+        if not served:
+            return self
+        keys = {role: "" if shape is None else shape.key for role, shape in served.items()}
+        events = [
+            replace(e, shape=keys[e.role]) if e.role in keys and e.kind not in ("embed", "rerank") else e
+            for e in self.events
+        ]
+        known = {**self.shapes, **{shape.key: shape for shape in served.values() if shape is not None}}
+        used = {e.shape for e in events}
+        return Entry(self.packed, tuple(events), {key: shape for key, shape in known.items() if key in used})
 
     @property
     def usage(self) -> dict[str, dict[str, Any]]:
@@ -126,11 +150,16 @@ class _Corrupt(Exception):
 
 
 class IndexCache:
-    """The cache under `root`; `note` is told of every entry that had to be thrown away."""
+    """The cache under `root`; `note` is told of every entry that had to be thrown away.
 
-    def __init__(self, root: Path, note: Note) -> None:
-        self.root, self.note = root, note
+    served: role -> sizes of its model where that runs behind a server. The user tells them, so they may be corrected:
+    they change no index and stand in no key, and what is stored is counted by those of today.
+    """
+
+    def __init__(self, root: Path, note: Note, served: Mapping[str, ModelShape | None] | None = None) -> None:
+        self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
+        self.sharing = Claims()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
         """Where the entry of `key` belongs."""
@@ -151,11 +180,27 @@ class IndexCache:
         """The durable parts of the index of `key`."""
         return Parts(self, key)
 
+    def kept(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
+        """What is in `folder`, its cost booked again; else fn() with its own, stored there."""
+        entry = self._get(folder, key)
+        if entry is not None:
+            entry.replay(meter)
+            return entry
+        before = len(meter.events)
+        entry = Entry.of(fn(), meter.events[before:], meter)
+        try:
+            self._put(folder, key, entry)
+        except SaveError as error:
+            if not self.parts_lost:  # said once, not once a part
+                self.note(f"parts of unfinished indexes are not kept: {error}")
+            self.parts_lost = True
+        return entry
+
     def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
         if not folder.is_dir():
             return None
         try:
-            return _read(folder, key)
+            return _read(folder, key).counted(self.served)
         except FileNotFoundError as error:
             if not folder.is_dir():  # another process has just removed it
                 return None
@@ -189,7 +234,7 @@ class IndexCache:
 
 
 class Parts:
-    """What `tools.keep` stores while one index is built; gone once the index is whole."""
+    """What `tools.keep` stores while one index is built, gone once it is whole; and what it shares with other ones."""
 
     def __init__(self, cache: IndexCache, key: dict[str, Any]) -> None:
         self._cache, self._key = cache, key
@@ -198,20 +243,41 @@ class Parts:
     def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
         """Return fn(), or what it returned under `name` in a run that was stopped, with its cost booked again."""
         key = {"index": key_digest(self._key), "part": name}
-        folder = self._folder / key_digest(key)
-        entry = self._cache._get(folder, key)
-        if entry is not None:
-            entry.replay(meter)
-            return entry.value()
-        before = len(meter.events)
-        entry = Entry.of(fn(), meter.events[before:], meter)
-        try:
-            self._cache._put(folder, key, entry)
-        except SaveError as error:
-            if not self._cache.parts_lost:  # said once, not once a part
-                self._cache.note(f"parts of unfinished indexes are not kept: {error}")
-            self._cache.parts_lost = True
-        return entry.value()
+        return self._cache.kept(self._folder / key_digest(key), key, fn, meter).value()
+
+    def share(self, what: Shared, fn: Callable[[], Any], meter: Meter) -> Any:
+        """Return fn(), or what it returned for the same key in an index of any method, with its cost booked again.
+
+        Raises LookupError for needs without a version of fn's code, and where fn used the model of another role, which
+        the key says nothing of.
+        """
+        if "version" not in what.needs:
+            raise LookupError(f"tools.share('{what.name}') needs a 'version' of its code among its needs")
+        key: dict[str, Any] = {
+            "method": f"shared.{what.name}",
+            "needs": key_digest(dict(what.needs)),
+            "models": {what.role: self._key["models"][what.role]},
+            **{name: self._key[name] for name in ("seed", "code", "packages") if name in self._key},
+        }
+
+        def alone() -> Any:
+            before = len(meter.events)
+            value = fn()
+            if others := sorted({e.role for e in meter.events[before:]} - {what.role}):
+                raise LookupError(f"tools.share('{what.name}') is for role '{what.role}', but used {', '.join(others)}")
+            return value
+
+        with self._cache.sharing.hold(key_digest(key)):
+            return self._cache.kept(self._cache.folder(key), key, alone, meter).value()
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A part that indexes of several methods have: its name, the role of its model, all else that it depends on."""
+
+    name: str
+    role: str
+    needs: Mapping[str, Any]
 
 
 def _parts_folder(folder: Path) -> Path:
@@ -249,8 +315,11 @@ def _read(folder: Path, key: dict[str, Any]) -> Entry:
     if key_digest(json.loads(files["key.json"])) != key_digest(key):
         raise _Corrupt("key.json is another entry's")
     usage = json.loads(files["usage.json"])
+    named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
+    # Entries of before events named their shape have the shapes under the models' names.
+    rows = [{"shape": named[m].key if (m := row["model"]) in named else "", **row} for row in usage["events"]]
     return Entry(
         packed=Packed(files["data.json"], files.get("arrays.npz", b"")),
-        events=tuple(Event(**row) for row in usage["events"]),
-        shapes={name: ModelShape(**row) for name, row in usage["shapes"].items()},
+        events=tuple(Event(**row) for row in rows),
+        shapes={shape.key: shape for shape in named.values()},
     )

@@ -7,8 +7,9 @@
     harness train METHOD
     harness pocket train | train-reranker | eval | skills | check
 
-Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name · 3 finished, but
-some questions failed or a result could not be saved or tracked · 4 a declared check failed · 130 interrupted.
+Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
+some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or
+tracked · 4 a declared check failed · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def run(
 
     record = {"record_stops": how.record_stops, "record_t_p": how.record_t_p}
     given = {name: value for name, value in record.items() if value is not None}
-    options = body.Options(Path(out), json, mlflow, retry_failed, flags.suite, how.parallel, given, how.plan)
+    out_ = Path(out).expanduser()
+    options = body.Options(out_, json, mlflow, retry_failed, flags.suite, how.parallel, given, how.plan)
     return body.main(flags, options)
 
 

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from harness.paths import expanded
 
 __all__ = ["DatasetConfig", "EncoderConfig", "MethodChoice", "ModelConfig", "RunConfig", "canonical", "digest"]
 
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+
+
+# A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
+Place = Annotated[str, AfterValidator(expanded)]
 
 
 def canonical(value: Any) -> str:
@@ -55,7 +61,8 @@ class DatasetConfig(_Frozen):
     """Where questions come from and how answers are judged.
 
     format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
-    instead; scorers: names, the first is the headline.
+    instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
+    answer, which scorers then see alone; None = the reply is the answer (harness/answer_prefix.py).
     """
 
     name: str
@@ -64,9 +71,10 @@ class DatasetConfig(_Frozen):
     subset: str | None = None
     revision: str | None = None
     split: str = "validation"
-    data: str | None = None
+    data: Place | None = None
     instruction: str
     max_answer_tokens: int = Field(gt=0)
+    answer_prefix: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] | None = None
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""
@@ -102,24 +110,24 @@ class ModelConfig(_Frozen):
 
     name: str
     backend: Literal["hf", "scripted", "random", "endpoint"] = "hf"
-    source: str | None = None
+    source: Place | None = None
     package: str | None = None
     package_path: str | None = None
     revision: str | None = None
-    tokenizer: str | None = None
+    tokenizer: Place | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
     device_map: str | None = None
     attention: Literal["sdpa", "eager"] = "sdpa"
-    template: str = "model"
+    template: Place = "model"
     template_date: str = "26 Jul 2024"
     window: int | None = Field(default=None, gt=0)
     prefill_chunk: int = Field(default=2048, gt=0)
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
-    adapters: dict[str, str] = Field(default_factory=dict)
+    adapters: dict[str, Place] = Field(default_factory=dict)
     offers: dict[str, str] = Field(default_factory=dict)
-    script: str | None = None
+    script: Place | None = None
     embedded: bool = False
     base_url: str | None = None
     api_key_env: str | None = None
@@ -138,8 +146,8 @@ class EncoderConfig(_Frozen):
     """
 
     name: str
-    source: str
-    query_source: str | None = None
+    source: Place
+    query_source: Place | None = None
     revision: str | None = None
     package: str | None = None
     package_path: str | None = None

@@ -109,13 +109,16 @@ class Crew:
             for n, work in enumerate(works):
                 self._begin(work, reserved=n < ready)
 
-    def start_if_free(self, work: Callable[[], None]) -> bool:
-        """As `start`, unless every place is taken; tells whether it began. Never waits."""
+    def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
+        """As `start`, unless every place is taken; tells whether it began. Never waits.
+
+        ended() is called when the member ends, also where the run ended before it came to its work.
+        """
         with self._lock:
             if self._held >= self.places or self.stopped:
                 return False
             self._reserve(1)
-            self._begin(work, reserved=True)
+            self._begin(work, reserved=True, ended=ended)
         return True
 
     def _reserve(self, count: int) -> None:
@@ -123,7 +126,7 @@ class Crew:
         self._held += count
         self._working += count
 
-    def _begin(self, work: Callable[[], None], reserved: bool) -> None:
+    def _begin(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
         def body() -> None:
             _local.crew = self
             if not reserved:
@@ -133,6 +136,8 @@ class Crew:
                     self.check()
                     work()
             finally:
+                if ended is not None:
+                    ended()
                 self._give()
 
         thread = threading.Thread(target=body, name="member", daemon=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.method import Method
+
 if TYPE_CHECKING:
     from harness.config import ModelConfig
-    from harness.method import Method
+    from harness.pocket.card import Card
 
 __all__ = ["caveat", "ticket", "untrained"]
 
@@ -38,10 +40,14 @@ def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
 def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
     """A warning for each embedded model with a card that was not trained on the method's skills as they are now.
 
+    One too for a method that never says what its skills are: of one that does and has none, nothing needs training.
     Reads the card and plays the skills without weights: no torch. Nothing is raised for a skill that cannot be played.
     """
     told = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():
+        if type(method).skills is Method.skills:
+            told += _unknown(model, preset)
+            continue
         found = _stale(model, method)
         if found:
             told.append(
@@ -51,12 +57,28 @@ def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> lis
     return told
 
 
-def _stale(model: ModelConfig, method: Method) -> list[str]:
-    """Skills of the method that the model's card does not vouch for, each with the reason; [] without a card."""
+def _unknown(model: ModelConfig, preset: str) -> list[str]:
+    if _card(model) is None:
+        return []
+    told = (
+        f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and it may "
+        "understand none of it; return its prompts from skills() (harness/method.py), or name a real model with --model"
+    )
+    return [told]
+
+
+def _card(model: ModelConfig) -> Card | None:
     from harness.llm.facts import local_folder
     from harness.pocket import card as cards
 
-    card = cards.read(local_folder(model)[0])
+    return cards.read(local_folder(model)[0])
+
+
+def _stale(model: ModelConfig, method: Method) -> list[str]:
+    """Skills of the method that the model's card does not vouch for, each with the reason; [] without a card."""
+    from harness.pocket import card as cards
+
+    card = _card(model)
     if card is None:
         return []
     found = []

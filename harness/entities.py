@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from harness.errors import CannotRun, UnknownName
 
-__all__ = ["RECOGNISERS", "Recogniser", "known", "recogniser"]
+__all__ = ["RECOGNISERS", "Recogniser", "known", "packages", "recogniser"]
 
 RECOGNISERS = ("rules", "spacy", "stanza")
 _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
@@ -40,6 +40,14 @@ def known(name: str) -> str:
     if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
         raise UnknownName("named-entity tool", name, RECOGNISERS, "a library may name its model: spacy:en_core_web_lg")
     return name
+
+
+def packages(name: str) -> tuple[str, ...]:
+    """Packages whose version changes the names found; () for the rules. Raises UnknownName."""
+    library, _, model = known(name).partition(":")
+    if library == "rules":
+        return ()
+    return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
 
 
 @cache

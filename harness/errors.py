@@ -1,7 +1,7 @@
 """Every error this project raises on purpose.
 
 HarnessError
-├── UserError               exit 2: one sentence, what to do, no traceback
+├── UserError               exit 2 (3 once a run has records): one sentence, what to do, no traceback
 │   ├── UnknownName         a name nobody registered, with close matches
 │   ├── ConfigError         a run that cannot be planned: every mistake at once
 │   ├── DataError           a row of a data file, with file, line and field
@@ -38,6 +38,9 @@ __all__ = [
 
 class HarnessError(Exception):
     """Root of the tree above."""
+
+    midway = False
+    """Whether it ended a run that had recorded answers before: no longer a command that ran nothing (exit 3, not 2)."""
 
 
 class UserError(HarnessError):

@@ -2,6 +2,7 @@
 
 QuestionError, MemoryError, torch's OutOfMemoryError    expected: a sentence is enough
 any other exception of a method                         with its traceback, paths cut to their package
+what a scorer raises                                    the same with "stage": "scoring": the answer is there
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import QuestionError, SaveError, UserError
+from harness.paths import said_without_home
 
-__all__ = ["STOPS", "Failed", "failure"]
+__all__ = ["SCORING", "STOPS", "Failed", "failure", "unscored"]
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
+SCORING = {"stage": "scoring"}
+"""Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
 _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
+
+
+def unscored(error: Mapping[str, str] | None) -> bool:
+    """Whether a record's error is that of a scorer, so that the answer needs no model to be scored again."""
+    return error is not None and error.get("stage") == SCORING["stage"]
 
 
 class Failed(Exception):
@@ -36,7 +46,8 @@ def failure(error: Exception) -> dict[str, str]:
     out_of_memory = _out_of_memory(error)
     if out_of_memory and type(error) is RuntimeError:
         name = "OutOfMemoryError"  # what torch calls it on a GPU
-    told = {"type": name, "message": str(error) or ("out of memory" if out_of_memory else name)}
+    message = said_without_home(str(error))
+    told = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
     if out_of_memory:
         _free_memory(error)
     elif not isinstance(error, QuestionError):
@@ -68,7 +79,7 @@ def _traceback(error: Exception) -> str:
         for frame in link.stack:
             frame.filename = _short(frame.filename)
         link = link.__cause__ or link.__context__
-    return "".join(told.format())
+    return said_without_home("".join(told.format()))
 
 
 def _short(filename: str) -> str:

@@ -47,6 +47,12 @@ class ModelShape:
     gated: bool = True
 
     @property
+    def key(self) -> str:
+        """The sizes as one word, by which an event names them: "2-64-4-4-16-128-100-gated"."""
+        sizes = (self.layers, self.width, self.heads, self.kv_heads, self.head_size, self.mlp, self.vocab)
+        return "-".join([*map(str, sizes), "gated" if self.gated else "plain"])
+
+    @property
     def linear(self) -> int:
         """W: multiply-adds a token in all layers, without the head."""
         attention = 2 * self.width * self.heads * self.head_size + 2 * self.width * self.kv_heads * self.head_size

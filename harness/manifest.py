@@ -1,13 +1,15 @@
 """What a run was made with: enough to tell two runs apart years later.
 
     {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
-     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "prompts",
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes"?: {role: sizes},
+     "prompts",
      "dataset": {"fingerprint", "source", ...},
      "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
      "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
 A run that is continued keeps its first description; each later start says what had changed by then. The user's home
-folder is written ~ everywhere but in the command, which is kept as typed.
+folder is written ~, in the command too, and what is secret in an address of the command is written ***; prompts are
+kept as they were sent.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
+from harness._uri import masked
+from harness.paths import said_without_home, without_home, words_without_home
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -49,6 +54,8 @@ _PACKAGES = (
     "scikit-learn",
     "scipy",
     "sentence-transformers",
+    "spacy",
+    "stanza",
     "tokenizers",
     "torch",
     "transformers",
@@ -106,20 +113,27 @@ def describe(plan: Plan) -> dict[str, Any]:
         "git": git_state(Path(__file__).resolve().parents[1]),
         "packages": _packages(),
         **_machine(),
-        "warnings": list(plan.warnings),
+        "warnings": [said_without_home(warning) for warning in plan.warnings],
     }
-    without_home: dict[str, Any] = _no_home(described, _home())
-    return without_home
+    told: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
+    return {key: told.get(key, value) for key, value in described.items()}
 
 
 def _servers(plan: Plan) -> dict[str, Any]:
-    """{"servers": {role: base_url}} where a model is asked over the network; its key is nowhere in a plan."""
-    found = {role: model.base_url for role, model in plan.models.items() if model.backend == "endpoint"}
-    return {"servers": found} if found else {}
+    """Addresses and sizes of the models that are asked over the network; a key is nowhere in a plan.
+
+    The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start tells their change.
+    """
+    served = plan.served()
+    if not served:
+        return {}
+    shapes = {role: None if shape is None else asdict(shape) for role, shape in served.items()}
+    return {"servers": {role: plan.models[role].base_url for role in served}, "shapes": shapes}
 
 
 def begun(before: dict[str, Any], described: dict[str, Any], command: list[str]) -> dict[str, Any]:
-    """The manifest at the start: a new one, or `before` with one more start."""
+    """The manifest at the start: a new one, or `before` with one more start; `command` is what was typed."""
+    command = [masked(word) for word in words_without_home(command)]
     start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
     if not before:
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
@@ -170,18 +184,3 @@ def describe_gpu() -> str | None:
     if torch is None or not torch.cuda.is_available():
         return None
     return str(torch.cuda.get_device_name())
-
-
-def _home() -> str | None:
-    home = os.path.expanduser("~")
-    return home if len(Path(home).parts) > 1 else None
-
-
-def _no_home(value: Any, home: str | None) -> Any:
-    if isinstance(value, str):
-        return value if home is None else value.replace(home + os.sep, "~" + os.sep)
-    if isinstance(value, dict):
-        return {k: _no_home(v, home) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_no_home(v, home) for v in value]
-    return value

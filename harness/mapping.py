@@ -63,16 +63,13 @@ class _Map(Generic[T, R]):
                 return None
             n, self._begun = self._begun, self._begun + 1
             if self._begun < len(self._items):
-                self.others += self._crew.start_if_free(self._help)
+                self.others += self._crew.start_if_free(self.work, self._lower)
         return n
 
-    def _help(self) -> None:
-        try:
-            self.work()
-        finally:
-            with self._changed:
-                self.others -= 1
-                self._changed.notify()
+    def _lower(self) -> None:
+        with self._changed:
+            self.others -= 1
+            self._changed.notify()
 
     def wait(self) -> None:
         """Wait for the members that still work."""

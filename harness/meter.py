@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from harness.events import PHASES, Event, Kind
@@ -40,6 +40,8 @@ class Branch:
 
 class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
+
+    shapes: the sizes that its events name by key.
 
     Items that run together have a branch each, so that what is booked, in which order and under which phase, does not
     depend on which of them was faster. A thread that belongs to no branch books on the meter itself.
@@ -89,15 +91,16 @@ class Meter:
         """Put the events of the branches behind those of the calling thread, in the order of `branches`."""
         for branch in branches:
             for event in branch.events:
-                self.record(event, self.shapes.get(event.model))
+                self.record(event, self.shapes.get(event.shape))
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Keep `event`; `shape` is the model's, None where FLOPs are unknown (a scripted or remote model)."""
+        event = replace(event, shape="" if shape is None else shape.key)
         with self._lock:
             branch = self._branch
             branch.events.append(event)
             if shape is not None:
-                self.shapes[event.model] = shape
+                self.shapes[event.shape] = shape
                 branch.full += flops(event, shape, "full")
 
     def flops(self, convention: str = "full") -> float:
@@ -107,7 +110,7 @@ class Meter:
         total = 0.0
         branch: Branch | None = self._branch
         while branch is not None:
-            total += sum(flops(e, self.shapes[e.model], convention) for e in branch.events if e.model in self.shapes)
+            total += sum(flops(e, self.shapes[e.shape], convention) for e in branch.events if e.shape)
             branch = branch.parent
         return total
 
@@ -121,6 +124,7 @@ def _empty() -> dict[str, Any]:
         "flops": dict.fromkeys(CONVENTIONS, 0.0),
         "tokens_in": 0,
         "tokens_cached": 0,
+        "tokens_reused": 0,
         "tokens_out": 0,
         "requests": 0,
         "seconds": 0.0,
@@ -133,10 +137,11 @@ def _empty() -> dict[str, Any]:
 
 
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
-    """Sum events by phase.
+    """Sum events by phase; `shapes` holds the sizes that they name by key.
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
-    context a request did not have to re-send; uncounted the events of models whose
+    context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
+    chance, which count in full; uncounted the events of models whose
     shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
     server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
     (convention "full") by role.
@@ -147,12 +152,13 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["tokens_in"] += 0 if e.kind == "decode" else e.new
         u["tokens_out"] += e.out
         u["tokens_cached"] += e.cached if e.requests else 0
+        u["tokens_reused"] += e.reused
         u["requests"] += e.requests
         u["seconds"] += e.seconds
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
-        shape = shapes.get(e.model)
+        shape = shapes.get(e.shape)
         if shape is None:
             u["uncounted"] += 1
             continue

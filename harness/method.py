@@ -12,7 +12,7 @@ questions at once is the engine's business.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.meter import Meter
     from harness.training.task import TrainingTask
 
-__all__ = ["Index", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
+__all__ = ["Index", "IndexTools", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
 
 Index = dict[str, Any]
 T = TypeVar("T")
@@ -113,6 +113,17 @@ class Tools(Protocol):
         """Say how far a long step is."""
 
 
+class IndexTools(Tools, Protocol):
+    """What building an index may do beside that."""
+
+    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+        """Return fn(), or what an index of any method shared as `name` for equal `needs`, its cost booked all the same.
+
+        fn uses the model of `role` alone; needs: texts, prompts, sizes, all else that it depends on, as JSON values,
+        and "version", of the code of fn and of what it calls: raise it when the same needs give another value.
+        """
+
+
 class Method(abc.ABC):
     """Base class of all methods.
 
@@ -126,6 +137,9 @@ class Method(abc.ABC):
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
+
+    Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them
+    makes new indexes and a new run. Modules they import are not seen: raise index_version when those change.
     """
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
@@ -141,7 +155,7 @@ class Method(abc.ABC):
     def __init__(self, config: MethodConfig) -> None:
         self.config: Any = config
 
-    def index(self, document: Document, tools: Tools) -> Index:
+    def index(self, document: Document, tools: IndexTools) -> Index:
         """Build what belongs to `document` alone; JSON values and numpy arrays only. Not called for scope "none"."""
         raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
 
@@ -158,6 +172,10 @@ class Method(abc.ABC):
     def skills(self) -> list[Skill]:
         """The prompts of this method with the replies the synthetic world knows to be right."""
         return []
+
+    def index_packages(self) -> tuple[str, ...]:
+        """Names on the package index of what its index is built with, where another version gives another index."""
+        return ()
 
     def adapters(self) -> dict[str, dict[str, bool]]:
         """Role -> names of the adapters of its model that are used; True where there must be one, False: may be."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness import presets, registry
+from harness import answer_prefix, presets, registry
 from harness.checks import build
 from harness.config import (
     DatasetConfig,
@@ -26,11 +26,13 @@ from harness.config import (
 from harness.errors import HarnessError, UserError
 from harness.layers import Tree, flatten
 from harness.method import Method, Task
+from harness.own_code import own_code
 from harness.settings import Choices, Draft, Resolved, config_of, draft, raise_all
 from harness.standin import find
 
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset
+    from harness.flops import ModelShape
 
 __all__ = ["Plan", "make_method", "make_plan", "plan_choices"]
 
@@ -54,6 +56,12 @@ class Plan:
     hash8: str
     folder: str
     warnings: tuple[str, ...] = ()
+
+    def served(self) -> dict[str, ModelShape | None]:
+        """Role -> sizes of its model, as the configuration tells them, where it runs behind a server."""
+        from harness.llm.endpoint_facts import sizes
+
+        return {role: sizes(model) for role, model in self.models.items() if model.backend == "endpoint"}
 
 
 @dataclass
@@ -281,8 +289,8 @@ def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
 
 def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
     config = config_of(sketch.draft)
-    task = Task(instruction=config.dataset.instruction, max_answer_tokens=config.dataset.max_answer_tokens)
-    hash8 = digest(_what_counts(sketch, config, method, dataset))[:8]
+    task = answer_prefix.task(config.dataset)
+    hash8 = digest(_what_counts(sketch, config, method, dataset, task))[:8]
     names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
     return Plan(
         config=config,
@@ -299,7 +307,7 @@ def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
     )
 
 
-def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Dataset) -> dict[str, Any]:
+def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Dataset, task: Task) -> dict[str, Any]:
     """All that changes a prediction, and nothing else: no limit, path, scorer, batch size or place to run."""
     return {
         "method": {
@@ -308,8 +316,9 @@ def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Da
             "params": config.method.params,
             "prompts": method.prompts(),
             "index_version": method.index_version,
+            **({"code": code} if (code := own_code(type(method))) else {}),
         },
-        "task": {"instruction": config.dataset.instruction, "max_answer_tokens": config.dataset.max_answer_tokens},
+        "task": task.model_dump(mode="json"),
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
         "identities": {role: sketch.facts[role] for role in sorted(sketch.facts)},
         "seed": config.seed,

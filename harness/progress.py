@@ -2,6 +2,7 @@
 
     42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
 
+Where a model tells no shape, as one behind an endpoint may, "FLOPs unknown" stands there: part of them is no sum.
 On a terminal the line is rewritten in place; elsewhere (a log file) a line is written about every 10 %.
 """
 
@@ -25,6 +26,7 @@ class Progress:
         self._live = self._stream.isatty()
         self._total = self._done = self._failed = self._fresh = self._tokens = 0
         self._flops = self._score = 0.0
+        self._uncounted = False
         self._headline = ""
         self._begun = time.monotonic()
         self._drawn = 0.0
@@ -68,7 +70,8 @@ class Progress:
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        parts += [f"{_short(self._tokens)} tokens", f"{self._flops / 1e12:.3g} TFLOPs"]
+        flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
+        parts += [f"{_short(self._tokens)} tokens", flops]
         if self._headline and self._done:
             parts.append(f"{self._headline} {self._score / self._done:.3f}")
         if left := self._left():
@@ -84,6 +87,7 @@ class Progress:
         for usage in row["usage"].values():
             self._tokens += usage["tokens_in"] + usage["tokens_out"]
             self._flops += usage["flops"]["full"]
+            self._uncounted |= bool(usage.get("uncounted"))
 
     def _left(self) -> str:
         open_questions = self._total - self._done

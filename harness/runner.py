@@ -12,7 +12,6 @@ stay in this one. A question's `seconds` then hold what it waited for the others
 
 from __future__ import annotations
 
-import math
 import shlex
 import signal
 import threading
@@ -24,17 +23,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import manifest as manifests
+from harness._uri import masked
 from harness.cache import IndexCache, cache_root
-from harness.errors import SaveError, UserError
-from harness.failures import STOPS, failure
+from harness.errors import HarnessError, SaveError, UserError
+from harness.failures import SCORING, STOPS, failure, unscored
 from harness.indexing import Indexer
 from harness.inflight import OneAtATime, draws_watched, in_flight, places_for
 from harness.meter import Meter
+from harness.rescoring import refresh
 from harness.serial import plain
 from harness.store import MANIFEST, SUMMARY, RunStore
 from harness.summary import summarise
 from harness.tools import EngineTools, Models, derived_seed
-from harness.types import Answer, Document, Example, Question, Record
+from harness.types import Answer, Document, Example, Record
+from harness.verdict import judge, zeros
 from harness.views import View
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Interrupted(KeyboardInterrupt):
     """The run was stopped by a signal; partial results are in `folder`, and `resume_command` goes on."""
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
-        self.folder, self.resume_command = folder, shlex.join(command)
+        self.folder, self.resume_command = folder, shlex.join(map(masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
@@ -72,9 +74,10 @@ def run(
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    `retry_failed` asks again the questions that are recorded as failed; `parallel` is how many are in flight at once,
-    which changes no prediction in float32. Raises UserError (RunLocked, DataError), SaveError, and Interrupted on
-    SIGINT, SIGTERM or SIGHUP.
+    Stored answers are scored again where the plan's scorers are not those of the records. `retry_failed` asks again the
+    questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
+    are in flight at once, which changes no prediction in float32. Raises UserError (RunLocked, DataError), SaveError,
+    and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     if parallel < 1:
         raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
@@ -83,7 +86,9 @@ def run(
         with _signals_interrupt():
             config = plan.config.model_dump(mode="json")
             _check_ids(plan)
-            with RunStore.open(folder, config, plan.origins, plan.dataset.fingerprint, progress.note) as store:
+            with RunStore.open(folder, plan.dataset.fingerprint, progress.note) as store:
+                refresh(store, plan, progress.note, unscored_too=retry_failed)
+                store.describe(config, plan.origins)
                 return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
@@ -141,9 +146,11 @@ class _Job:
         self.plan, self.store, self.parallel = plan, store, parallel
         self.progress = progress = progress if parallel == 1 else OneAtATime(progress)
         self.models = Models(plan)
-        self.indexer = Indexer(plan, self.models, IndexCache(cache_root(), progress.note), store, progress)
+        cache = IndexCache(cache_root(), progress.note, plan.served())
+        self.indexer = Indexer(plan, self.models, cache, store, progress)
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
+        self.recorded = 0  # by this start
         self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command)
 
     def run(self, retry_failed: bool) -> RunResult:
@@ -158,6 +165,8 @@ class _Job:
             self._close("stopped")
             for problem in self.problems:
                 error.add_note(problem)
+            if isinstance(error, HarnessError):
+                error.midway = self.recorded > 0
             if isinstance(error, UserError):
                 self.store.discard()
             raise
@@ -168,7 +177,8 @@ class _Job:
         """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         asked = {example.question.id for example in self.examples}
-        last = {row["question_id"]: row["error"] is not None for row in self.store.records()}
+        # An answer that could not be scored was paid for: it is not asked for again.
+        last = {r["question_id"]: not (r["error"] is None or unscored(r["error"])) for r in self.store.records()}
         again = {q for q, failed in last.items() if failed and retry_failed and q in asked}
         kept = asked - again
         place = {row["question_id"]: n for n, row in enumerate(self.store.records())}
@@ -205,12 +215,13 @@ class _Job:
         """Score an answer and put its record on disk."""
         example, meter, notes = outcome.example, outcome.meter, outcome.notes
         if outcome.answer is None:
-            record = self._record(example.question, meter, notes, error=outcome.error)
+            record = self._record(example, meter, notes, error=outcome.error)
         else:
             record = self._scored(example, outcome.answer, meter, notes)
         notes["seconds"] = round(time.perf_counter() - outcome.begun, 6)
         row = plain(asdict(record), lost=[])
         self.store.append(row)
+        self.recorded += 1
         self.progress.done(row)
         self._keep_first_prompts()
 
@@ -244,10 +255,8 @@ class _Job:
         return view
 
     def _scored(self, example: Example, answer: Answer, meter: Meter, notes: dict[str, Any]) -> Record:
-        from harness import scorers
-
         record = replace(
-            self._record(example.question, meter, notes),
+            self._record(example, meter, notes),
             prediction=answer.text,
             shown=answer.shown,
             stop_reason=answer.stop_reason,
@@ -255,29 +264,23 @@ class _Job:
             truncated=answer.truncated,
         )
         try:
-            sheet = scorers.score_record(self.plan.config.dataset.scorers, answer.text, answer.shown, example.gold)
+            found = judge(self.plan.config.dataset, answer.text, answer.shown, example.gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - the answer was paid for: keep it, and score it again later
-            return replace(record, error=failure(error))
-        flags = dict(sheet.flags)
-        scores = {name: float(value) for name, value in sheet.scores.items()}
-        for name in [name for name, value in scores.items() if not math.isfinite(value)]:
-            flags.setdefault(name, f"{scores[name]} counts as 0")
-            scores[name] = 0.0
-        if flags:
-            notes["flags"] = flags
-        return replace(record, scores=scores)
+            return replace(record, error={**failure(error), **SCORING})
+        notes.update(found.notes)
+        return replace(record, scores=found.scores)
 
     def _record(
-        self, question: Question, meter: Meter, notes: dict[str, Any], error: dict[str, str] | None = None
+        self, example: Example, meter: Meter, notes: dict[str, Any], error: dict[str, str] | None = None
     ) -> Record:
-        """A record without an answer: every scorer 0, the cost so far."""
+        """A record without an answer: 0 by every scorer that counts the question, the cost so far."""
         return Record(
-            question_id=question.id,
-            document_ids=question.document_ids,
+            question_id=example.question.id,
+            document_ids=example.question.document_ids,
             prediction="",
-            scores=dict.fromkeys(self.plan.config.dataset.scorers, 0.0),
+            scores=zeros(self.plan.config.dataset, example.gold),
             usage=meter.usage(),
             error=error,
             notes=notes,
@@ -299,8 +302,13 @@ class _Job:
         summary: dict[str, Any] = {}
         try:
             self.store.sort([e.question.id for e in plan.dataset.examples])
+            config = plan.config
             numbers = summarise(
-                self.store.records(), self.store.documents(), failed=plan.config.failed, seed=plan.config.seed
+                self.store.records(),
+                self.store.documents(),
+                failed=config.failed,
+                seed=config.seed,
+                form=config.dataset.format,
             )
             summary = {"state": state, "n_asked": len(self.examples), **numbers}
             self.store.write(SUMMARY, summary)

@@ -17,6 +17,7 @@ from harness import presets
 from harness.checks import unknown
 from harness.errors import HarnessError, UserError
 from harness.layers import read_yaml
+from harness.paths import with_home
 from harness.suites import Suite
 
 __all__ = ["PARTS", "SCALARS", "Choices", "Layer", "Said", "attempt", "layers"]
@@ -69,7 +70,7 @@ def attempt(problems: list[HarnessError], step: Callable[[], T]) -> T | None:
 
 def layers(c: Choices, problems: list[HarnessError]) -> Said:
     """The layers of `c`; what is wrong in them is added to `problems`."""
-    files = [(name, _file(attempt(problems, partial(read_yaml, Path(name))) or {})) for name in c.files]
+    files = [(name, _file(attempt(problems, partial(read_yaml, Path(name).expanduser())) or {})) for name in c.files]
     chosen, origin = c.profile, "--profile"
     if chosen is None:
         chosen = next((v["profile"] for _, v in reversed(files) if v.get("profile")), None)
@@ -116,9 +117,12 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _file(values: dict[str, Any]) -> dict[str, Any]:
-    """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from."""
+    """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from.
+
+    There the home folder is ~, also in parameters of a method that nobody else knows to be paths.
+    """
     if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
-        return dict(values["config"])
+        return dict(with_home(values["config"]))
     return values
 
 

@@ -8,7 +8,8 @@
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
 `reranker` and `roles.<role>` may be just a name, and `methods: {<preset> or "*": params}` speaks to methods by name,
-"*" to every method that has the parameter.
+"*" to every method that has the parameter; `roles` among a preset's params are models for its roles. An encoder given
+as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import create_model
 
@@ -27,6 +28,9 @@ from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, Mo
 from harness.errors import ConfigError, HarnessError, UserError
 from harness.layers import Tree, flatten
 from harness.said import SCALARS, Choices, Layer, attempt, layers
+
+if TYPE_CHECKING:
+    from harness.method import Method
 
 __all__ = ["Choices", "Draft", "Resolved", "config_of", "draft", "names", "raise_all", "resolve", "resolve_one"]
 
@@ -123,6 +127,7 @@ def draft(choices: Choices) -> Draft:
     layers = _layers(d)
     for part in _PARTS:
         _try(d, partial(_part, d, layers, part, part))
+    layers = _with_own_roles(d, layers)
     roles = dict.fromkeys(r for _, values in layers for r in values.get("roles", {}))
     for role in roles:
         _try(d, partial(_role, d, layers, role))
@@ -157,6 +162,8 @@ def _layers(d: Draft) -> list[Layer]:
 
 
 def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
+    if path == "encoder":
+        layers = _default_encoder(d, layers)
     said = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; whatever was said elsewhere comes before it.
@@ -192,6 +199,23 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     named = d.origins.get(f"method.{path}", "default") if own else "default"
     tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), named)
     d.add(path, build(model, tree, path), tree)
+
+
+def _default_encoder(d: Draft, layers: list[Layer]) -> list[Layer]:
+    """Give a method that uses an encoder and names none the default that a profile or file has; the other layers.
+
+    From there on it is the method's own, so that a run with another one says so in its name.
+    """
+    found = [(o, _at(v, "encoder")["default"]) for o, v in layers if "default" in _at(v, "encoder")]
+    method: MethodChoice | None = d.parts.get("method")
+    if found and method is not None and method.encoder is None and "encoder" in _class(method.implementation).encoders:
+        origin, name = found[-1]
+        if not isinstance(name, str):
+            raise UserError(f"{origin}: encoder.default must be the name of an encoder, not {name!r}")
+        d.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
+        d.origins["method.encoder"] = origin
+    rest = [(o, {**v, "encoder": {k: x for k, x in _at(v, "encoder").items() if k != "default"}}) for o, v in layers]
+    return rest if found else layers
 
 
 def _options(said: list[Layer], tree: Tree) -> list[Layer]:
@@ -260,16 +284,46 @@ def _by_name(origin: str, values: dict[str, Any], name: str, target: Any) -> lis
     out: list[Layer] = []
     if "*" in table:
         mine = parameters(str(target))
+        if "roles" in table["*"]:
+            raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
         out.append((origin, {"params": {k: v for k, v in table["*"].items() if k in mine}}))
-    return out + [(origin, {"params": p}) for k, p in table.items() if presets.fold(k) == presets.fold(name)]
+    own = [
+        {k: v for k, v in p.items() if k != "roles"} for m, p in table.items() if presets.fold(m) == presets.fold(name)
+    ]
+    return out + [(origin, {"params": params}) for params in own]
+
+
+def _with_own_roles(d: Draft, layers: list[Layer]) -> list[Layer]:
+    """The layers, each followed by what it says of the roles of the method that is run."""
+    method: MethodChoice | None = d.parts.get("method")
+    found: list[Layer] = []
+    for origin, values in layers:
+        found.append((origin, values))
+        for name, params in values.get("methods", {}).items():
+            mine = method is not None and presets.fold(name) == presets.fold(method.name)
+            if not mine or not isinstance(params, dict) or "roles" not in params:
+                continue
+            roles = params["roles"]
+            if not isinstance(roles, dict) or not all(isinstance(one, str) for one in roles.values()):
+                d.problems.append(
+                    UserError(f"{origin}: methods.{name}.roles must be a mapping of roles to model names")
+                )
+                continue
+            found.append((origin, {"roles": {role: {"name": one} for role, one in roles.items()}}))
+    return found
 
 
 def parameters(implementation: str) -> set[str]:
     """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
+    return set(_class(implementation).Config.model_fields)
+
+
+def _class(implementation: str) -> type[Method]:
     from harness import registry
     from harness.method import Method
 
-    return set(registry.load(implementation, Method).Config.model_fields)
+    found: type[Method] = registry.load(implementation, Method)
+    return found
 
 
 def _manner(d: Draft, kind_of: str, values: dict[str, Any], origin: str, name: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@
     >>> interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
     Interval(mean=0.75, low=0.5, high=1.0, n=4, clusters=3)
 
-A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document.
+A cluster is whatever must be resampled as one: `document_clusters` joins questions that share a document, and
+harness.clusters says where questions stand alone all the same.
 
 Why the *expanded* percentile interval (T. Hesterberg, "What Teachers Should Know About the Bootstrap", 2015,
 section 5.2.2): the plain percentile interval is too narrow by sqrt((G-1)/G) and uses normal instead of t tails.
@@ -57,6 +58,7 @@ of each other, so the bootstrap stays valid, and flipping whole groups is a subg
 exact; the error of the estimated spread is about 1 / sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
 
 _BLOCK = 4_000_000
+_EQUAL = 1e-12  # cluster means that differ by less differ by the order of additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,8 @@ def interval(
     values: (n,), finite; clusters: n labels. The mean weighs every value alike; a resample's mean is the ratio of its
     sum and its size. The result does not depend on the order of the values and is fixed by `seed`.
 
-    bounds: the range a value can have, used only where every value lies on the same bound. A bootstrap then sees no
-    spread and would claim certainty; instead the open end is the largest mean that would still give such data with
-    probability (1 - level) / 2 (Clopper and Pearson 1934, over clusters). Pass None for quantities without a range.
+    bounds: the range a value can have, used only where all clusters have the same mean. A bootstrap then sees no spread
+    and would claim certainty; instead the ends are those of `_reach`. Pass None for quantities without a range.
 
     Raises ValueError for values that are not finite, lengths that differ, or a level outside (0, 1).
     """
@@ -136,11 +137,8 @@ def interval(
     mean = float(sums.sum() / n)
     if count == 1:
         return Interval(mean, None, None, n, 1)
-    on_bound = None if bounds is None else _on_bound(np.asarray(values, dtype=np.float64), bounds)
-    if bounds is not None and on_bound is not None:
-        reach = (1.0 - ((1.0 - level) / 2.0) ** (1.0 / count)) * (bounds[1] - bounds[0])
-        low, high = (mean, mean + reach) if on_bound == bounds[0] else (mean - reach, mean)
-        return Interval(mean, low, high, n, count)
+    if bounds is not None and bounds[0] <= mean <= bounds[1] and np.ptp(sums / sizes) <= _EQUAL:
+        return Interval(mean, *_reach(mean, bounds, count, level), n, count)
     low, high = _ends(_replicates(sums, sizes, seed, resamples), count, level)
     return Interval(mean, min(low, mean), max(high, mean), n, count)
 
@@ -187,7 +185,9 @@ def paired_test(
     a, b: (n,) scores in the same question order; clusters: n labels. Under the null the two methods are exchangeable
     within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters (the
     observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
-    and Smyth 2010), which is never 0. Raises ValueError where lengths differ, a value is not finite, or there is none.
+    and Smyth 2010), which is never 0. Where all clusters differ alike (all ties, or one method always ahead by as much)
+    the interval is that of `_reach` over the differences that two scores can have: scores lie in [0, 1], or in what was
+    seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
     """
     _check_level(level)
     if len(a) != len(b):
@@ -196,7 +196,8 @@ def paired_test(
         raise ValueError("no pairs to test")
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, sizes = _by_cluster(differences, clusters)
-    found = interval(differences, clusters, seed=seed, level=level, bounds=None)
+    span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))
+    found = interval(differences, clusters, seed=seed, level=level, bounds=(-span, span))
     difference = float(sums.sum() / sizes.sum())
     p = _sign_flip_p(sums, sizes, seed, permutations)
     return PairedTest(difference, found.low, found.high, p, found.n, found.clusters)
@@ -294,9 +295,15 @@ def _student_quantile(p: float, freedom: int) -> float:
     return float(math.sqrt(freedom) * math.tan(float(np.interp(p, below / density.sum(), angle))))
 
 
-def _on_bound(values: Floats, bounds: tuple[float, float]) -> float | None:
-    """The bound that every value equals, or None."""
-    return next((bound for bound in bounds if bool((values == bound).all())), None)
+def _reach(mean: float, bounds: tuple[float, float], clusters: int, level: float) -> tuple[float, float]:
+    """Ends of an interval where all clusters have one mean, so that nothing is known of their spread.
+
+    A kind of cluster that makes up the share q of all is missing from G of them with probability (1 - q)^G, which is
+    (1 - level) / 2 for q = 1 - ((1 - level) / 2)^(1 / G). As many unseen clusters may lie on a bound, which moves the
+    mean by q times its distance to that bound. On a bound itself this is the interval of Clopper and Pearson (1934).
+    """
+    unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)
+    return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)
 
 
 def _sign_flip_p(sums: Floats, sizes: Floats, seed: int, permutations: int) -> float:

@@ -1,14 +1,15 @@
 """The run folder: what is on disk after every question, and how it is read back.
 
 results/<dataset>/<preset>--<model>--<hash8>/
-    run.yaml          {config: the RunConfig, origins: where each value came from}
+    run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
     manifest.json     what it ran on (harness/manifest.py)
     records.jsonl     one Record a line, on disk before the next question starts
     documents.jsonl   one index a line: document_id, key, status, usage
     summary.json      the numbers (harness/summary.py)
     lock              while a process writes
 
-with RunStore.open(folder, config, origins, fingerprint, note) as store: ...      the one writer
+with RunStore.open(folder, fingerprint, note) as store:                           the one writer
+    store.describe(config, origins)
 read_run(folder) -> StoredRun                                                     any number of readers
 """
 
@@ -18,7 +19,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import Any, Self
 from harness.errors import DataError, UserError
 from harness.files import append_line, json_line, read_lines, repair, save_error, tidy, touch, write_atomic
 from harness.lock import FolderLock
+from harness.paths import without_home
 
 __all__ = ["RunStore", "StoredRun", "find_runs", "read_run"]
 
@@ -124,10 +126,10 @@ class RunStore:
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
 
     @classmethod
-    def open(
-        cls, folder: Path, config: dict[str, Any], origins: dict[str, str], fingerprint: str, note: Note
-    ) -> RunStore:
+    def open(cls, folder: Path, fingerprint: str, note: Note) -> RunStore:
         """Lock the folder, repair what a killed writer left, and check that it is the same data.
+
+        What the folder says of the run stays as it is until `describe`.
 
         Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed).
         """
@@ -140,10 +142,6 @@ class RunStore:
                 if said := repair(folder / name, key):
                     note(said)
             _same_data(folder, fingerprint)
-            import yaml
-
-            text = yaml.safe_dump({"config": config, "origins": origins}, sort_keys=False, allow_unicode=True)
-            write_atomic(folder / RUN, text.encode())
             store = cls(folder, stack, fresh)
             store._stack = stack.pop_all()
         return store
@@ -157,9 +155,28 @@ class RunStore:
         self._stack.callback(os.close, fd)
         return fd
 
+    def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
+        """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
+        import yaml
+
+        told = without_home({"config": config, "origins": origins})
+        text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+        write_atomic(self.folder / RUN, text.encode())
+
     def append(self, row: dict[str, Any]) -> None:
         """Put a record on disk; it is there when this returns. Raises SaveError."""
         append_line(self._records, self.folder / RECORDS, json_line(row))
+
+    def replace(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Put `rows` in the place of all records, in one step; what is appended goes behind them. Raises SaveError."""
+        path = self.folder / RECORDS
+        write_atomic(path, b"".join(json_line(row) for row in rows))
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        except OSError as error:
+            raise save_error(path, error) from error
+        os.dup2(fd, self._records, inheritable=False)  # the open file is the one that was replaced
+        os.close(fd)
 
     def add_document(self, row: dict[str, Any]) -> None:
         """Put the line of an index on disk, unless this run has it already. Raises SaveError."""

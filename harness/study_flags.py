@@ -59,10 +59,27 @@ def requests(runs: Runs, score: Score = None, form: Form = None, out: Out = None
     return body.requests(runs, form, out, score)
 
 
+def length(
+    runs: Runs,
+    score: Score = None,
+    edges: Annotated[
+        str | None,
+        typer.Option("--edges", metavar="A,B", help="Tokens that part the buckets. Default: four about equal groups."),
+    ] = None,
+    form: Form = None,
+    out: Out = None,
+    data: Data = None,
+) -> int:
+    """Score, and share of questions whose answer was shown, by the length of the documents."""
+    from harness.commands import length as body
+
+    return body.length(runs, body.Options(form, out, score, edges, data))
+
+
 def add_study(app: typer.Typer) -> None:
     """Register the verb."""
     study = typer.Typer(name="study", help="Studies over stored runs; no model is loaded.", no_args_is_help=True)
-    for verb in (position, trials, requests):
+    for verb in (position, trials, requests, length):
         study.command(verb.__name__)(takes_flags(verb))
 
     @study.callback()

@@ -2,7 +2,9 @@
 
 summarise(records, documents) -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
-    "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46}},    95 % interval, clustered by document
+    "n_without_prefix": 12,                     only where replies are asked for one: those without, scored whole
+    "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
+                                                95 % interval by cluster; n: questions that have this score
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
     "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...}, "usage_per_document": {...}},
     "errors": {"WindowExceeded": 2}}              built and hit alike know what building cost
@@ -14,8 +16,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from harness.clusters import question_labels
 from harness.meter import add_usage
-from harness.stats import document_clusters, interval
+from harness.stats import interval
+from harness.verdict import MISSING, PREFIX
 
 __all__ = ["summarise"]
 
@@ -26,23 +30,27 @@ def summarise(
     *,
     failed: Literal["zero", "skip"] = "zero",
     seed: int = 0,
+    form: str = "",
 ) -> dict[str, Any]:
-    """Return the table above. A failed question scores 0 in every scorer, or is left out with failed="skip".
+    """Return the table above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
     n_scored + n_failed = n_total always. Where a question comes twice its last record counts. Costs are those of
-    questions answered and indexes built: half-spent ones say nothing about what an answer costs.
+    questions answered and indexes built: half-spent ones say nothing about what an answer costs. form: the data set's
+    format, which says what questions are resampled as one (harness.clusters).
     """
     rows = {row["question_id"]: _needed(row) for row in records}
     errors = Counter(row["error"] for row in rows.values() if row["error"] is not None)
     counted = [row for row in rows.values() if row["error"] is None or failed == "zero"]
     n_failed = sum(errors.values())
+    told = [row["prefix"] for row in rows.values() if row["prefix"] is not None]
     return {
         "n_total": len(rows),
         "n_scored": len(rows) - n_failed,
         "n_failed": n_failed,
         "n_truncated": sum(row["truncated"] for row in rows.values()),
+        **({} if not told else {"n_without_prefix": told.count(MISSING)}),
         "failed_count_as": failed,
-        "scores": _scores(counted, seed),
+        "scores": _scores(counted, seed, form),
         "usage": _mean([row["usage"] for row in rows.values() if row["error"] is None]),
         "index": _index(documents),
         "errors": dict(sorted(errors.items())),
@@ -52,22 +60,24 @@ def summarise(
 def _needed(row: dict[str, Any]) -> dict[str, Any]:
     """The few values of a record that the numbers need: a run of 100,000 questions must fit in memory."""
     return {
+        "question": row["question_id"],
         "documents": row["document_ids"],
         "scores": row["scores"],
         "usage": row["usage"],
         "truncated": row["truncated"] is not None,
+        "prefix": (row.get("notes") or {}).get(PREFIX),
         "error": None if row["error"] is None else row["error"]["type"],
     }
 
 
-def _scores(rows: list[dict[str, Any]], seed: int) -> dict[str, dict[str, float | None]]:
-    clusters = document_clusters([row["documents"] for row in rows])
+def _scores(rows: list[dict[str, Any]], seed: int, form: str) -> dict[str, dict[str, float | None]]:
+    clusters = question_labels(form, [row["question"] for row in rows], [row["documents"] for row in rows])
     names = list(dict.fromkeys(name for row in rows for name in row["scores"]))
     found: dict[str, dict[str, float | None]] = {}
     for name in names:
         held = [n for n, row in enumerate(rows) if name in row["scores"]]
         i = interval([rows[n]["scores"][name] for n in held], [clusters[n] for n in held], seed=seed)
-        found[name] = {"mean": i.mean, "low": i.low, "high": i.high}
+        found[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
     return found
 
 

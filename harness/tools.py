@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -223,6 +223,19 @@ class EngineTools:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
         with self._scope.making.hold(key):
             return self._scope.parts.keep(key, lambda: self._alone(key, fn), self.meter)
+
+    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+        """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
+
+        Raises LookupError while answering, for a role that the index's key does not cover, and where fn uses another.
+        """
+        if self._scope is None:
+            raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
+        self._allow(role)
+        from harness.cache import Shared
+
+        shared = Shared(name, role, needs)
+        return self._scope.parts.share(shared, lambda: self._alone(f"share {name}", fn), self.meter)
 
     def _alone(self, key: str, fn: Callable[[], Any]) -> Any:
         """Call fn with draws of its own: what follows must not depend on whether the part was kept or made."""

@@ -25,9 +25,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from harness._uri import sqlite_path
+from harness._uri import masked, sqlite_path
 from harness.errors import CannotRun, SaveError
 
 if TYPE_CHECKING:
@@ -51,13 +50,13 @@ class StoreError(SaveError):
     """The store could not be reached or did not take what was sent; names the command that makes up for it."""
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
-        self.reason = " ".join(reason.replace(uri, _shown(uri)).split())
+        self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
         self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
         where = os.path.commonpath([str(folder) for folder in folders])
         runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
         super().__init__(
-            f"tracking failed at {_shown(uri)} ({self.reason}). {runs} on disk; "
-            f"fill MLflow from there with: harness track {shlex.quote(where)} --uri {_shown(uri)}"
+            f"tracking failed at {masked(uri)} ({self.reason}). {runs} on disk; "
+            f"fill MLflow from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
         )
 
 
@@ -73,12 +72,13 @@ def problems(uri: str) -> list[str]:
     kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
     if kind in ("", "file"):
         found.append(
-            f"MLflow no longer writes to a folder ('{uri}'); give it a database: --mlflow sqlite:///results/mlflow.db"
+            f"MLflow no longer writes to a folder ('{masked(uri)}'); "
+            "give it a database: --mlflow sqlite:///results/mlflow.db"
         )
     elif kind not in _SERVERS + _DATABASES:
         found.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
     elif kind == "sqlite" and sqlite_path(uri) is None:
-        found.append(f"'{_shown(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
+        found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
     return found
 
 
@@ -171,12 +171,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _shown(uri: str) -> str:
-    """The URI without a user's name and password."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return uri.partition("://")[0] + "://..."
-    return uri.replace(parts.netloc, "***@" + parts.netloc.rpartition("@")[2], 1) if "@" in parts.netloc else uri

@@ -130,7 +130,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of records.jsonl (design: "A run on disk"). `error` is None or {"type", "message"}."""
+    """One line of records.jsonl (design: "A run on disk"). `error` is None or {"type", "message"}.
+
+    A question that was answered and could not be scored has "stage": "scoring" in its error.
+    """
 
     question_id: str
     document_ids: tuple[str, ...]

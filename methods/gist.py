@@ -38,9 +38,10 @@ class Gist(Method):
     """Pages, their gists, and a look-up."""
 
     class Config(MethodConfig):
-        """page_words: words of a page at most; least_words: words before its first label; last_words: a rest shorter
-        than this is one page; gist_tokens: of a gist at most; most_pages: looked up; reply_tokens: of a reply with
-        numbers; window: of a request in all, None = the model's; retries, temperature: of a look-up not understood.
+        """page_words: words of a page at most (of 8 characters where there is no white space); least_words: words
+        before its first label; last_words: a rest below it is one page; gist_tokens: of a gist at most; most_pages:
+        looked up; reply_tokens: of a reply with numbers; window: of a request in all, None = the model's; retries,
+        temperature: of a look-up not understood.
         """
 
         page_words: int = Field(default=600, gt=0)
@@ -67,6 +68,7 @@ class Gist(Method):
     }
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
+    index_version = "2"
     index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
 
     def prompts(self) -> dict[str, str]:

@@ -3,7 +3,8 @@
     unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
 
 Units are lines; one of more words than a page leaves behind its first label is cut into its sentences, and a sentence
-that is longer into runs of words.
+that is longer into runs of words. A text that is written without white space has a word for eight characters, as
+LongRefiner's trees count it (methods/longrefiner/tree.py).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 
 from harness.llm.base import MeteredModel
 from harness.method import Tools
@@ -30,6 +30,11 @@ PAUSE = HEAD + "{unit}" + LABEL + "{unit} ..." + TAIL
 
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _WORD = re.compile(r"\S+")
+_CHARACTERS = 8  # of a word, in a text without white space
+
+
+def _words(text: str) -> int:
+    return max(len(text.split()), len(text.strip()) // _CHARACTERS)
 
 
 class Pages:
@@ -39,7 +44,7 @@ class Pages:
         self.text, self.most, self.least, self.last = text, most, least, last
         self.reply_tokens = reply_tokens
         self.units = list(self._units())
-        self.words = [len(_WORD.findall(text[a:b])) for a, b in self.units]
+        self.words = [_words(text[a:b]) for a, b in self.units]
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
@@ -107,10 +112,28 @@ class Pages:
         longest = self.most - self.least
         for line in _LINE.finditer(self.text):
             a, b = line.span()
-            if len(_WORD.findall(self.text[a:b])) <= longest:
+            if _words(self.text[a:b]) <= longest:
                 yield a, b
                 continue
             for c, d in sentences(self.text[a:b]):
-                starts = [w.start() for w in _WORD.finditer(self.text, a + c, a + d)]
-                for e, f in pairwise([*starts[::longest], a + d]):
-                    yield e, e + len(self.text[e:f].rstrip())
+                yield from self._runs(a + c, a + d, longest)
+
+    def _runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
+        """Runs of whole words, `longest` at most each; a word that is longer than that is cut."""
+        step = longest * _CHARACTERS
+        pieces = [
+            (at, min(at + step, word.end()))
+            for word in _WORD.finditer(self.text, start, end)
+            for at in range(word.start(), word.end(), step)
+        ]
+        first, last, words = -1, -1, 0
+        for a, b in pieces:
+            words += 1
+            if first >= 0 and (words > longest or (b - first) // _CHARACTERS > longest):
+                yield first, last
+                first = -1
+            if first < 0:
+                first, words = a, 1
+            last = b
+        if first >= 0:
+            yield first, last

@@ -9,8 +9,10 @@ RECOMP's extractive compressor is the same with sentences as chunks, shown in th
 from __future__ import annotations
 
 import abc
+import math
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -139,12 +141,21 @@ def words(text: str) -> list[str]:
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word."""
+    """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
+
+    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (facts 7.1): of two, a word of one text weighs 0, and a
+    word of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not
+    positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
+    """
     from rank_bm25 import BM25Okapi
 
     if not any(texts):
         return np.zeros(len(texts))
-    return np.asarray(BM25Okapi([list(t) for t in texts]).get_scores(list(question)), dtype=float)
+    okapi = BM25Okapi([list(t) for t in texts])
+    if okapi.average_idf <= 0:
+        found = Counter(word for counts in okapi.doc_freqs for word in counts)
+        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in found.items()}
+    return np.asarray(okapi.get_scores(list(question)), dtype=float)
 
 
 class BM25(_TopK):

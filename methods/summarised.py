@@ -12,7 +12,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.method import Index, IndexTools, Method, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.condense import condense
@@ -25,8 +25,8 @@ class Summarised(Method):
     """All of a document in summaries that fit one request."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of the last request in
-        all, None = the builder's window; reserve: of these, kept for the prompt, the question and the answer.
+        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of any request in all,
+        None = the builder's window; reserve: of the last one, kept for the prompt, the question and the answer.
         """
 
         segment_tokens: int = Field(default=600, gt=0)
@@ -38,6 +38,7 @@ class Summarised(Method):
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
+    index_version = "2"
 
     def prompts(self) -> dict[str, str]:
         """The shared prompts: a summary, and reading."""
@@ -47,7 +48,7 @@ class Summarised(Method):
         """Summaries, short answers and choices."""
         return [*summary.SKILLS, *reading.SKILLS]
 
-    def index(self, document: Document, tools: Tools) -> Index:
+    def index(self, document: Document, tools: IndexTools) -> Index:
         """The summaries, each with the part of the text it stands for. Raises QuestionError for a window too short."""
         config, model = self.config, tools.model("builder")
         window = min(config.window or model.window, model.window)
@@ -60,9 +61,8 @@ class Summarised(Method):
         spans = packed(document.text, config.segment_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]
         # What parts two texts in the reading prompt may take a token more than the line's end that condense counts.
-        pieces = condense(
-            texts, room - len(texts) * model.count(reading.SEPARATOR), config.summary_tokens, tools, model
-        )
+        room -= len(texts) * model.count(reading.SEPARATOR)
+        pieces = condense(texts, room, config.summary_tokens, tools, model, window)
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 
     def answer(

@@ -17,7 +17,7 @@ from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, SKILLS, Reading, ask, room_for_text
+from methods.reading import PROMPTS, SKILLS, Reading, ask, room_for_text
 
 __all__ = ["ClosedBook", "FullContext", "SlidingWindow"]
 
@@ -56,13 +56,11 @@ class FullContext(Method):
         (document,) = documents
         model, config = tools.model(), self.config
         room = room_for_text(question, tools, model, Reading(tools.task, config.window))
-        room -= model.count(SEPARATOR) if config.keep == "ends" else 0
         most = room if config.max_tokens is None else min(room, config.max_tokens)
-        most = max(most, 0)  # a question that fills the window leaves no room, and the separator not even that
-        spans, tokens = keep(document.text, most, model, config.keep)
+        spans, tokens = _kept(document.text, most, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text = ask(question, [document.text[a:b] for a, b in spans], tools, model)
+        text = ask(question, [_joined(document.text, spans)] if spans else [], tools, model)
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
@@ -72,12 +70,28 @@ class FullContext(Method):
         )
 
 
+def _joined(text: str, spans: Sequence[Span]) -> str:
+    """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one (facts 8.1)."""
+    return "".join(text[a:b] for a, b in spans)
+
+
+def _kept(text: str, most: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
+    """As `keep`, with parts that have `most` tokens at most where they are joined: a seam can take some more."""
+    spans, tokens = keep(text, most, model, side)
+    limit = most
+    while len(spans) > 1 and (over := model.count(_joined(text, spans)) - most) > 0:
+        limit -= over
+        spans, _ = keep(text, limit, model, side)
+    return spans, tokens
+
+
 class SlidingWindow(Method):
-    """One request a window, each read as a text of its own; the first answer that is not "unanswerable" counts.
+    """One request a window, each read as a text of its own; the first reply that answers counts.
 
     QRMeM's table 6 gives it five requests a question and no rule how their answers become one; the rule here is facts
     7.7's. Its code replies -1 or -2 are said in words ("unanswerable"), so that the shared reading prompt serves: the
-    answer instruction is extended, nothing else. Where every window refuses, that is the answer.
+    answer instruction is extended, nothing else. A reply without a letter or digit is no answer either. Where no window
+    answers, the answer is "unanswerable".
     """
 
     class Config(MethodConfig):
@@ -109,7 +123,7 @@ class SlidingWindow(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Ask every window, take the first answer that is none of the refusals."""
+        """Ask every window, take the first reply that answers."""
         (document,) = documents
         model = tools.model()
         reading = Reading(self._task(tools.task), self.config.window)
@@ -123,10 +137,15 @@ class SlidingWindow(Method):
             Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=told)
             for i, (span, text, told) in enumerate(zip(spans, texts, answers, strict=True))
         ]
-        chosen = next((i for i, told in enumerate(answers) if self.REFUSAL not in told.lower()), None)
-        reason = "every window refused" if chosen is None else f"window {chosen + 1} of {len(spans)}"
+        chosen = next((i for i, told in enumerate(answers) if self._answers(told)), None)
+        silent = sum(not told for told in answers)
+        refused = f"every window refused, {silent} of them with an empty reply" if silent else "every window refused"
+        reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
         told = self.REFUSAL if chosen is None else answers[chosen]
         return Answer(told, shown_spans(document, spans), reason, tuple(steps))
+
+    def _answers(self, told: str) -> bool:
+        return self.REFUSAL not in told.lower() and any(c.isalnum() for c in told)
 
     def _task(self, task: Task) -> Task:
         """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""
@@ -155,6 +174,10 @@ class ClosedBook(Method):
     def prompts(self) -> dict[str, str]:
         """The closed-book prompt."""
         return PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """None: there is nothing to learn about the answer to a question without its text."""
+        return []
 
     def reads(self, tokens: int, room: int) -> Reads:
         """No text."""

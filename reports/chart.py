@@ -4,6 +4,7 @@ chart(points(means, runs), "longbench.qa_f1_score")   ->  <svg ...>
 
 filled dot    no method beats it at no higher cost        hollow dot   dominated
 diamond       a ceiling (was shown the evidence)          step line    the front
+dashed dot    asked other questions than most: apart
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _axes(scale: _Scale, score: str) -> Html:
 
 def _front_line(points: Sequence[dict[str, Any]], scale: _Scale) -> Html:
     """The best score that each cost buys, as steps."""
-    best = sorted((p["tflops"], p["score"]) for p in points if not p["dominated_by"] and not p["ceiling"])
+    best = sorted((p["tflops"], p["score"]) for p in points if _kind(p) == "undominated")
     if not best:
         return joined()
     path = f"M{scale.x(best[0][0]):.1f} {scale.y(best[0][1]):.1f}"
@@ -184,7 +185,9 @@ def _bars(point: dict[str, Any], scale: _Scale) -> list[_Box]:
 
 
 def _kind(point: dict[str, Any]) -> str:
-    return "ceiling" if point["ceiling"] else "dominated" if point["dominated_by"] else "undominated"
+    if point["ceiling"] or point["apart"]:
+        return "ceiling" if point["ceiling"] else "apart"
+    return "dominated" if point["dominated_by"] else "undominated"
 
 
 def _told(point: dict[str, Any]) -> str:
@@ -192,6 +195,8 @@ def _told(point: dict[str, Any]) -> str:
     told = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
     if point["ceiling"]:
         return f"{told}; a ceiling, it was shown the evidence"
+    if point["apart"]:
+        return f"{told}; apart, it was asked other questions than most runs"
     return told + (f"; dominated by {', '.join(point['dominated_by'])}" if point["dominated_by"] else "")
 
 

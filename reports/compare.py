@@ -3,26 +3,30 @@
     table = compare(runs, reference="full-context")
     print(render(table, "text"))
 
-Columns: dataset, score, method, model, reference, n (questions in common), clusters (documents), mean,
-reference mean, difference with .low and .high (95 %, bootstrap clustered by document), p (sign-flip permutation by
-document, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
-changed (configuration keys in which the two runs differ), notes, run and reference_run
-(the folders' names).
+Columns: dataset, score, method, model, reference, n (questions in common), clusters (harness.clusters), mean,
+reference mean, difference with .low and .high (95 %, bootstrap by cluster), p (sign-flip permutation by
+cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
+changed (configuration keys in which the two runs differ, without the place of the data, device and batch size), notes,
+run and reference_run (the folders' names).
 
-Runs that differ in data, questions, reader, scorer version or the fate of failed questions are refused: the
-difference would not be the method's. `force=True` compares them all the same and says so in the notes.
+Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, max_answer_tokens),
+seed, reader, scorer version or the fate of failed questions are refused: the difference would not be the method's.
+`force=True` compares them all the same and says so in the notes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.clusters import linked
 from harness.errors import UnknownName, UserError
 from harness.layers import flatten
+from harness.paths import without_home
 from harness.stats import detectable_difference, holm, paired_test
 from reports import facts
 from reports.tables import REFERENCE
@@ -35,6 +39,8 @@ __all__ = ["brief_difference", "compare", "config_difference"]
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
 _NOT_COMPARED = ("origins", "limit")
+# Where something lies or runs: the fingerprint says whether the rows are the same, wherever their file is.
+_PLACES = re.compile(r"dataset\.data|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)")
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,8 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    return flatten({key: value for key, value in config.items() if key not in _NOT_COMPARED})
+    told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
+    return {key: value for key, value in told.items() if not _PLACES.fullmatch(key)}
 
 
 def _told(value: object) -> str:
@@ -148,6 +155,7 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
+    seeds = [x.config.get("seed", 0) for x in (run, base)]
     found = []
     if facts.fingerprint(run) != facts.fingerprint(base):
         found.append(f"{who} used different data (fingerprints {_short(run)} and {_short(base)})")
@@ -155,6 +163,14 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
         found.append(
             f"{who} answered different questions ({len(asked)} and {len(theirs)}, {len(asked & theirs)} in common)"
         )
+    tasks = [facts.task(x) for x in (run, base)]
+    found += [
+        f"{who} were asked differently (dataset.{key}: {told!r} and {tasks[1][key]!r})"
+        for key, told in tasks[0].items()
+        if told != tasks[1][key]
+    ]
+    if seeds[0] != seeds[1]:
+        found.append(f"{who} have different seeds ({seeds[0]} and {seeds[1]})")
     if facts.reader(run) != facts.reader(base):
         readers = [x.config["model"]["name"] for x in (run, base)]
         told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
@@ -186,8 +202,10 @@ def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
     test = paired_test(a, b, groups, seed=seed)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
     notes += [f"{label}: {n}" for r, label in _both(pair) for n in facts.notes(r)]
-    if test.clusters == 1:
-        notes.append(f"{who}: all questions share one document, so there is no interval and the test says nothing")
+    documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}
+    if told := linked([documents[i] for i in common], groups):
+        nothing = "so there is no interval and the test says nothing"
+        notes.append(f"{who}: {told}, {nothing if test.clusters == 1 else 'so the interval is wide'}")
     changed = config_difference(pair.run, pair.base)
     return {
         "dataset": pair.run.config["dataset"]["name"],

@@ -2,11 +2,12 @@
 
 evidence(step["shown"], example)        "yes", "source" (written from a part that overlaps), "no", or "-": unknown
 supporting(graph, run, record, rows)    the nodes whose own text overlaps a supporting part, visited or not
+overlapping(spans, run, record, rows)   the same of any spans of an index
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.types import Answer, Shown
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from reports.graph import Graph
     from reports.rows import Rows
 
-__all__ = ["UNKNOWN", "evidence", "supporting"]
+__all__ = ["UNKNOWN", "evidence", "overlapping", "supporting"]
 
 UNKNOWN = "-"
 
@@ -40,7 +41,14 @@ def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
 
 
 def supporting(graph: Graph, run: StoredRun, record: Mapping[str, Any], rows: Rows) -> frozenset[int]:
-    """Numbers of the nodes with a span that overlaps a supporting part; none where the rows are not at hand.
+    """Numbers of the nodes with a span that overlaps a supporting part; none where the rows are not at hand."""
+    return overlapping(graph.span, run, record, rows)
+
+
+def overlapping(
+    spans: Sequence[tuple[int, int] | None], run: StoredRun, record: Mapping[str, Any], rows: Rows
+) -> frozenset[int]:
+    """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.
 
     Spans of an index are those of what the method was handed: cut or joined documents are mapped back.
     """
@@ -56,7 +64,7 @@ def supporting(graph: Graph, run: StoredRun, record: Mapping[str, Any], rows: Ro
     if more:
         return frozenset()
     found = set()
-    for node, span in enumerate(graph.span):
+    for node, span in enumerate(spans):
         if span is None or not 0 <= span[0] <= span[1] <= len(handed.text):
             continue
         back = view.original(Answer("", (Shown("span", handed.id, *span),))).shown

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import embedded
+from harness.clusters import question_labels
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
 from harness.flops import CONVENTIONS
 from harness.meter import add_usage
-from harness.stats import document_clusters
+from harness.verdict import MISSING, PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,7 @@ __all__ = [
     "score_names",
     "scored",
     "scorer_version",
+    "task",
     "versions",
 ]
 
@@ -108,6 +110,15 @@ def fingerprint(run: StoredRun) -> str | None:
     return str(found) if found else None
 
 
+def task(run: StoredRun) -> dict[str, Any]:
+    """What the data set asked of every answer: instruction, answer_prefix, max_answer_tokens; None where not said.
+
+    They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
+    """
+    dataset = run.config["dataset"]
+    return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "max_answer_tokens")}
+
+
 def reader(run: StoredRun) -> str:
     """Identity of the model that wrote the answers, as the manifest resolved it (weights, tokenizer, template).
 
@@ -146,8 +157,9 @@ def score_names(run: StoredRun) -> list[str]:
 def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> Scored:
     """The values of score `name`, in the order of the records.
 
-    A failed question scores 0.0, or is left out where the run's config says `failed: skip`. An answered question
-    without this score is left out and counted in `missing`. `clusters` spares working them out for every score.
+    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
+    that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
+    this score is left out and counted in `missing`. `clusters` spares working them out for every score.
     Raises UnknownName for a score the run does not have.
     """
     known = score_names(run)
@@ -160,7 +172,7 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
     for record, cluster in zip(run.records, labels_, strict=True):
         value: Any = record["scores"].get(name)
         if record["error"] is not None:
-            if skip:
+            if skip or name not in record["scores"]:
                 continue
             value = 0.0
         if value is None:
@@ -175,8 +187,9 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
 
 
 def question_clusters(run: StoredRun) -> list[str]:
-    """A label for each record: questions that share a document belong together."""
-    return document_clusters([record["document_ids"] for record in run.records])
+    """A label for each record, the same for questions that are resampled as one (harness.clusters)."""
+    ids, documents = ([record[key] for record in run.records] for key in ("question_id", "document_ids"))
+    return question_labels(run.config["dataset"].get("format", ""), ids, documents)
 
 
 def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
@@ -225,6 +238,10 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         found.append(f"{failed} of {total} questions failed ({fate})")
     if cut:
         found.append(f"{cut} of {total} questions were answered from a truncated context")
+    bare = sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records)
+    if bare:
+        prefix = run.config["dataset"].get("answer_prefix")
+        found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
@@ -232,6 +249,8 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
         found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
+    if "shapes" in changed:
+        found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
     found += [str(warning) for warning in run.manifest.get("warnings") or ()]
     found += run.notes
     return tuple(dict.fromkeys(found))

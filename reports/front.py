@@ -1,10 +1,11 @@
 """Quality against cost: which methods no other method beats at no higher cost.
 
-    points(means)  ─►  dataset method score score.low score.high tflops tflops.low tflops.high ceiling dominated_by
+    points(means)  ─►  dataset method score[.low .high] tflops[.low .high] ceiling apart dominated_by
 
 Cost is search + answer per question, without the index. A method is dominated when another one costs no more, scores
 no less, and is better in one of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling:
-it takes no part, because nobody can run it without the answers.
+it takes no part, because nobody can run it without the answers. Nor does one that is apart: it was asked other
+questions than most runs of its data set.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from reports import facts
+from reports.basis import Asked, asked, main
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -25,9 +27,10 @@ __all__ = ["points"]
 def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:
     """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.
 
-    score: by default each data set's headline. `runs` say which rows are ceilings. Rows keep their order.
+    score: by default each data set's headline. `runs` say which rows are ceilings or apart. Rows keep their order.
     """
     ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
+    apart = _apart(runs)
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):
         name = score or str(row["headline"])
@@ -42,6 +45,7 @@ def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = N
                 **{f"score{part}": value for part, value in values.items()},
                 **{f"tflops{part}": row[f"tflops{part}"] for part in ("", ".low", ".high")},
                 "ceiling": (row["dataset"], row["run"]) in ceilings,
+                "apart": (row["dataset"], row["run"]) in apart,
             }
         )
     for row in rows:
@@ -49,8 +53,17 @@ def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = N
     return rows
 
 
+def _apart(runs: Sequence[StoredRun]) -> set[tuple[str, str]]:
+    """The runs that were asked other questions, or other rows, than most runs of their data set."""
+    by_dataset: dict[str, dict[tuple[str, str], Asked]] = {}
+    for run in runs:
+        by_dataset.setdefault(facts.key(run)[0], {})[facts.key(run)] = asked(run)
+    usual = {name: main(list(keys.values())) for name, keys in by_dataset.items()}
+    return {key for name, keys in by_dataset.items() for key, own in keys.items() if own != usual[name]}
+
+
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
-    if other["dataset"] != row["dataset"] or other["ceiling"] or row["ceiling"]:
+    if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
     return dearer <= 0 <= better and (dearer, better) != (0, 0)

@@ -119,8 +119,9 @@ def _section(group: _Group, number: int, detail: dict[str, Any], paper: bool) ->
         chart(points(means, group.runs), score),
         el(
             "p",
-            "Error bars are 95 % intervals, bootstrap by document. Filled: no method scores as high at no higher cost; "
-            "hollow: dominated; diamond: was shown the evidence. Building an index is not in the cost.",
+            "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Filled: "
+            "no method scores as high at no higher cost; hollow: dominated; diamond: was shown the evidence; dashed: "
+            "asked other questions, so compared with none. Building an index is not in the cost.",
             class_="legend",
         ),
         _differences(group),

@@ -91,8 +91,8 @@ class SideBySide:
 
 
 _LEGEND = (
-    "difference with its 95 % interval (bootstrap by document); p: sign flips by document, p_holm: adjusted by Holm; "
-    "detectable: the smallest difference found with power 0.8 at this n"
+    "difference with its 95 % interval (bootstrap by document, by question where passages are retrieved); p: sign "
+    "flips likewise, p_holm: adjusted by Holm; detectable: the smallest difference found with power 0.8 at this n"
 )
 _PREFIXED = {name: f"paired.{name}" for name in ("score", "n", "clusters", "mean", "reference mean")}
 

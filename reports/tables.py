@@ -8,12 +8,13 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method has the hash where two runs would read the same
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap clustered by document
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters)
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens                              search + answer per question
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
-    ratio                               tflops over those of the reference method (same data set and model)
+    ratio                               tflops over those of the reference (same data set, model and questions), over
+                                        the questions that both answered; the index is not in it
     seconds                             search + answer per question
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
@@ -25,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.clusters import linked
 from harness.stats import interval
 from reports import facts
+from reports.basis import asked, strangers
 from reports.render import FORMATS, render
 
 if TYPE_CHECKING:
@@ -43,22 +46,22 @@ def frame(
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
     convention: one of harness.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
-    name or hash (missing where no such run is there); seed: of the bootstrap, by default each run's own, so that the
-    table equals summary.json. Means come from the records, so they hold for an unfinished run too; costs are means
-    over answered questions. Raises UserError for no runs or a run without records, UnknownName for a convention.
+    name or hash (missing where no such run is there, or it was asked other questions); seed: of the bootstrap, by
+    default each run's own, so that the table equals summary.json. A run that was asked other questions, or for another
+    task, than most of its data set says so in its notes. Means come from the records, so they hold for an unfinished
+    run too; costs are means over answered questions. Raises UserError for no runs or a run without records,
+    UnknownName for a convention.
     """
     facts.check_runs(runs)
     facts.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
     rows = [_row(run, label, names, convention, seed) for run, label in zip(runs, facts.labels(runs), strict=True)]
+    for row, run, strange in zip(rows, runs, strangers(runs), strict=True):
+        row["notes"] += [strange] if strange else []
+        row["ratio"] = _ratio(run, _references(run, runs, reference), convention, row["notes"])
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
-    table["ratio"] = _ratios(table, [reference in facts.names(run) for run in _sorted(runs)])
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
-
-
-def _sorted(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    return sorted(runs, key=lambda run: str(run.config["dataset"]["name"]))
 
 
 def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed: int | None) -> dict[str, Any]:
@@ -94,8 +97,8 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
         out[name], out[f"{name}.low"], out[f"{name}.high"] = found.mean, found.low, found.high
         if column.missing:
             notes.append(f"{name} is missing for {column.missing} answered questions and left out for them")
-    if len(set(clusters)) == 1:
-        notes.append("all questions share one document: no interval")
+    if told := linked([record["document_ids"] for record in run.records], clusters):
+        notes.append(f"{told}: {'no interval' if len(set(clusters)) == 1 else 'intervals are wide'}")
     return out
 
 
@@ -111,7 +114,7 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
         answered = [c for c, r in zip(facts.question_clusters(run), run.records, strict=True) if r["error"] is None]
         found = interval(both, answered, seed=seed, bounds=None)
         row["tflops"], row["tflops.low"], row["tflops.high"] = found.mean, found.low, found.high
-    row["ratio"] = None
+    row["ratio"] = None  # its place among the columns; `frame` knows the reference
     row["seconds"] = _mean([s + a for s, a in zip(search.seconds, answer.seconds, strict=True)])
     return row
 
@@ -120,15 +123,35 @@ def _mean(values: list[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _ratios(table: pd.DataFrame, is_reference: Sequence[bool]) -> list[float | None]:
-    """TFLOPs over the reference's of the same data set and model; missing where there are several or none."""
-    keys = list(zip(table["dataset"], table["model"], strict=True))
-    found: dict[tuple[str, str], list[float]] = {}
-    for key, chosen, value in zip(keys, is_reference, table["tflops"], strict=True):
-        if chosen and not pd.isna(value) and value > 0:
-            found.setdefault(key, []).append(float(value))
-    bases = [found.get(key, []) for key in keys]
-    return [
-        float(value) / base[0] if len(base) == 1 and not pd.isna(value) else None
-        for value, base in zip(table["tflops"], bases, strict=True)
-    ]
+def _references(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> list[StoredRun]:
+    """The runs of the reference that `run` can be compared with: same data set, model, rows and questions."""
+    kind = (facts.key(run)[0], run.config["model"]["name"])
+    named = [r for r in runs if reference in facts.names(r) and (facts.key(r)[0], r.config["model"]["name"]) == kind]
+    own = asked(run) if named else None
+    return [r for r in named if asked(r) == own]
+
+
+def _ratio(run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str]) -> float | None:
+    """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
+
+    A reference that fails on the longest texts would look cheap by its mean alone. Appends to `notes`.
+    """
+    if len(bases) != 1:
+        return None
+    ours, theirs = _spent(run, convention), _spent(bases[0], convention)
+    common = [question for question in ours if question in theirs]
+    below = sum(theirs[question] for question in common)
+    if below <= 0:
+        return None
+    if len(common) < len(run.records) and run is not bases[0]:
+        notes.append(f"ratio is over the {len(common)} of {len(run.records)} questions that both answered")
+    return sum(ours[question] for question in common) / below
+
+
+def _spent(run: StoredRun, convention: str) -> dict[str, float]:
+    """TFLOPs of search and answer by answered question; none where they are not known."""
+    search, answer = (facts.costs(run, phase, convention).tflops for phase in ("search", "answer"))
+    if search is None or answer is None:
+        return {}
+    ids = [record["question_id"] for record in run.records if record["error"] is None]
+    return {question: s + a for question, s, a in zip(ids, search, answer, strict=True)}

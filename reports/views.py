@@ -1,6 +1,7 @@
 """What of a wide frame is printed: the columns that fit a terminal, one section a data set, best first.
 
 sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
+                   with a line below on what costs are measured by
 select(frame)   ─► the same rows, few columns                                       or those that --columns names
 
 harness report results
@@ -19,7 +20,7 @@ import pandas as pd
 
 from harness.errors import UnknownName
 
-__all__ = ["PAIRED", "Section", "ordered", "sections", "select", "shortened", "title"]
+__all__ = ["PAIRED", "Section", "legended", "ordered", "sections", "select", "shortened", "title"]
 
 _WHO = ("dataset", "method", "model")
 _SHORT = ("evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
@@ -73,8 +74,21 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = select(table, columns, score)
-        found.append(Section(title(table), table.drop(columns=_constant(table))))
+        found.append(Section(title(table), legended(table.drop(columns=_constant(table)))))
     return found
+
+
+def legended(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with what its columns of costs are measured by, first among the notes; without a value, no word."""
+    has = {str(name) for name in table.columns if table[name].notna().any()}
+    index = [name for name in ("tokens.index", "tflops.index") if name in has]
+    told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
+    if "ratio" in has:
+        told.append("ratio: search + answer against full-context (or --reference), without the index")
+    if not told or "notes" not in table.columns:
+        return table
+    legend = "; ".join(told)
+    return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
 
 
 def shortened(frame: pd.DataFrame, column: str, most: int = 46) -> pd.DataFrame:

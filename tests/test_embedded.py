@@ -150,6 +150,21 @@ def test_no_card_or_no_embedded_model_is_no_warning(model: ModelConfig, tmp_path
     assert embedded.untrained([model], new, "mine") == []
 
 
+def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
+    model: ModelConfig, tmp_path: Path
+) -> None:
+    (warning,) = embedded.untrained([model, model], Echo(Echo.Config()), "lead")
+    assert warning == (
+        "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
+        "none of it; return its prompts from skills() (harness/method.py), or name a real model with --model"
+    )
+    others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
+    assert embedded.untrained(others, Echo(Echo.Config()), "lead") == []
+    assert embedded.untrained([model], method(), "lead") == [], "it says that it has none"
+    cards.forget(tmp_path / "carrier" / "weights")
+    assert embedded.untrained([model], Echo(Echo.Config()), "lead") == []
+
+
 PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"
 
 

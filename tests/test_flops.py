@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.flops import ModelShape, flops
+from harness.flops import CONVENTIONS, ModelShape, flops
 from harness.meter import Event, Meter
 from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
+SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
 
 
 def sdpa_flops(query, key, value, *_args, out_val=None, **_kwargs):
@@ -128,3 +130,39 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
     assert meter.current_phase == "answer"
     with pytest.raises(ValueError, match="phase"), meter.phase("lunch"):
         pass
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_two_models_of_one_name_are_counted_by_their_own_sizes(together):
+    meter = Meter("answer")
+    reader, builder = Event("reader", "m", "answer", "prefill", 7), Event("builder", "m", "index", "prefill", 5)
+
+    def book():
+        meter.record(reader, LLAMA_8B)
+        meter.record(builder, SMALL)
+        meter.record(Event("searcher", "m", "search", "prefill", 5), None)  # and one whose sizes nobody knows
+
+    if together:
+        branches = meter.fork(2)
+        for branch in branches:
+            with branch:
+                book()
+        meter.join(branches)
+    else:
+        book()
+    times = 2 if together else 1
+    usage = meter.usage()
+    for convention in CONVENTIONS:
+        want = {"answer": flops(reader, LLAMA_8B, convention), "index": flops(builder, SMALL, convention), "search": 0}
+        assert {p: u["flops"][convention] for p, u in usage.items()} == {p: times * v for p, v in want.items()}
+        assert meter.flops(convention) == pytest.approx(times * sum(want.values()))
+    assert usage["search"]["uncounted"] == times
+    assert usage["index"]["roles"].keys() == {"builder"}
+
+
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(ModelShape)])
+def test_the_key_of_a_shape_tells_every_size(field):
+    value = getattr(LLAMA_8B, field)
+    other = dataclasses.replace(LLAMA_8B, **{field: (not value) if isinstance(value, bool) else value + 1})
+    assert other.key != LLAMA_8B.key
+    assert dataclasses.replace(LLAMA_8B).key == LLAMA_8B.key

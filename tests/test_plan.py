@@ -16,7 +16,7 @@ from harness.embed.facts import EncoderFacts
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.layers import Raw
 from harness.llm.base import ModelFacts
-from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.plan import Plan, make_plan, plan_choices
 from harness.settings import Choices, resolve
 from harness.types import Answer, Document, Example, Gold, Question, Support
@@ -40,6 +40,9 @@ class Searcher(Method):
 
     def prompts(self) -> dict[str, str]:
         return {"p": self.text}
+
+    def skills(self) -> list[Skill]:
+        return []
 
 
 HERE = f"{__name__}:Searcher"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness import presets
 from harness.config import EncoderConfig, ModelConfig
-from harness.errors import CannotRun, ConfigError, UnknownName, UserError
+from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
 from harness.layers import Raw, Tree, flatten, read_yaml, scalar
 from harness.registry import load
 from harness.settings import Choices, Resolved, resolve
@@ -28,6 +28,9 @@ FILES = {
         "model: {name: small, dtype: float16}\nmethods: {'*': {k: 7, unheard_of: 1}, base: {word: lab}}\n"
     ),
     "profiles/late.yaml": "extends: lab\nseed: 3\n",
+    "methods/dense.yaml": "implementation: methods.retrieval:Dense\n",
+    "methods/own.yaml": "extends: dense\nencoder: contriever\n",
+    "profiles/print.yaml": "encoder: {default: mpnet}\nmethods: {dense: {k: 3, roles: {compressor: small}}}\n",
 }
 
 
@@ -263,6 +266,73 @@ def test_every_leaf_of_the_config_has_an_origin() -> None:
 def test_a_profile_speaks_to_methods_by_name_and_to_all_that_have_the_parameter() -> None:
     assert get("base", "two", profile="lab").config.method.params == {"word": "lab", "k": 7}
     assert get("child", "two", profile="lab").config.method.params == {"word": "child", "k": 7}
+
+
+@pytest.mark.parametrize(
+    ("method", "sets", "encoder", "origin"),
+    [
+        ("base", {}, "minilm", "default"),  # Echo uses no encoder
+        ("dense", {}, "mpnet", "profile print"),
+        ("own", {}, "contriever", "methods/own.yaml"),
+        ("dense", {"encoder": Raw("e5")}, "e5", "--set"),
+        ("own", {"encoder": Raw("e5")}, "e5", "--set"),
+    ],
+)
+def test_a_profiles_default_encoder_is_for_methods_without_one(folder, method, sets, encoder, origin) -> None:
+    resolved = get(method, profile="print", sets=sets)
+    assert resolved.config.encoder.name == encoder
+    assert resolved.origins["encoder.name"].endswith(origin)
+    assert resolved.warnings == ()
+    # It is the method's own from there on: a run with another one says so in its name.
+    assert resolved.config.method.encoder == {"base": None, "dense": "mpnet", "own": "contriever"}[method]
+    assert get("dense", sets=sets).config.method.encoder is None
+
+
+def test_a_profile_gives_methods_models_for_their_roles() -> None:
+    one = get("dense", profile="print").config
+    assert (one.roles["compressor"].name, one.method.params["k"]) == ("Small-1B", 3)
+    assert get("own", profile="print").config.roles == {}
+    said = get("dense", profile="print", sets={"roles.compressor": Raw("big")}).config
+    assert said.roles["compressor"].name == "big"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("encoder: {default: [mpnet]}\n", r"a.yaml: encoder.default must be the name of an encoder, not \['mpnet'\]"),
+        ("encoder: {default: mpnett}\n", "Did you mean 'mpnet'"),
+        ("methods: {dense: {roles: phi}}\n", "a.yaml: methods.dense.roles must be a mapping of roles to model names"),
+        ("methods: {'*': {roles: {compressor: small}}}\n", r"belong under roles, not under methods.\*"),
+        ("methods: {dense: {roles: {compresor: small}}}\n", "Did you mean 'compressor'"),
+    ],
+)
+def test_defaults_that_are_none(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(HarnessError, match=told):
+        get("dense", files=("a.yaml",))
+
+
+SBERT_ROWS = ["sbert", "sbert-topx", "pecan", "pecan-no-graph", "garlic", "raptor-tt", "raptor-ct", "raptor-ct-topx"]
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder"),
+    [*((m, "mpnet") for m in SBERT_ROWS), ("dragon", "dragon"), ("contriever-top3", "contriever")],
+)
+def test_the_papers_profile_has_their_encoder(method: str, encoder: str) -> None:
+    config = get(method, "musique", profile="paper").config
+    assert config.encoder.name == encoder
+    assert get(method, "musique", profile="pocket").config.encoder.name == "minilm"
+
+
+def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> None:
+    whole = get("full-context-100k", "narrativeqa", profile="paper").config
+    assert whole.model.window >= whole.method.params["max_tokens"] + 1000
+    assert get("pecan", "narrativeqa", profile="paper").config.method.params.get("window", 8192) == 8192
+    for method, model, window in (("longllmlingua", "phi-2", 2048), ("selective-context", "gpt2", 1024)):
+        role = get(method, "musique", profile="paper").config.roles["compressor"]
+        assert (role.name, role.window, role.template) == (model, window, "none")
+        assert get(method, "musique").config.roles == {}
 
 
 # --- models, encoders, roles ------------------------------------------------------------------------------------------

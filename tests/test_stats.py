@@ -103,7 +103,6 @@ class TestInterval:
             ([], [], (None, None, None, 0, 0)),
             ([0.4], ["d"], (0.4, None, None, 1, 1)),
             ([0.0, 1.0], ["d", "d"], (0.5, None, None, 2, 1)),
-            ([0.3, 0.3], ["d", "e"], (0.3, 0.3, 0.3, 2, 2)),
         ],
     )
     def test_small_cases(self, values: list[float], clusters: list[str], expected: tuple[object, ...]) -> None:
@@ -118,6 +117,15 @@ class TestInterval:
         assert getattr(found, closed) == value
         unbounded = interval([value] * 20, [f"d{i}" for i in range(20)], bounds=None)
         assert (unbounded.low, unbounded.high) == (value, value)
+
+    def test_one_mean_in_all_documents_is_not_certainty(self) -> None:
+        unseen = 1 - 0.025**0.5  # of two documents: 0.8419
+        for values, clusters in (([0.3, 0.3], "de"), ([0.3, 0.1, 0.5], "dee"), ([0.1 + 0.2, 0.3], "de")):
+            found = interval(values, list(clusters))
+            assert found.mean == pytest.approx(0.3)
+            assert (found.low, found.high) == (pytest.approx(0.3 - unseen * 0.3), pytest.approx(0.3 + unseen * 0.7))
+        beyond = interval([3.0, 3.0], ["d", "e"])
+        assert (beyond.low, beyond.high) == (3.0, 3.0), "of no score in this range"
 
     @pytest.mark.parametrize(
         ("values", "clusters", "level", "sentence"),
@@ -215,6 +223,31 @@ class TestPaired:
     def test_exact_by_hand(self, difference: list[float], clusters: list[str], p: float) -> None:
         found = paired_test(difference, [0.0] * len(difference), clusters)
         assert (found.p, found.difference) == (p, pytest.approx(np.mean(difference)))
+
+    @pytest.mark.parametrize(
+        ("a", "b", "low", "high"),
+        [
+            (1.0, 0.0, 1 - 2 * 0.52182, 1.0),  # 1 - 0.025^(1/5) = 0.52182 of the documents may be of another kind
+            (0.0, 1.0, -1.0, -1 + 2 * 0.52182),
+            (0.7, 0.7, -0.52182, 0.52182),
+            (0.75, 0.5, 0.25 - 1.25 * 0.52182, 0.25 + 0.75 * 0.52182),
+            (100.0, 0.0, 100 - 200 * 0.52182, 100.0),  # a scorer of one's own that counts in percent
+        ],
+    )
+    def test_differences_that_are_all_alike_are_not_certainty(
+        self, a: float, b: float, low: float, high: float
+    ) -> None:
+        documents = [f"d{i}" for i in range(5)]
+        found = paired_test([a] * 5, [b] * 5, documents)
+        assert (found.low, found.high) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
+        assert found.p == (1.0 if a == b else 2 / 32)
+        assert found.low <= found.difference <= found.high  # type: ignore[operator]
+
+    def test_an_interval_of_differences_that_are_alike_excludes_zero_where_the_test_does(self) -> None:
+        """Of documents that all prefer one method by a whole point: significant from the sixth on."""
+        for count in range(2, 12):
+            found = paired_test([1.0] * count, [0.0] * count, [f"d{i}" for i in range(count)])
+            assert (found.p <= 0.05) == (found.low > 0), count  # type: ignore[operator]
 
     def test_p_is_never_zero_and_seeded(self) -> None:
         clusters = [f"d{i}" for i in range(40)]

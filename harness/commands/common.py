@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.flags import Flags
     from harness.settings import Choices
 
-__all__ = ["choices", "columns", "mean_text", "run_folder", "run_folders", "sets_of", "split"]
+__all__ = ["choices", "columns", "mean_text", "mean_texts", "run_folder", "run_folders", "sets_of", "split"]
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
@@ -37,6 +37,17 @@ def mean_text(score: dict[str, Any]) -> str:
     """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.00 [36.00, 46.00]"; what is undefined is left out."""
     mean, low, high = (None if score[k] is None else f"{100 * score[k]:.2f}" for k in ("mean", "low", "high"))
     return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
+
+
+def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
+    """The means of a summary.json by score, as text; over how many questions where that is not all of them."""
+    skip = summary.get("failed_count_as") == "skip"
+    counted = summary.get("n_scored" if skip else "n_total")
+    found = {}
+    for name, score in summary.get("scores", {}).items():
+        few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
+        found[name] = mean_text(score) + few
+    return found
 
 
 def split(names: Iterable[str]) -> list[str]:

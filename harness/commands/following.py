@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness._uri import own_place
 from harness.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Trackers:
         from harness import tracking
 
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
-        self._uri = None if mlflow == "off" else mlflow or tracking.default_uri(out)
+        self._uri = None if mlflow == "off" else own_place(mlflow) if mlflow else tracking.default_uri(out)
         self._out, self._suite = out, suite
         self._follower: Follower | None = None
         self.unusable = tracking.problems(self._uri) if self._uri else []

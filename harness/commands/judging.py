@@ -37,7 +37,8 @@ def judged(
     another version.
     """
     from harness import scorers
-    from harness.commands.score import _shown
+    from harness.answer_prefix import scored
+    from harness.rescoring import shown_of
     from reports import facts
     from reports.rows import read_rows
 
@@ -52,12 +53,13 @@ def judged(
     rows = read_rows(run)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
+    prefix = run.config["dataset"].get("answer_prefix")
     found: dict[tuple[str, int], float | None] = {}
     for (question, step), told in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [_shown(part) for part in told.shown]
-        sheet = scorers.score_record([name], told.answer, seen, rows.examples[question].gold)
+        seen = [shown_of(part) for part in told.shown]
+        sheet = scorers.score_record([name], scored(told.answer, prefix), seen, rows.examples[question].gold)
         value = sheet.scores.get(name)
         # As in a run: a score that is no number counts 0, one that was left out is missing.
         found[question, step] = None if value is None else float(value) if math.isfinite(value) else 0.0

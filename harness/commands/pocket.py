@@ -1,7 +1,7 @@
 """`harness pocket eval | skills | check`: what the pocket model can do, and whether it still fits the methods.
 
 eval     the exam, into card.json and CARD.md        skills   who declares which, and what the card says of it
-check    exit code 4 where a skill is not what the weights were trained on
+check    exit code 4 where a skill is not what the weights were trained on, or an adapter of the embedded model is stale
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def _methods() -> dict[str, list[str]]:
 
 
 def check(folder: str | None) -> int:
-    """Exit code 4 and a line for each skill that is not what the weights were trained on. Raises CannotRun."""
+    """Exit code 4 and a line for each skill that is not what the weights were trained on, or adapter that does not fit.
+
+    Adapters are checked where no folder is named: those that come with the package. Raises CannotRun.
+    """
     from harness.pocket.curriculum import skills as declared
 
     where = _folder(folder)
@@ -162,4 +165,21 @@ def check(folder: str | None) -> int:
         _say(f"the skill '{name}' of the model in {where}: {why}; train again with: harness pocket train")
     if not wrong:
         print(f"ok  {len(known)} skills are as they were trained")
-    return FAILED if wrong else 0
+    fits = folder is not None or _adapters_fit(where)
+    return 0 if fits and not wrong else FAILED
+
+
+def _adapters_fit(where: Path) -> bool:
+    """Say of the adapters that come with the embedded model which do not fit; whether all do."""
+    from harness.pocket import shipped
+
+    found = shipped.check(shipped.embedded(), where)
+    for sentence in found.wrong:
+        _say(sentence)
+    if found.wrong:
+        _say("these adapters come with the package; train them again with: make adapters")
+    if found.unread is not None:
+        _say(found.unread)
+    if found.right and not found.wrong:
+        print(f"ok  {len(found.right)} adapters fit the weights and the prompts")
+    return not found.wrong

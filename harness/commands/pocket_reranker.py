@@ -6,14 +6,13 @@ OUT/checkpoint   where it stands, so that the same command goes on; OUT/log.json
 
 from __future__ import annotations
 
-import shlex
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.stopping import say, signals
+from harness.commands.stopping import say, say_again, signals
 from harness.errors import CannotRun
 from harness.pocket import beginning
 from harness.pocket.card import EMBEDDED
@@ -58,8 +57,7 @@ def main(options: Options) -> int:
     except KeyboardInterrupt:
         stop.set()
     if stop.is_set():
-        say("interrupted; the last checkpoint is kept. The same command goes on from there:")
-        say(shlex.join(["harness", *sys.argv[1:]]))
+        say_again("interrupted; the last checkpoint is kept", ["harness", *sys.argv[1:]])
         return 130
     return _examined(settings, options.questions)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import split
-from harness.commands.stopping import say, signals
+from harness.commands.stopping import say, say_again, signals
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.pocket import beginning
 
@@ -46,7 +45,6 @@ class Options:
 
 def main(options: Options) -> int:
     """Train and print the model's folder. Raises UserError, ConfigError, CannotRun, SaveError before it starts."""
-    command = shlex.join(["harness", *sys.argv[1:]])
     _check(options)
     course = _course(options)
     from harness.files import touch
@@ -65,8 +63,7 @@ def main(options: Options) -> int:
             feed.close(status)
     if status == "KILLED":
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
-        say(f"interrupted; {where}. The same command goes on from there:")
-        say(command)
+        say_again(f"interrupted; {where}", ["harness", *sys.argv[1:]])
         return 130
     print(options.out / "model")
     return 0

@@ -3,8 +3,9 @@
 rows = methods x data sets     from --method and --dataset, or from --suite
 a suite, or --plan             -> first what every row will cost (harness.forecast); with --plan nothing else
 names and keys wrong anywhere  -> exit 2, nothing was run
-a row that cannot be planned   -> its mistakes on stderr, the other rows run, exit 2
-the exit code is the worst     0 < 3 < 2 < 1; where rows are several, the last lines name those that did not run whole
+a row that cannot be planned   -> its mistakes on stderr, the other rows run
+a row that ends midway         -> what was answered stays on disk
+the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import embedded
-from harness.commands.common import choices, mean_text, split
+from harness.commands.common import choices, mean_texts, split
 from harness.commands.following import Trackers
 from harness.commands.outlook import Lost, as_json, closing, table
+from harness.commands.stopping import say_again
 from harness.errors import ConfigError, HarnessError, UserError
 
 if TYPE_CHECKING:
@@ -81,8 +83,7 @@ def main(flags: Flags, options: Options) -> int:
         try:
             return _run_all(flags, options, command)
         except KeyboardInterrupt:
-            _say("interrupted; what was answered is on disk. The same command goes on from there:")
-            _say(shlex.join(command))
+            say_again("interrupted; what was answered is on disk", command)
             return 130
 
 
@@ -103,10 +104,13 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     if options.suite is not None:
         _say(_outlook(planned, options))
     job = Job(options, trackers, command, several=len(planned) > 1)
+    ran = False
     for plan in planned:
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
+        ran = ran or worse != 2
         lost += [Lost(_name(plan), why)] if why else []
+    code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or options.suite is not None):
         _say(closing(len(wanted), lost))
     return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
@@ -226,7 +230,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
         result = execute(plan, job)
     except HarnessError as e:
         _say(f"error: {name}: {e}" if job.several else f"error: {e}")
-        return (2 if isinstance(e, UserError) else 3), str(e)
+        return (2 if isinstance(e, UserError) and not e.midway else 3), str(e)
     except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
         traceback.print_exc()
         return 1, _bug(e)
@@ -258,16 +262,22 @@ def execute(plan: Plan, job: Job) -> RunResult:
 
 
 def _failures(result: RunResult, row: str) -> str:
-    """How many questions failed, why the first one did, and how to ask them again."""
+    """How many questions failed, why the first one did, and how to ask them, or to score their answers, again."""
+    from harness.failures import unscored
     from harness.files import read_lines
     from harness.store import RECORDS
 
     errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
     question, error = next((q, e) for q, e in errors.items() if e is not None)
     why = f"{error['type']}: {error['message']}".splitlines()[0]
+    answered = sum(unscored(e) for e in errors.values())
+    ways = ["the same command with --retry-failed asks them again"] if answered < result.failed else []
+    if answered:
+        again = f"harness score {shlex.quote(str(result.folder))}"
+        ways.append(f"{answered} answered and not scored; once the scorer is mended: {again}")
     return (
         f"error: {row}{result.failed} of {result.summary['n_total']} questions failed; the first, '{question}': {why}  "
-        "(the same command with --retry-failed asks them again)"
+        f"({'; '.join(ways)})"
     )
 
 
@@ -277,11 +287,12 @@ def _print_result(result: RunResult, json: bool) -> None:
         return
     summary = result.summary
     lines = [f"{result.folder}"]
-    for name, s in summary.get("scores", {}).items():
-        lines.append(f"  {name:<28} {mean_text(s)}")
+    lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
-    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else ""))
+    bare = summary.get("n_without_prefix")
+    told = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + told)
     print("\n".join(lines), flush=True)
 
 

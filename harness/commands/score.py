@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json as json_
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.common import mean_text, run_folders, split
+from harness.commands.common import mean_texts, run_folders, split
 from harness.errors import ConfigError, UserError
+from harness.paths import expanded
 
 if TYPE_CHECKING:
     from harness.config import RunConfig
     from harness.datasets.base import Dataset
     from harness.store import StoredRun
-    from harness.types import Gold, Shown
 
 
 def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool) -> int:
@@ -25,7 +24,7 @@ def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool) 
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:
-            means = ", ".join(f"{name} {mean_text(s)}" for name, s in summary["scores"].items())
+            means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")
     return 0
 
@@ -33,8 +32,9 @@ def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool) 
 def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None = None) -> dict[str, Any]:
     """Replace the scores in a run folder and return its new summary.
 
-    scorers: instead of the run's own; data: where the rows are now. Raises UserError when the rows are not those the
-    run was made with.
+    scorers: instead of the run's own; data: where the rows are now. An answer that a scorer had failed on is scored
+    too, and no failed question any more. Raises UserError when the rows are not those the run was made with, and what a
+    scorer raises; the folder is then as it was.
     """
     from harness.datasets import load
     from harness.scorers import problems
@@ -64,7 +64,7 @@ def _config(stored: StoredRun, scorers: list[str] | None, data: str | None) -> R
     if scorers is not None:
         update["scorers"] = tuple(scorers)
     if data is not None:
-        update["data"] = data
+        update["data"] = expanded(data)
     return config.model_copy(update={"dataset": config.dataset.model_copy(update=update)})
 
 
@@ -81,50 +81,24 @@ def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
 
 
 def _write(stored: StoredRun, config: RunConfig, dataset: Dataset) -> dict[str, Any]:
+    """Judge every record, then put all that changes on disk: where one cannot be judged, the run stays as it was."""
     from harness import scorers
-    from harness.files import json_line, write_atomic
-    from harness.store import MANIFEST, RECORDS, SUMMARY, RunStore
+    from harness.rescoring import rejudge
+    from harness.store import MANIFEST, SUMMARY, RunStore
     from harness.summary import summarise
 
     def note(text: str) -> None:
         sys.stderr.write(text + "\n")
 
     gold = {example.question.id: example.gold for example in dataset.examples}
-    names = list(config.dataset.scorers)
-    dump = config.model_dump(mode="json")
-    with RunStore.open(stored.path, dump, stored.origins, dataset.fingerprint, note) as store:
+    with RunStore.open(stored.path, dataset.fingerprint, note) as store:
         latest = {row["question_id"]: row for row in store.records()}
-        rows = [_scored(row, names, gold) for row in latest.values()]
-        write_atomic(stored.path / RECORDS, b"".join(json_line(row) for row in rows))
-        versions = {name: scorers.version(name) for name in names}
-        store.write(MANIFEST, {**store.manifest(), "scorers": versions})
-        numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed)
+        rows = rejudge(latest.values(), config.dataset, gold)
+        versions = {name: scorers.version(name) for name in config.dataset.scorers}
+        numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
         summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
+        store.replace(rows)
+        store.write(MANIFEST, {**store.manifest(), "scorers": versions})
+        store.describe(config.model_dump(mode="json"), stored.origins)
         store.write(SUMMARY, summary)
     return summary
-
-
-def _scored(row: dict[str, Any], names: list[str], gold: dict[str, Gold]) -> dict[str, Any]:
-    """The record with new scores and flags; a failed question scores 0 in all."""
-    from harness import scorers
-
-    if row["question_id"] not in gold:
-        raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-    if row["error"] is not None:
-        return {**row, "scores": dict.fromkeys(names, 0.0)}
-    shown = [_shown(s) for s in row["shown"]]
-    sheet = scorers.score_record(names, row["prediction"], shown, gold[row["question_id"]])
-    flags = dict(sheet.flags)
-    scores = {name: float(value) for name, value in sheet.scores.items()}
-    for name in [name for name, value in scores.items() if not math.isfinite(value)]:
-        flags.setdefault(name, f"{scores[name]} counts as 0")
-        scores[name] = 0.0
-    notes = {key: value for key, value in row["notes"].items() if key != "flags"}
-    return {**row, "scores": scores, "notes": {**notes, "flags": flags} if flags else notes}
-
-
-def _shown(values: dict[str, Any]) -> Shown:
-    from harness.types import Shown
-
-    sources = tuple((str(d), int(a), int(b)) for d, a, b in values["sources"])
-    return Shown(**{**values, "sources": sources})

@@ -1,20 +1,33 @@
-"""A long command that is asked to stop: the first Ctrl-C or SIGTERM ends the step at hand, the second everything."""
+"""A long command that is asked to stop: the first Ctrl-C or SIGTERM ends the step at hand, the second everything.
+
+say_again("interrupted; a checkpoint is saved", ["harness", "run", ...])     and how it goes on, the command last
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-__all__ = ["say", "signals"]
+from harness._uri import masked
+
+__all__ = ["say", "say_again", "signals"]
 
 
 def say(line: str) -> None:
     """A line for whoever watches, on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def say_again(what: str, command: Sequence[str]) -> None:
+    """Say `what` became of the work, and the command that goes on, without the passwords that were typed in it."""
+    shown = [masked(word) for word in command]
+    say(f"{what}. The same command goes on from there" + (" (with what *** stands for):" if shown != command else ":"))
+    say(shlex.join(shown))
 
 
 @contextlib.contextmanager

@@ -117,19 +117,19 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
     """The tokenizer that a run with this model has; the embedded model's without transformers."""
     from harness.llm.facts import local_folder
     from harness.llm.text import Text
+    from harness.llm.tokenizer_files import place
 
     with _offline():
-        folder = local_folder(config)[0]
-    if config.package:
+        folder = place(config, local_folder(config)[0])
+    if config.package and not config.tokenizer:
         from harness.llm.light import LightTokenizer
 
         text = Text(LightTokenizer(folder), config.name)
     else:
         from transformers import AutoTokenizer
 
-        name = config.tokenizer or str(folder)
         try:
-            found = AutoTokenizer.from_pretrained(name, trust_remote_code=config.trust_remote_code)
+            found = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
         except (OSError, ValueError) as e:
             raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
         text = Text(found, config.name)

@@ -9,7 +9,8 @@ what a later stop would have seen
 
 A node stands under the earlier step that showed its predecessor of the largest edge weight (reports/walk.py); `edge` is
 that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
-(source), or nobody knows (-). Steps of a search without a graph are a flat table.
+(source), or nobody knows (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
+stands where the evidence is, which entities were reached, and which relations lead on from them (reports/memory.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from harness.errors import UnknownName, UserError
 if TYPE_CHECKING:
     from harness.store import StoredRun
     from reports.graph import Graph
+    from reports.memory import Memory, Walked
     from reports.rows import Rows
     from reports.walk import Move
 
@@ -35,6 +37,7 @@ __all__ = ["main"]
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # characters that change the direction of a line
 _FLAT = "So the steps stand in their order only."
 _WIDEST = 60  # characters of a step's text; --json has all of it
+_LONGEST = 140  # of a line about the memory
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class _Search:
     moves: list[Move]
     evidence: list[str]
     notes: list[str]
+    memory: tuple[Memory, Walked] | None = None
 
     def text(self, move: Move) -> str:
         """What a step showed, with its note first; the place of a span where its text is not at hand."""
@@ -55,6 +59,8 @@ class _Search:
         text = str(shown.get("text") or "")
         if not text and self.graph is not None and step["node"] is not None:
             text = self.graph.text[step["node"]]
+        if not text and self.memory is not None and shown.get("document_id") in self.rows.documents:
+            text = self.rows.documents[shown["document_id"]].text[shown["start"] : shown["end"]]
         if not text and shown.get("document_id") and not step["note"]:
             text = f"{shown['document_id']} [{shown['start']}:{shown['end']}]"
         return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
@@ -108,18 +114,41 @@ def _search(run: str, question: str, data: str | None, json: bool) -> _Search:
         raise UnknownName("question", question, by_id, f"question_id in {stored.path}/records.jsonl")
     record = by_id[question]
     found = read_graph(stored, record)
+    memory = _memory(stored, record) if found.graph is None and found.problem is None else None
     moved = {"dataset": {**stored.config["dataset"], "data": data}} if data is not None else {}
     # A flat table has no column that needs the rows, and a large data set takes seconds to read.
-    wanted = found.graph is not None or data is not None or json
+    wanted = found.graph is not None or memory is not None or data is not None or json
     rows = read_rows(replace(stored, config={**stored.config, **moved})) if wanted else Rows()
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
     notes = [f"{found.problem} {_FLAT}"] if found.problem else []
-    if found.graph is not None and UNKNOWN in marks:
+    if (found.graph is not None or memory is not None) and UNKNOWN in marks:
         notes.append(_why(rows, question))
-    return _Search(stored, record, rows, found.graph, walk(record["steps"], found.graph), marks, notes)
+    moves = walk(record["steps"], found.graph)
+    walked = None if memory is None else (memory, _walked(memory, stored, record, rows))
+    return _Search(stored, record, rows, found.graph, moves, marks, notes, walked)
+
+
+def _memory(stored: StoredRun, record: dict[str, Any]) -> Memory | None:
+    """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
+    from harness.cache import cache_root
+    from reports.graph import indexed, read_index
+    from reports.memory import memory_of
+
+    rows = indexed(stored, record)
+    return memory_of(read_index(str(rows[0].get("key")), cache_root())[0]) if len(rows) == 1 else None
+
+
+def _walked(memory: Memory, stored: StoredRun, record: dict[str, Any], rows: Rows) -> Walked:
+    from reports.evidence import overlapping
+    from reports.memory import walked
+
+    example = rows.examples.get(record["question_id"])
+    marked = example is not None and bool(example.gold.supporting)
+    evident = overlapping(memory.segments, stored, record, rows) if marked else None
+    return walked(memory, record, example.question.text if example is not None else "", evident)
 
 
 def _why(rows: Rows, question: str) -> str:
@@ -152,27 +181,39 @@ def _lines(search: _Search) -> list[str]:
         lines += table(search)
     else:
         lines += tree(search)
+    lines += [_clean(line) for line in _of_memory(search)]
     lines += search.notes
     if record["stop_reason"]:
         lines.append(f"stopped    {_clean(record['stop_reason'])}")
     if record["error"]:
         lines.append(f"failed     {_clean(record['error']['type'])}: {_clean(record['error']['message'])}")
     lines.append(f"answer     {_clean(record['prediction'])}")
+    if (final := (record.get("notes") or {}).get("scored")) is not None:
+        lines.append(f"scored     {_clean(final)}")
     lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
     return lines
+
+
+def _of_memory(search: _Search) -> list[str]:
+    from reports.memory import lines
+
+    told = [] if search.memory is None else lines(*search.memory)
+    return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in told]
 
 
 def table(search: _Search) -> list[str]:
     """The steps in their order, a column for each part of a score that any step has."""
     moves = search.moves
     parts, answers = _parts(moves)
-    head = ["#", "action", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", *answers, "text"]
+    hits = ["evidence"] if search.memory is not None else []
+    head = ["#", "action", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", *hits, *answers, "text"]
     rows = []
     for move in moves:
         step = move.step
         begin, text = [str(move.number), _clean(step["action"])], _short(search.text(move), _WIDEST)
-        rows.append((move.later, [*begin, *_numbers(step, parts), *_answer(step, answers), text]))
-    return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(answers), len(head))))
+        told = [*_numbers(step, parts), *(search.evidence[move.number] for _ in hits), *_answer(step, answers), text]
+        rows.append((move.later, [*begin, *told]))
+    return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(hits) - len(answers), len(head))))
 
 
 def tree(search: _Search) -> list[str]:
@@ -196,9 +237,14 @@ def tree(search: _Search) -> list[str]:
     return _aligned(head, rows, words=(0, *range(len(head) - 2 - len(answers), len(head))))
 
 
-def _parts(moves: list[Move]) -> tuple[list[str], list[str]]:
-    """The parts of a score that any step has, and the column of answers at earlier or later stops, if any has one."""
-    parts = list(dict.fromkeys(name for move in moves for name in move.step["scores"]))
+def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
+    """The parts of a score that any step has, each with its form, counts without decimals; and the column of answers at
+    earlier or later stops, if any has one."""
+    values: dict[str, list[Any]] = {}
+    for move in moves:
+        for name, value in move.step["scores"].items():
+            values.setdefault(name, []).append(value)
+    parts = {name: ".0f" if all(v == v // 1 for v in found) else ".4f" for name, found in values.items()}
     return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
 
 
@@ -216,12 +262,12 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[i
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
 
 
-def _numbers(step: dict[str, Any], parts: list[str]) -> list[str]:
+def _numbers(step: dict[str, Any], parts: dict[str, str]) -> list[str]:
     return [
         _number(step["node"], "d"),
         _number(step["level"], "d"),
         _number(step["p_yes"], ".3f"),
-        *(_number(step["scores"].get(part), ".4f") for part in parts),
+        *(_number(step["scores"].get(part), form) for part, form in parts.items()),
         str(step["tokens"]),
         f"{step['flops'] / 1e12:.3g}",
     ]
@@ -245,6 +291,12 @@ def _clean(text: str) -> str:
     return "".join("\ufffd" if (category(c) in ("Cc", "Cs") and c not in "\t\n") or c in _TURNS else c for c in text)
 
 
+def _memory_as_json(memory: Memory, walk: Walked) -> dict[str, Any]:
+    from reports.memory import as_json
+
+    return as_json(memory, walk)
+
+
 def _told(search: _Search) -> dict[str, Any]:
     """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
     record = search.record
@@ -253,6 +305,7 @@ def _told(search: _Search) -> dict[str, Any]:
         "question_id": record["question_id"],
         "document_ids": record["document_ids"],
         "graph": search.graph is not None,
+        **({"memory": _memory_as_json(*search.memory)} if search.memory is not None else {}),
         "notes": search.notes,
         "steps": [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from harness._uri import own_place
 from harness.commands.common import run_folders
 from harness.errors import CannotRun, HarnessError
 
@@ -18,6 +19,7 @@ def main(runs: list[str], *, uri: str | None) -> int:
     and for a URI that cannot be used at all.
     """
     folders = run_folders(runs)
+    uri = uri and own_place(uri)
     from harness import tracking
 
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):

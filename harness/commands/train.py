@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json as json_
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import columns, sets_of, split
-from harness.commands.stopping import say, signals
+from harness.commands.stopping import say, say_again, signals
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.train_flags import AdapterFlags
 
@@ -45,7 +44,6 @@ class Asked:
 
 def main(name: str, flags: AdapterFlags, asked: Asked) -> int:
     """Train and measure. 2 for what cannot be run, raised as UserError; 130 when interrupted."""
-    command = shlex.join(["harness", *sys.argv[1:]])
     course = _course(name, flags, asked.out)
     from harness.files import save_error, touch
     from harness.training.course import examine
@@ -53,8 +51,7 @@ def main(name: str, flags: AdapterFlags, asked: Asked) -> int:
     touch(asked.out)
     try:
         if not asked.eval_only and not _trained(course, flags):
-            say("interrupted; a checkpoint of the step is saved. The same command goes on from there:")
-            say(command)
+            say_again("interrupted; a checkpoint of the step is saved", ["harness", *sys.argv[1:]])
             return 130
         if flags.steps is not None and not course.finished():
             say(f"stopped after {flags.steps} steps; the same command without --steps goes on")

@@ -19,9 +19,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
+
+from harness.checks import explain
 from harness.config import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
+from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import OPTIONS, find
 from harness.errors import ConfigError, DataError, UnknownName
@@ -55,7 +59,7 @@ def formats() -> list[str]:
 def option_names(name: str) -> list[str]:
     """What `dataset.options` may hold for a format."""
     if name not in _LOADERS:
-        return list(OPTIONS)
+        return [*OPTIONS, *(PlaceOptions.model_fields if name in PLACED else ())]
     return list(importlib.import_module(_LOADERS[name]).Options.model_fields)
 
 
@@ -75,6 +79,22 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     if name == "longbench":
         parser = partial(parser, subset=config.subset)
     return parser, tuple(getattr(source, "ROW_KEYS", ())) if name in _FORMATS else ()
+
+
+def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:
+    """The config without the options that say where supporting paragraphs stand, and where that is."""
+    if config.format not in PLACED:
+        return config, None
+    try:
+        where, rest = placed(config.options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
+    return config.model_copy(update={"options": rest}), where
+
+
+def _put(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    row = parser(raw)
+    return arranged(row, where) if isinstance(row, Row) else row
 
 
 class Checker:
@@ -159,8 +179,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         made: Dataset = importlib.import_module(_LOADERS[config.format]).load(config, limit)
         return made
     parser, row_keys = _parser(config)
-    checker = Checker(parser)
-    source = find(config)
+    known = option_names(config.format)
+    config, where = _placed(config)
+    checker = Checker(parser if where is None else partial(_put, parser, where))
+    source = find(config, known)
     examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)
     checker.finish(source.name)
     return Dataset(
@@ -168,7 +190,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         examples=tuple(examples),
         documents=documents,
         fingerprint=checker.hash.hexdigest(),
-        source=source.name,
+        source=source.name if where is None else f"{source.name}, {where}",
         revision=source.revision,
         skipped=dict(checker.skipped),
     )

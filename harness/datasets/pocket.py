@@ -1,10 +1,11 @@
 """Made-up data sets: `harness.pocket` writes the documents and questions when they are loaded.
 
-    format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2]}
+    format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2], place: head}
     split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
 
 Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a file of such rows
-would give. Question n of a seed is the same however many are asked for.
+would give. Question n of a seed is the same however many are asked for, and wherever its supporting paragraphs are put
+(`place` and `distance`, harness.datasets.placing; only encyclopedic texts are paragraphs in any order).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
+from pydantic import Field, StrictInt, ValidationError, field_validator
 
 from harness.checks import explain
 from harness.config import DatasetConfig, canonical
 from harness.datasets import hotpotqa, musique, twowiki
 from harness.datasets.base import Dataset
+from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placement
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError, close_matches
 from harness.pocket import world
@@ -33,10 +35,8 @@ _PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wiki
 _FILES = ("data", "hub", "subset", "revision")
 
 
-class Options(BaseModel):
+class Options(PlaceOptions):
     """What is made: tokens (characters / 4) of each document, seed, questions in all, hops to choose from (or one)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: str
     tokens: StrictInt = 2000
@@ -61,6 +61,7 @@ def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         options = Options.model_validate(config.options)
     except ValidationError as error:
         raise ConfigError(problems + explain(error, Options, "dataset", {})) from None
+    problems += _misplaced(options)
     if problems:
         raise ConfigError(problems)
     purpose = _PURPOSES[config.split]
@@ -72,7 +73,20 @@ def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     return options, purpose
 
 
-def _made(options: Options, purpose: world.Purpose) -> Iterator[tuple[list[Example], list[Document]]]:
+def _misplaced(options: Options) -> list[str]:
+    """What stands against the place asked for; a kind that there is none of is told by the world."""
+    asked = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
+    if asked and options.kind in world.KINDS and options.kind not in PLACED:
+        why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
+        return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in asked]
+    if options.distance is not None and options.hops and max(options.hops) < 2:
+        return ["dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"]
+    return []
+
+
+def _made(
+    options: Options, purpose: world.Purpose, where: Placement | None
+) -> Iterator[tuple[list[Example], list[Document]]]:
     """The questions of one document after the other, with what they are asked about; without end."""
     number = 0
     while True:
@@ -88,7 +102,7 @@ def _made(options: Options, purpose: world.Purpose) -> Iterator[tuple[list[Examp
         if options.kind in _PARSERS:
             row = _PARSERS[options.kind](dict(made.rows[0]))
             assert isinstance(row, Row)  # the world makes no row to leave out
-            example, document = assemble(row)
+            example, document = assemble(row if where is None else arranged(row, where))
             yield [example], [document]
         else:
             yield list(made.examples), list(made.documents)
@@ -100,13 +114,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     Raises ConfigError and UnknownName for options that make no sense, CannotRun where the memory does not suffice.
     """
     options, purpose = _checked(config)
+    where = placement(options)
     kept = options.questions if limit is None else min(limit, options.questions)
     world.check_memory(options.tokens, math.ceil(kept / world.KINDS[options.kind].per_document))
     hashed = hashlib.sha256(b"pocket 1\n")
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     total = 0
-    for asked, texts in _made(options, purpose):
+    for asked, texts in _made(options, purpose, where):
         asked = asked[: options.questions - total]
         parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, asked)]
         hashed.update("".join(canonical(part) + "\n" for part in parts).encode())
@@ -117,4 +132,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if total == options.questions:
             break
     source = f"made up by harness.pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
+    source += "" if where is None else f", {where}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)

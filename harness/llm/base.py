@@ -102,6 +102,9 @@ class Written:
 class Session(abc.ABC):
     """One growing context; see the module's docstring. Used as a context manager it closes itself."""
 
+    def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
+        """Before the first turn: begin with the token that parts texts (BOS, else EOS) where nothing else does."""
+
     @abc.abstractmethod
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""

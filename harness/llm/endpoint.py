@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun
-from harness.flops import ModelShape
 from harness.llm.base import LanguageModel, ModelFacts
-from harness.llm.endpoint_facts import key_of, tokenizer_folder
+from harness.llm.endpoint_facts import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_http import Patience, Server
 from harness.llm.endpoint_session import EndpointSession
 from harness.llm.endpoint_tokens import Tokens
@@ -29,7 +28,7 @@ class EndpointModel(LanguageModel):
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.logprobs = facts.window, config.logprobs
-        self.shape = None if config.shape is None else ModelShape(**config.shape.model_dump())
+        self.shape = sizes(config)
         self.first_prompts = {}
         self.served = config.source or config.name
         self.tokens = Tokens(tokenizer_folder(config)[0], config.name)

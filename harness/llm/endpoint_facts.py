@@ -3,6 +3,7 @@
     endpoint_facts(config)      capabilities, window, identity; every mistake as one sentence
     key_of(config)              the key, read from the environment variable that model.api_key_env names
     tokenizer_folder(config)    where tokenizer.json is, and what identifies it
+    sizes(config)               for FLOPs, None where model.shape does not tell them
 
 A key is read when a server is asked and kept in memory only. Messages never repeat a value that may be a key itself.
 """
@@ -18,11 +19,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness.config import ModelConfig
+from harness.digests import hash_named
 from harness.errors import CannotRun
+from harness.flops import ModelShape
 from harness.llm.base import ModelFacts
-from harness.llm.facts import hash_named
+from harness.llm.tokenizer_files import from_hub
 
-__all__ = ["endpoint_facts", "is_loopback", "key_of", "misplaced", "tokenizer_folder"]
+__all__ = ["endpoint_facts", "is_loopback", "key_of", "misplaced", "sizes", "tokenizer_folder"]
 
 _HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
 _LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
@@ -142,6 +145,11 @@ def key_of(config: ModelConfig) -> str | None:
     return key
 
 
+def sizes(config: ModelConfig) -> ModelShape | None:
+    """The sizes that FLOPs of the model are counted by, as the user tells them; None where they are unknown."""
+    return None if config.shape is None else ModelShape(**config.shape.model_dump())
+
+
 def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
     """The folder with tokenizer.json, and what identifies it. Raises CannotRun where there is none."""
     named = config.tokenizer
@@ -150,24 +158,12 @@ def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
             f"tokens of '{config.name}' are counted here, so its tokenizer must be at hand; name it with "
             "--set model.tokenizer=FOLDER, or owner/name on the hub"
         )
-    folder = Path(named).expanduser()
+    folder = Path(named)
     if not folder.is_dir():
-        if folder.is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
-            raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
-        folder = _from_hub(named)
+        folder = from_hub(named, {*_TOKENIZER_FILES, "config.json"}.__contains__)
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
     return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
-
-
-def _from_hub(repo: str) -> Path:
-    from harness.hub import MODELS, download, resolve
-
-    commit, files = resolve(MODELS, repo, None)
-    paths = [download(MODELS, repo, commit, f) for f in (*_TOKENIZER_FILES, "config.json") if f in files]
-    if not paths:
-        raise CannotRun(f"model.tokenizer: '{repo}' has no tokenizer.json; name a folder or a model that has one")
-    return paths[0].parent
 
 
 def _positions(folder: Path) -> int | None:

@@ -19,8 +19,8 @@ __all__ = ["Reply", "complete"]
 
 @dataclass(frozen=True)
 class Reply:
-    """One reply. tokens_*: as the server counts them, None where it does not say; first_token: (token, log-probability)
-    of what might have come first, () where the server lists none."""
+    """One reply. tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
+    first_token: (token, log-probability) of what might have come first, () where the server lists none."""
 
     text: str
     finish: str

@@ -3,9 +3,11 @@
     user, feed, feed ─► text of the open turn ─► write: POST /chat/completions with all turns so far ─► reply, usage
                                               └► probe: the same with max_tokens 1 and logprobs; the turns stay open
 
-A server keeps nothing of ours, so every write and probe reads the whole context again: that is what it costs, and what
-is booked. Token counts are the server's own (`usage`, what it had cached already apart), and the local tokenizer's
-where it sends none. Spans, room and budgets are counted with the local tokenizer.
+A server keeps nothing that we may count on, so every write and probe reads the whole context again: that is what it
+costs, and what is booked. What a server finds in its prefix cache depends on the order of the questions, on what runs
+beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
+server's own (`usage`), and the local tokenizer's where it sends none. Spans, room and budgets are counted with the
+local tokenizer.
 """
 
 from __future__ import annotations
@@ -133,9 +135,8 @@ class EndpointSession(Session):
             self._meter.record(Event(role, name, phase, kind, 0, **spent), self._model.shape)
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
-        cached = min(reply.tokens_cached, read)
-        new = read - cached
-        asked = Event(role, name, phase, kind, new, cached, logits=1, pairs=new * read, **spent)
+        reused = min(reply.tokens_cached, read)
+        asked = Event(role, name, phase, kind, read, logits=1, pairs=read * read, reused=reused, **spent)
         self._meter.record(asked, self._model.shape)
         out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out
         if kind == "prefill" and out:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from harness.config import ModelConfig
+from harness.digests import file_hash, hash_named
 from harness.errors import CannotRun
+from harness.llm import tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
-__all__ = ["ModelFacts", "hash_files", "hash_named", "local_folder", "memory_problem", "model_facts"]
+__all__ = ["ModelFacts", "file_hash", "hash_files", "hash_named", "local_folder", "memory_problem", "model_facts"]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -43,7 +44,12 @@ def model_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _hf_facts(config: ModelConfig) -> ModelFacts:
-    folder, where = local_folder(config)
+    try:
+        folder, where = local_folder(config)
+    except CannotRun as e:
+        if config.backend == "random":  # made here, so none are missing
+            raise
+        return ModelFacts(config.name, problems=[f"not run: weights: {e}"])  # as encoder_facts says it
     settings = _read_json(folder / "config.json", config.name)
     own = int(settings.get("max_position_embeddings") or 0)
     problems = []
@@ -53,7 +59,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems.append(
             f"'{config.name}' has layers without full attention, whose cache cannot be rolled back; use another model"
         )
-    if not config.tokenizer and not (folder / "tokenizer.json").exists() and not list(folder.glob("tokenizer*")):
+    tokenizer = tokenizer_files.place(config, folder)
+    if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
         problems.append(
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
             "--set model.tokenizer=FOLDER"
@@ -62,7 +69,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
     capabilities = _HF if config.attention == "sdpa" else _HF - {"attention"}
     base = Base(config.name, folder, where)
-    checked = {name: check(name, Path(path).expanduser(), base) for name, path in sorted(config.adapters.items())}
+    checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
     for one in checked.values():
         problems += one.problems
     identity = {
@@ -70,8 +77,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         "dtype": config.dtype,
         "attention": config.attention,
         "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
-        "tokenizer": _tokenizer_hash(config, folder),
-        "template": _template_hash(config, folder),
+        "tokenizer": tokenizer_files.digest(tokenizer),
+        "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
         "window": config.window or own,
     }
@@ -144,55 +151,15 @@ def hash_files(folder: Path) -> str:
     whole = hashlib.sha256()
     # A card says what is known of the weights; what is found out later does not make them another model.
     told = [path for path in folder.glob("*.json") if path.name != "card.json"]
+    if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
+        told += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*told}
     for path in sorted([*weights, *told, *folder.glob("*.jinja")]):
         whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
     return whole.hexdigest()
 
 
 def _adapter_hash(path: str) -> str:
-    return hash_files(Path(path).expanduser())
-
-
-_hashed: dict[tuple[str, int, int], str] = {}
-
-
-def file_hash(path: Path) -> str:
-    stat = path.stat()
-    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-    if key not in _hashed:
-        with path.open("rb") as f:
-            _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
-    return _hashed[key]
-
-
-def _tokenizer_hash(config: ModelConfig, folder: Path) -> str:
-    where = Path(config.tokenizer).expanduser() if config.tokenizer else folder
-    return hash_named(where, (path.name for path in where.glob("*token*")))
-
-
-def hash_named(folder: Path, names: Iterable[str]) -> str:
-    """sha256 over names and contents of those of the named files that are in `folder`."""
-    whole = hashlib.sha256()
-    for path in sorted(folder / name for name in names):
-        if path.is_file():
-            whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
-    return whole.hexdigest()
-
-
-def _template_hash(config: ModelConfig, folder: Path) -> str:
-    if config.template == "none":
-        return "none"
-    if config.template != "model":
-        path = Path(config.template).expanduser()
-        if not path.is_file():
-            raise CannotRun(f"no chat template file '{config.template}'; use model.template=model, none or a file")
-        return file_hash(path)
-    jinja = folder / "chat_template.jinja"
-    if jinja.exists():
-        return file_hash(jinja)
-    settings = folder / "tokenizer_config.json"
-    template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template") if settings.exists() else None
-    return hashlib.sha256(json.dumps(template).encode()).hexdigest()
+    return hash_files(Path(path))
 
 
 def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:

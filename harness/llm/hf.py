@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, pack_problem
+from harness.llm.tokenizer_files import place
 from harness.memory import available
 from harness.meter import Meter
 
@@ -89,7 +90,7 @@ class HFModel(LanguageModel):
     def _tokenize(self, config: ModelConfig, folder: str) -> None:
         try:
             tokenizer = AutoTokenizer.from_pretrained(
-                config.tokenizer or folder, trust_remote_code=config.trust_remote_code
+                str(place(config, Path(folder))), trust_remote_code=config.trust_remote_code
             )
         except (OSError, ValueError) as e:
             raise CannotRun(
@@ -203,7 +204,7 @@ def _load_adapters(net: Any, config: ModelConfig) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Already found a `peft_config`")
             for name, path in config.adapters.items():
-                net.load_adapter(os.path.expanduser(path), adapter_name=name)
+                net.load_adapter(path, adapter_name=name)
     finally:
         transformers.logging.set_verbosity(loud)
     if config.adapters:

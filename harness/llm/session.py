@@ -70,6 +70,15 @@ class HFSession(Session):
         if self._turn != turn:
             raise ValueError(f"{verb}() needs an open {turn} turn, but the context is at '{self._turn}'")
 
+    def begin_text(self) -> None:
+        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2, Phi-2)."""
+        if self.ids:
+            raise ValueError("begin_text() comes before everything else in a context")
+        tokenizer = self._model.text.tokenizer
+        token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        if not self._model.begin and token is not None:
+            self._queue([token])
+
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         if self._turn == "user":

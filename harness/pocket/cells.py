@@ -93,7 +93,9 @@ def _points(skill: str) -> list[Cell]:
 
 def _gathered(skill: str) -> list[Cell]:
     recipes = [(n, Recipe(skill, READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
-    return [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
+    cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
+    level = Recipe(skill, READ, tokens=(1640, 1640), pieces=2)
+    return [*cells, Cell("names", "of a document", level, share=0.5)]
 
 
 _CELLS = {

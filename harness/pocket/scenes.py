@@ -42,6 +42,7 @@ _BULLET = "* "
 # Share of searches that never find all they need. At 0.25 the model counted the points instead of reading them: its AUC
 # over points was no better than the number of points.
 _LACKING = 0.4
+_LEVEL = 18  # points that are gathered at a time, at most: a batch of a graph's level holds about as many
 _MAX = 10_000_000  # seeds of either purpose that are used
 
 
@@ -310,15 +311,37 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _gathered(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """Points of what several points are about, four subjects at a time; parts that state no fact are left out."""
-    parts = [(text, facts[0].subject) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+def _gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Points of what several points are about, four subjects at a time; none is named twice.
+
+    Of a whole document some points that follow each other are taken, as a level of a graph shows them: several of one
+    subject after another. Shown single sentences in random order alone, the model learnt to name the subject of every
+    point, and graphs ended in 50 nodes "About A, A, A and A.". In some scenes the points are such lines themselves, as
+    on the next level; the first name of each goes on.
+    """
+    if recipe.tokens is None:
+        parts = [(text, facts[0].subject) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+    else:
+        facts = list(shown.sentences)
+        count = min(len(facts), dice.between(3, _LEVEL))
+        start = dice.below(len(facts) - count + 1)
+        chosen = facts[start : start + count]
+        parts = [(_plain(shown.sentences[f], SCHEMAS[shown.kind]), f.subject) for f in chosen]
     if not parts:
         return
+    if dice.chance(0.25):
+        # Of lines of fewer names more are needed to fill a level.
+        every = [f.subject for f in shown.sentences] if recipe.tokens is not None else [s for _, s in parts]
+        parts = [(about(group), group[0]) for group in _groups(every, dice.between(1, GROUP))]
     texts, subjects = zip(*parts, strict=True)
-    groups = [list(dict.fromkeys(subjects[i : i + GROUP])) for i in range(0, len(subjects), GROUP)]
-    lines = [_BULLET + about(group) for group in groups]
+    lines = [_BULLET + about(group) for group in _groups(subjects, GROUP)]
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+
+
+def _groups(names: Sequence[str], size: int) -> list[list[str]]:
+    """The names, each once, `size` at a time."""
+    once = list(dict.fromkeys(names))
+    return [once[i : i + size] for i in range(0, len(once), size)]
 
 
 GROUP = 4

@@ -27,6 +27,7 @@ from harness.errors import CannotRun
 from harness.flops import shape_of
 from harness.llm.adapters import WEIGHTS
 from harness.llm.facts import local_folder
+from harness.llm.tokenizer_files import place
 from harness.memory import available
 from harness.pocket.teacher import Teacher
 from harness.training.need import TARGETS, need, problem
@@ -110,8 +111,8 @@ class Base:
         """What lays out prompts with this base's tokenizer and chat template, in rows of `window` tokens."""
         from transformers import AutoTokenizer
 
-        source = self.config.tokenizer or str(self.folder)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=self.config.trust_remote_code)
+        source = place(self.config, self.folder)
+        tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=self.config.trust_remote_code)
         if not tokenizer.chat_template:
             raise CannotRun(f"'{self.config.name}' has no chat template, so there are no turns to train on")
         plain = ModelConfig(name="")

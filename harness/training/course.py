@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import answer_prefix
 from harness.config import DatasetConfig, ModelConfig, canonical, digest
 from harness.errors import CannotRun, UserError
 from harness.llm.base import LanguageModel
@@ -133,7 +134,7 @@ class Course:
     def _labelling(self, task: TrainingTask) -> Models:
         assert self.labels is not None  # asked for with labels only
         teacher, dataset = self.labels.teacher, self.labels.dataset
-        told = Task(instruction=dataset.instruction, max_answer_tokens=dataset.max_answer_tokens)
+        told = answer_prefix.task(dataset)
         ready = [one for one in self.method.training() if one.name in task.after]
         return Models(told, lambda: load_model(teacher), lambda: self.with_adapters(ready))
 

@@ -69,6 +69,8 @@ def load(weights: Weights, meter: Meter) -> TokenClassifier:
 
 
 def _loaded(weights: Weights) -> tuple[Any, Any]:
+    """The network, on a GPU where there is one as encoders are (device "auto"), and its tokenizer."""
+    import torch
     import transformers
 
     transformers.logging.disable_progress_bar()
@@ -87,7 +89,7 @@ def _loaded(weights: Weights) -> tuple[Any, Any]:
         why = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
     if why:
         raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {why}")
-    return net.eval(), tokenizer
+    return net.eval().to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
 class TokenClassifier:

@@ -1,6 +1,6 @@
 """Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped (facts 4.4).
 
-    each sentence scored alone, behind nothing but the beginning of a text ──► -log p of its tokens
+    each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped
 
 White space stands with the token it belongs to, so nothing is glued together where a sentence begins (the released code
@@ -38,6 +38,7 @@ class SelectiveContext(Method):
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     scope = "document"
     index_roles = ("compressor",)
+    index_version = "2"
 
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""
@@ -102,12 +103,12 @@ def _groups(units: Units, most: int) -> list[tuple[int, int]]:
 
 
 def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
-    """Self-information [units] in nats, of each group behind nothing but the beginning of a text."""
+    """Self-information [units] in nats, of each group behind the beginning of a text or the end of another."""
     model = tools.model("compressor")
     done = [0]
 
     def one(group: tuple[int, int]) -> np.ndarray:
-        with opened(model) as s:
+        with opened(model, begun=True) as s:
             found = surprise(s, model, units.part(*group))
         done[0] += 1
         tools.progress(done[0], len(groups), "sentences scored")

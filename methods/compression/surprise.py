@@ -26,9 +26,14 @@ ANCHOR = 10  # units at the beginning that are never forgotten, as in the releas
 _MOST = 1e4  # nats, instead of infinity for a token of probability 0
 
 
-def opened(model: MeteredModel) -> Session:
-    """A context with nothing but the beginning of a turn (BOS and the template's head, where there are such)."""
+def opened(model: MeteredModel, begun: bool = False) -> Session:
+    """A context with nothing but the beginning of a turn (BOS and the template's head, where there are such).
+
+    begun: where there are none, as with GPT-2, the token that ends a text, so that a first token can be scored.
+    """
     s = model.session()
+    if begun:
+        s.begin_text()
     s.user()
     return s
 

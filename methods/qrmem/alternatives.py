@@ -50,7 +50,7 @@ def _trials(desk: Desk) -> Moves:
         if mix == before:
             return End(mix, "the segments did not change")
         desk.left([k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit")
-        desk.added([k for k in mix if k not in before])
+        desk.added([k for k in mix if k not in before], by=entities)
 
 
 def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:

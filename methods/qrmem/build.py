@@ -5,7 +5,9 @@
                     the questions that are new to the pool ─► entities and relations again, guided by them
     all segments    names that are one entity, relations of one pair fused, an edge each
 
-What the model lists is kept only where it stands in the segment. A request that was never understood leaves what is
+The summary, and the graphs before their update, are shared with memories that have the same ones (tools.share).
+What the model lists is kept only where it stands in the segment, and is no pronoun or question word: "which" would
+make every question name an entity. A request that was never understood leaves what is
 there without it, and the memory's notes say so.
 """
 
@@ -17,7 +19,7 @@ from typing import Any
 
 from harness.entities import recogniser
 from harness.llm.base import MeteredModel
-from harness.method import Tools
+from harness.method import IndexTools
 from harness.types import Document, Question
 from methods.condense import one_summary
 from methods.qrmem import prompts, replies
@@ -31,18 +33,24 @@ from methods.retry import Retry, hear
 
 __all__ = ["build_memory", "retry_of"]
 
+_FUNCTION = (
+    "i me my you your he him his she her it its we us our they them their this that these those there here "
+    "who whom whose which what when where why how a an the and or of in on at by to from with for as"
+)
+_NO_NAMES = frozenset(_FUNCTION.split())
+
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
     """The rule of repetition that the config asks for."""
     return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
 
 
-def build_memory(document: Document, question: Question, config: QRMeMConfig, tools: Tools) -> Memory:
+def build_memory(document: Document, question: Question, config: QRMeMConfig, tools: IndexTools) -> Memory:
     """The memory of `document` for `question`. Raises QuestionError where a request does not fit the window."""
     model, encoder = tools.model("builder"), tools.encoder()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
-    summary = one_summary(segments, config.summary_tokens, tools, model)
+    summary = one_summary(segments, config.summary_tokens, tools, model, config.window)
     building = _Building(question, summary, segments, config, tools)
     graphs = building.graphs()
     entities = merge_entities(graphs, segments)
@@ -72,7 +80,7 @@ class _Building:
     summary: str
     segments: list[str]
     config: QRMeMConfig
-    tools: Tools
+    tools: IndexTools
     pool: Pool = field(init=False)
     _lost: dict[str, list[int]] = field(default_factory=dict)
 
@@ -82,13 +90,38 @@ class _Building:
     def graphs(self) -> list[SubGraph]:
         """A graph for each segment, completed by questions where the config asks for it."""
         numbers = range(len(self.segments))
-        found = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
+        found = self._first()
         if not self.config.update:
             return found
         asked = self.tools.map(lambda k: self._doubt(k, found[k]), numbers)
         # In the order of the document: whether a question is new depends on those before it.
         new = [[q for q in questions if self.pool.add(q)] for questions in asked]
         return self.tools.map(lambda k: self._extract(k, found[k], new[k]) if new[k] else found[k], numbers)
+
+    def _first(self) -> list[SubGraph]:
+        """The graphs before any update, which memories with and without one share."""
+        config = self.config
+        fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
+        needs = {
+            "question": prompts.asked(self.question),
+            "summary": self.summary,
+            "segments": self.segments,
+            "prompts": [prompts.PROMPTS["entities"], prompts.PROMPTS["relations"]],
+            "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
+            "model window": self.tools.model("builder").window,
+            "version": 2,
+        }
+
+        def extract() -> dict[str, Any]:
+            numbers = range(len(self.segments))
+            graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
+            return {"graphs": [[g.names, g.relations] for g in graphs], "lost": self._lost}
+
+        told = self.tools.share("qrmem-graphs", "builder", needs, extract)
+        self._lost = {what: list(where) for what, where in told["lost"].items()}
+        return [
+            SubGraph(list(names), [(a, b, text) for a, b, text in relations]) for names, relations in told["graphs"]
+        ]
 
     def notes(self) -> list[str]:
         """A sentence for each kind of request that was never understood."""
@@ -145,9 +178,12 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _written(name: str, segment: str) -> str:
-    """The name as the segment writes it; "" where it does not."""
-    if occurs(name, segment):
-        return name
-    at = segment.casefold().find(name.casefold())
-    spelled = segment[at : at + len(name)] if at >= 0 else ""
-    return spelled if spelled.casefold() == name.casefold() and occurs(spelled, segment) else ""
+    """The name as the segment writes it; "" where it does not, or writes no name."""
+    if not occurs(name, segment):
+        at = segment.casefold().find(name.casefold())
+        spelled = segment[at : at + len(name)] if at >= 0 else ""
+        if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
+            return ""
+        name = spelled
+    # "The Who" and "It" are names; "who" and "it" are none.
+    return "" if name.islower() and set(normal(name)) <= _NO_NAMES else name

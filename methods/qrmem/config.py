@@ -1,4 +1,6 @@
-"""QRMeM's parameters. Where the paper leaves one open, the default is the recommendation of facts 6.4."""
+"""QRMeM's parameters. Where the paper leaves one open, the default is the recommendation of facts 6.4, but for one:
+start_share, which says why.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,11 @@ class QRMeMConfig(MethodConfig):
     record_stops     n   "reflection" and "entity-trial": go on behind max_trials, up to so many updates, and record
                          what every other maximum would have answered (`harness study trials`); changes no answer
     reasoning_tokens n   tokens of a reply for its reasons
-    start_share      n   share of the room that the segments of the question's entities may take where they do not all
-                         fit: the rest is what navigation may add (1: they take all of it, and nothing can be added)
+    start_share      n   "reflection" only: share of the room that the segments of the question's entities may take
+                         where they do not all fit; the rest is what navigation may add. Facts 6.4 recommends to keep
+                         them until the window is full, that is 1. But algorithm 1 filters S_add alone and never S_imp,
+                         so each segment that it reached would go at once: a question with a frequent entity would be
+                         asked about the same segments at every trial. "entity-trial" and "none" add nothing: 1 there
     fallback_k       n   segments to begin with, by similarity, where the memory has no entity of the question
     rounds           n   "graph-expansion": rounds of expansion at most
     quantile         n   "graph-expansion": an edge is similar enough if it is among the 1 - quantile most similar of

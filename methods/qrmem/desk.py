@@ -124,15 +124,17 @@ class Desk:
         if len(kept) < len(wanted):
             notes.append(f"{len(kept)} of {len(wanted)} segments fit")
         self.step("start", scores={"entities": len(self.entities), "segments": len(kept)}, note="; ".join(notes))
-        self.added(kept)
+        self.added(kept, by=self.entities if names else ())
         return kept
 
-    def added(self, segments: Sequence[int], scores: Mapping[int, float] | None = None) -> None:
-        """A step for each segment that is read from now on."""
+    def added(self, segments: Sequence[int], scores: Mapping[int, float] | None = None, by: Sequence[int] = ()) -> None:
+        """A step for each segment that is read from now on; by: entities that led there, if any did."""
         for k in segments:
             a, b = self.memory.segments[k]
             told = {"similarity": scores[k]} if scores is not None else {}
-            self.step("segment", k, told, tokens=self.lengths[k], shown=Shown("span", self.document.id, a, b))
+            led = ", ".join(self.memory.names[e] for e in by if k in self.memory.places[e])
+            note, shown = f"through {led}" if led else "", Shown("span", self.document.id, a, b)
+            self.step("segment", k, told, tokens=self.lengths[k], shown=shown, note=note)
 
     def left(self, segments: Sequence[int], why: str) -> None:
         """A step for each segment that is read no longer."""

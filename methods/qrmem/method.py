@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.method import Index, Method, Skill, Tools
+from harness.entities import packages
+from harness.method import Index, IndexTools, Method, Skill, Tools
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem.alternatives import entity_trial, graph_expansion
@@ -41,16 +42,21 @@ class QRMeM(Method):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    index_version = "2"
 
     def prompts(self) -> dict[str, str]:
         """The same for every navigation, so that all of them share one memory."""
         return {**summary.PROMPTS, **PROMPTS, **reading.PROMPTS}
 
+    def index_packages(self) -> tuple[str, ...]:
+        """The named-entity tool, where it is a library."""
+        return packages(self.config.recogniser)
+
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""
         return [*summary.SKILLS, *skills(self.config), *reading.SKILLS]
 
-    def index(self, document: Document, tools: Tools) -> Index:
+    def index(self, document: Document, tools: IndexTools) -> Index:
         """The memory of a document for the question it is built for."""
         if tools.question is None:
             raise LookupError("the memory is built for a question, and none was handed over")

@@ -58,7 +58,7 @@ def _moves(desk: Desk) -> Moves:
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
         desk.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
         desk.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
-        desk.added([k for k in mix if k not in before], added)
+        desk.added([k for k in mix if k not in before], added, [entity])
 
 
 def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:

@@ -33,6 +33,10 @@ class Raptor(Method):
         """The shared prompts: a summary, and reading."""
         return {**summary.PROMPTS, **reading.PROMPTS}
 
+    def index_packages(self) -> tuple[str, ...]:
+        """What reduces and clusters; two versions of them make two trees."""
+        return ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
+
     def skills(self) -> list[Skill]:
         """Summaries, short answers and choices."""
         return [*summary.SKILLS, *reading.SKILLS]

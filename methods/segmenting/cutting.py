@@ -9,7 +9,7 @@ Neighbours are packed together as long as they fit.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -64,10 +64,14 @@ class _Cutting:
         elif rank == len(_ENDS):
             found = [start + b for _, b in sentences(self._text[start:end])]
         else:
-            first = bisect_left(self._starts, start)
+            first = self._first(start)
             found = self._starts[first + self._size : bisect_left(self._starts, end) : self._size]
         return [at for at in dict.fromkeys(found) if start < at < end]
 
     def _count(self, start: int, end: int) -> int:
-        """Tokens that begin in text[start:end]."""
-        return bisect_left(self._starts, end) - bisect_left(self._starts, start)
+        """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""
+        return bisect_left(self._starts, end) - self._first(start)
+
+    def _first(self, start: int) -> int:
+        """The token that the character at `start` belongs to."""
+        return max(0, bisect_right(self._starts, start) - 1)

@@ -131,8 +131,8 @@ class MetaChunking(_Segmented):
     """Segments end where the perplexity of sentences has a minimum."""
 
     class Config(SegmentConfig):
-        """threshold: in nats; window_tokens: scored together at most; segment_tokens: None of the paper's, so that a
-        text without a minimum can be shown at all.
+        """threshold: in nats; window_tokens: scored together at most, behind the text before them; segment_tokens: None
+        of the paper's, so that a text without a minimum can be shown at all.
         """
 
         segment_tokens: int = Field(default=2000, gt=0)
@@ -143,6 +143,7 @@ class MetaChunking(_Segmented):
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
     index_fields = ("segment_tokens", "threshold", "window_tokens")
+    index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """By the builder's perplexity."""

@@ -4,19 +4,26 @@
     a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall
     to it or the rise behind it is the threshold at least (where PPL_i = PPL_{i+1}, it is the fall that counts)
 
-The first sentence of a window counts without its first token, which nothing comes before. Differences from the released
-code: a long sentence loses no text, sentences are found by rule, and white space between them stays.
+    long text:  | context ............ | window of whole sentences, scored |     context and window: `most` tokens
+
+The first sentence of a text counts without its first token, which nothing comes before. Differences from the released
+code: a long sentence loses no text, sentences are found by rule, white space between them stays, and what a window of
+a long text is read behind is fed anew, the latest tokens before it, where the released code goes on with its cache and
+trims it above 24,576.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from harness.llm.base import MeteredModel
 from methods.chunks import Span, packed_chunks, sentences
 
 __all__ = ["boundaries", "perplexities", "segments"]
+
+CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included (facts 7.5)
+SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 
 
 def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
@@ -30,36 +37,49 @@ def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
     return found
 
 
-def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, room: int) -> list[float]:
-    """PPL of each sentence of text[a:b], in nats; the text is scored in windows of whole sentences, `room` tokens each.
+def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: int, window: int) -> list[float]:
+    """PPL of each sentence of text[a:b], in nats.
 
-    A sentence longer than that is scored by its first `room` tokens.
+    The text is scored in windows of whole sentences, `window` tokens each (half of `most` where that is fewer and the
+    text has several), behind the tokens before it that make it `most` together. A sentence longer than a window is
+    scored by its beginning.
     """
+    if not spans:
+        return []
+    starts = [start for start, _ in model.offsets(text)]
+
+    def token(character: int) -> int:
+        return bisect_left(starts, character)
+
+    size = min(window, most)
+    if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
+        size = max(1, min(window, most // 2))
     found: list[float] = []
     at = 0
     while at < len(spans):
+        begin = spans[at - 1][1] if at else spans[0][0]  # the white space before a sentence is scored with it
         end = at + 1
-        while end < len(spans) and model.count(text[spans[at][0] : spans[end][1]]) <= room:
+        while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
             end += 1
-        found += _window(text, spans[at:end], model, room)
+        first = max(0, token(begin) - max(0, most - size - SLACK)) if at else token(begin)
+        before = text[starts[first] : begin] if first < token(begin) else ""
+        found += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
         at = end
     return found
 
 
-def _window(text: str, spans: Sequence[Span], model: MeteredModel, room: int) -> list[float]:
-    """PPL of sentences that are scored together."""
-    start = spans[0][0]
-    inside = text[start : spans[-1][1]]
+def _window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
+    """PPL of the sentences of `inside` that begin at characters `firsts`, behind `before`."""
     offsets = model.offsets(inside)
-    if len(offsets) > room:
-        inside = inside[: offsets[room - 1][1]]
+    if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
+        inside = inside[: offsets[size - 1][1]]
+        offsets = model.offsets(inside)
     with model.session() as s:
-        s.user()
+        s.begin_text()
+        s.user(before)
         scores = s.score(inside)
-    offsets = model.offsets(inside)
-    sums, counts = [0.0] * len(spans), [0] * len(spans)
-    firsts = [a - start for a, _ in spans]
-    for (_, stop), score in list(zip(offsets, scores, strict=True))[1:]:
+    sums, counts = [0.0] * len(firsts), [0] * len(firsts)
+    for (_, stop), score in list(zip(offsets, scores, strict=True))[0 if before else 1 :]:
         # A token may begin with the space before a sentence: its last character says where it belongs.
         owner = max(0, bisect_right(firsts, max(stop - 1, 0)) - 1)
         sums[owner] -= score
@@ -70,13 +90,14 @@ def _window(text: str, spans: Sequence[Span], model: MeteredModel, room: int) ->
 def segments(text: str, threshold: float, most: int, model: MeteredModel, window: int) -> list[Span]:
     """The segments of `text`; one of more than `most` tokens is cut at the ends of sentences.
 
-    window: tokens that are scored together at most (fewer where the model's window is shorter).
+    window: tokens that are scored together at most (fewer where the model's window is shorter); they are read behind
+    as many as make it CONTEXT, or the model's window.
     """
     spans = sentences(text)
     if not spans:
         return []
-    room = max(1, min(window, model.window - model.turn_tokens()))
-    ends = [*boundaries(perplexities(text, spans, model, room), threshold), len(spans) - 1]
+    room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
+    ends = [*boundaries(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
     found: list[Span] = []
     first = 0
     for last in ends:

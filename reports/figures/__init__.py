@@ -5,6 +5,7 @@ nodes                nodes retrieved per question, with a log-normal fit        
 queries              TFLOPs per query where queries share an index, and where it pays              (PECAN table A4)
 tokens               tokens of documents, questions and answers                                    (GARLIC table 6)
 position             score by where the supporting parts stand in the text                         (QRMeM table 3)
+length               score and answer recall by the length of a question's documents       (LongRefiner figures 3, 4)
 requests             requests a question, construction of an index apart, beside the score         (QRMeM table 6)
 trials               score and requests against the maximum of trials (table: trials_table)       (QRMeM figure 4)
 plot ─► sheet        panels as one SVG; a page with the SVG and its table

@@ -177,7 +177,7 @@ def _point(
         record = search.record
         if record["error"] is not None:
             far += 1
-            if not skip:
+            if not skip and score in record["scores"]:
                 values.append((0.0, cluster))
             continue
         stop = search.stop(rule, told)

@@ -6,22 +6,25 @@
     where        head, middle, tail: every supporting part has its centre there; apart: they are in several
     distance     from the first centre to the last, a share of the text; questions with one supporting part have none
 
-The papers place the supporting parts themselves; here they stay where the data set has them, so questions of different
-places differ in more than the place. Documents of a question count in order as one text.
+In a data set as it is, questions of different places differ in more than the place. The paper places the parts: runs
+over `dataset.place=head`, `middle`, `tail` or `dataset.distance=...` (harness/datasets/placing.py) hold the same
+questions, and those that differ in nothing else are one line here. Documents of a question count in order as one text.
 
-dataset method model study part from to     study "where" or "distance"; the part's name; its ends, shares of the text
-score mean mean.low mean.high               the score's name, its mean in [0, 1], 95 % interval clustered by document
-n failed notes run
+dataset placed method model     placed: whether an option of the data set put the parts somewhere
+study part from to              study "where" or "distance"; the part's name; its ends, shares of the text
+score mean mean.low mean.high   the score's name, its mean in [0, 1], 95 % interval clustered by document
+n failed notes run              run: the folders that the questions are from, " + " between
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.config import digest
 from harness.errors import UserError
 from harness.stats import interval
 from harness.views import GAP
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["APART", "Place", "frame", "panels", "part_names", "place", "sections"]
 
 APART = "apart"
+_PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
 _NAMES = {
     "where": "where the supporting parts stand, share of the text",
     "distance": "from the first supporting part to the last, share of the text",
@@ -83,8 +87,9 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     run does not have.
     """
     rows: list[dict[str, Any]] = []
-    for (run, read), label in zip(runs, facts.labels([run for run, _ in runs]), strict=True):
-        rows += _rows(run, read, label, score or facts.headline(run), parts)
+    lines = _lines(runs, score)
+    for line, label in zip(lines, _labels(lines), strict=True):
+        rows += _rows(line, label, parts)
     if not rows:
         raise UserError(
             "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
@@ -93,40 +98,97 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     return facts.numbers(pd.DataFrame(rows))
 
 
-def _rows(run: StoredRun, read: Rows, label: str, score: str, parts: int) -> list[dict[str, Any]]:
-    scored = facts.scored(run, score)
-    failed = {record["question_id"] for record in run.records if record["error"] is not None}
-    known = {q: place(read.examples[q], read.documents) for q in scored.ids if q in read.examples}
+@dataclass
+class _Line:
+    """Runs that are one line: a run, or several that differ in the place of the supporting parts only.
+
+    answers: (score, cluster of documents, failed, run) of the questions with a place, places: theirs.
+    """
+
+    first: StoredRun
+    score: str
+    answers: list[tuple[float, str, bool, StoredRun]] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    unmarked: int = 0
+
+    @property
+    def placed(self) -> bool:
+        return any(_options(self.first).get(name) is not None for name in _PLACES)
+
+    def names(self) -> tuple[str, bool, str, str]:
+        """What a line is told apart by, but for its hash."""
+        config = self.first.config
+        return config["dataset"]["name"], self.placed, config["method"]["name"], config["model"]["name"]
+
+    def add(self, run: StoredRun, read: Rows) -> None:
+        """Take in a run's questions."""
+        scored = facts.scored(run, self.score)
+        failed = {record["question_id"] for record in run.records if record["error"] is not None}
+        for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
+            found = place(read.examples[question], read.documents) if question in read.examples else None
+            if found is None:
+                self.unmarked += 1
+                continue
+            self.answers.append((value, cluster, question in failed, run))
+            self.places.append(found)
+
+
+def _options(run: StoredRun) -> Mapping[str, Any]:
+    return run.config["dataset"].get("options") or {}
+
+
+def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_Line]:
+    lines: dict[str, _Line] = {}
+    for run, read in runs:
+        options = _options(run)
+        key = str(run.path)
+        if any(options.get(name) is not None for name in _PLACES):
+            others = {name: value for name, value in options.items() if name not in _PLACES}
+            same = {name: value for name, value in run.config.items() if name != "limit"}
+            key = digest({**same, "dataset": {**run.config["dataset"], "options": others}})
+        lines.setdefault(key, _Line(run, score or facts.headline(run))).add(run, read)
+    return list(lines.values())
+
+
+def _labels(lines: Sequence[_Line]) -> list[str]:
+    """The preset's name; with the hash of the first run where there would be two of it."""
+    names = [line.names() for line in lines]
+    return [
+        own[2] if names.count(own) == 1 else f"{own[2]} ({facts.hash8(line.first)})"
+        for own, line in zip(names, lines, strict=True)
+    ]
+
+
+def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
     cells: dict[tuple[str, int], list[int]] = {}
-    for i, question in enumerate(scored.ids):
-        found = known.get(question)
-        if found is None:
-            continue
+    for i, found in enumerate(line.places):
         where, distance = found.where(parts), found.distance()
         cells.setdefault(("where", parts if where is None else where), []).append(i)
         if distance is not None:
             cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
-    unmarked = sum(known.get(question) is None for question in scored.ids)
-    notes = (*facts.notes(run), *([_left_out(unmarked, len(scored.ids))] if unmarked else []))
+    left = [_left_out(line.unmarked, line.unmarked + len(line.answers))] if line.unmarked else []
+    dataset, placed, _, model = line.names()
     rows = []
     for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
-        values, clusters = [scored.values[i] for i in chosen], [scored.clusters[i] for i in chosen]
-        told = interval(values, clusters, seed=int(run.config.get("seed") or 0))
+        values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)
+        told = interval(values, clusters, seed=int(line.first.config.get("seed") or 0))
+        used = {str(run.path): run for run in runs}
         rows.append(
             {
-                "dataset": run.config["dataset"]["name"],
+                "dataset": dataset,
+                "placed": placed,
                 "method": label,
-                "model": run.config["model"]["name"],
+                "model": model,
                 "study": study,
                 **_part(study, part, parts),
-                "score": score,
+                "score": line.score,
                 "mean": told.mean,
                 "mean.low": told.low,
                 "mean.high": told.high,
                 "n": told.n,
-                "failed": sum(scored.ids[i] in failed for i in chosen),
-                "notes": notes,
-                "run": str(run.path),
+                "failed": sum(failed),
+                "notes": tuple(dict.fromkeys([*(note for run in used.values() for note in facts.notes(run)), *left])),
+                "run": " + ".join(used),
             }
         )
     return rows
@@ -147,12 +209,12 @@ def _part(study: str, part: int, parts: int) -> dict[str, Any]:
 def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """A table for each data set, model, score and study, for people."""
     found = []
-    same = ["dataset", "model", "score", "study"]
-    for (dataset, model, score, study), rows in table.groupby(same, sort=False):
+    same = ["dataset", "placed", "model", "score", "study"]
+    for (dataset, placed, model, score, study), rows in table.groupby(same, sort=False):
         names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
         title = "support at" if study == "where" else "distance of the supports"
         told = rows.drop(columns=[*same, "from", "to", "run"]).rename(columns={**names, "part": title})
-        found.append((f"{dataset} · {model} · {title}", told))
+        found.append((f"{_named(dataset, placed)} · {model} · {title}", told))
     return found
 
 
@@ -160,12 +222,19 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model, score and study: a line a method, a point in the middle of each part."""
     found = []
     drawn = table[table["from"].notna() & table["mean"].notna()]
-    for (dataset, model, score, study), rows in drawn.groupby(["dataset", "model", "score", "study"], sort=False):
+    same = ["dataset", "placed", "model", "score", "study"]
+    for (dataset, placed, model, score, study), rows in drawn.groupby(same, sort=False):
         lines = [Line(str(name), [_point(row) for row in facts.records(own)]) for name, own in rows.groupby("method")]
         values = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
         left = linear(f"{score} × 100", values, zero=True)
-        found.append(Panel(f"{dataset} · {model}", linear(_NAMES[str(study)], [0.0, 1.0]), left, None, lines))
+        found.append(
+            Panel(f"{_named(dataset, placed)} · {model}", linear(_NAMES[str(study)], [0.0, 1.0]), left, None, lines)
+        )
     return found
+
+
+def _named(dataset: object, placed: object) -> str:
+    return f"{dataset}, support placed" if placed else str(dataset)
 
 
 def _point(row: Mapping[str, Any]) -> Point:

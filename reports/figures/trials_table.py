@@ -65,7 +65,8 @@ def _row(part: Scored, label: str, most: int, score: str) -> dict[str, Any]:
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         if record["error"] is not None:
             failed += 1
-            values += [] if run.config.get("failed", "zero") == "skip" else [(0.0, cluster)]
+            counts = score in record["scores"] and run.config.get("failed", "zero") != "skip"
+            values += [(0.0, cluster)] if counts else []
             continue
         found = stop(record, most, told)
         if found is None:

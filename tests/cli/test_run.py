@@ -18,8 +18,11 @@ import yaml
 import harness
 from harness import _follower
 from harness.commands import run as run_verb
+from harness.errors import CannotRun
 from harness.runner import RunResult
+from harness.types import Answer, Question
 from tests.cli.conftest import Cli
+from tests.cli.fakes import Echo
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
 
@@ -60,21 +63,31 @@ def test_a_larger_limit_continues_the_same_folder(here: Cli) -> None:
 
 def test_several_methods_run_in_turn_and_the_worst_code_wins(here: Cli) -> None:
     done = here("run", "--method", "fails-once,echo", "--method", "refuses,echo-loud", *ROW, "--limit", "2", "--json")
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 3, "2 is for a command that ran nothing"
     runs = [json.loads(line) for line in done.stdout.splitlines()]
     assert [Path(r["run"]).name.partition("--")[0] for r in runs] == ["fails-once", "echo", "echo-loud"]
     assert [r["summary"]["n_failed"] for r in runs] == [1, 0, 0]
     assert "error: refuses on pocket/musique: the weights are not there" in done.stderr
 
 
-@pytest.mark.parametrize(("methods", "code"), [("echo", 0), ("fails-once", 3), ("refuses", 2), ("echo,fails-once", 3)])
+@pytest.mark.parametrize(
+    ("methods", "code"),
+    [
+        ("echo", 0),
+        ("fails-once", 3),
+        ("refuses", 2),
+        ("echo,fails-once", 3),
+        ("echo,refuses", 3),
+        ("ranks,refuses", 2),
+    ],
+)
 def test_exit_codes(methods: str, code: int, here: Cli) -> None:
     assert here("run", "--method", methods, *ROW, "--limit", "1").returncode == code
 
 
 def test_a_row_that_cannot_be_planned_does_not_lose_the_others(here: Cli) -> None:
     done = here("run", "--method", "ranks,echo", *ROW, "--limit", "1", "--json")
-    assert done.returncode == 2
+    assert done.returncode == 3, "2 is for a command that ran nothing"
     assert "error: ranks on pocket/musique: method 'ranks' needs a reranker" in done.stderr
     assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [1]
 
@@ -108,6 +121,27 @@ def test_a_bug_while_running_is_told_in_full(here: Cli, monkeypatch: pytest.Monk
     done = here("run", "--method", "echo,echo-loud", *ROW, "--limit", "1")
     assert done.returncode == 1
     assert done.stderr.count("ZeroDivisionError: deep inside") == 2
+
+
+@pytest.mark.parametrize("parallel", ["1", "2"])
+def test_a_run_that_a_mistake_ends_midway_is_exit_code_3_and_keeps_its_records(
+    parallel: str, here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answered: list[str] = []
+
+    def answer(self: Echo, question: Question, *_: object) -> Answer:
+        if len(answered) >= 3:
+            raise CannotRun("the server refused the key")
+        answered.append(question.id)
+        return Answer("echo")
+
+    monkeypatch.setattr(Echo, "answer", answer)
+    done = here("run", "--method", "echo", *ROW, "--limit", "6", "--parallel", parallel)
+    assert done.returncode == 3
+    assert "error: the server refused the key" in done.stderr
+    (records,) = tmp_path.glob("results/*/*/records.jsonl")
+    assert len(records.read_text().splitlines()) == 3
+    assert here("run", "--method", "echo", *ROW, "--limit", "6").returncode == 2, "this start recorded nothing"
 
 
 def test_results_that_cannot_be_written_are_exit_code_3(here: Cli, tmp_path: Path) -> None:
@@ -263,6 +297,41 @@ def test_an_interrupt_prints_the_command_that_goes_on(
     assert 1 <= len(records) < 20
 
 
+def test_an_interrupt_prints_no_password(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_verb, "_run_all", interrupted)
+    uri = "postgresql://bob:hunter2@db/runs?password=hunter3"
+    done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--mlflow", uri)
+    assert done.returncode == 130
+    assert "hunter" not in done.stderr
+    told = done.stderr.splitlines()
+    assert told[-2].endswith("The same command goes on from there (with what *** stands for):")
+    assert shlex.split(told[-1])[-2:] == ["--mlflow", "postgresql://***@db/runs?password=***"]
+
+
+def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_for_it(
+    here: Cli, tmp_path: Path
+) -> None:
+    uri = "postgresql://bob:hunter2@127.0.0.1:9/runs?password=hunter3"
+    done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", f"--mlflow={uri}")
+    assert done.returncode == 3
+    (told,) = [line for line in done.stderr.splitlines() if "tracking failed" in line]
+    assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in told
+    assert "harness track 'results/pocket~musique/echo--" in told
+    assert "hunter" not in done.stderr
+    (manifest,) = tmp_path.glob("results/*/*/manifest.json")
+    kept = json.loads(manifest.read_text())
+    assert (
+        kept["command"][-1]
+        == kept["starts"][0]["command"][-1]
+        == "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
+    )
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"hunter" not in path.read_bytes(), path
+
+
 def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness show pecan | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -280,6 +349,14 @@ def test_the_front_door(here: Cli, tmp_path: Path) -> None:
     assert stored.config["method"]["params"]["k"] == 2
     assert stored.origins["method.params.k"] == "--set"
     assert list(harness.compare(result.folder)["method"]) == ["echo"]
+    other = harness.run(method="echo-loud", dataset="pocket/musique", limit=2, out=tmp_path / "out")
+    both = harness.compare(result.folder, other.folder, reference="echo").set_index("method")
+    score = both["longbench.qa_f1_score"]
+    assert (both["reference"]["echo-loud"], both["paired.n"]["echo-loud"]) == ("echo", 2)
+    assert both["difference"]["echo-loud"] == score["echo-loud"] - score["echo"]
+    more = harness.run(method="echo-loud", dataset="pocket/musique", limit=1, out=tmp_path / "more")
+    with pytest.raises(harness.errors.UserError, match="answered different questions"):
+        harness.compare(result.folder, more.folder)
     assert harness.score(result.folder, scorers=["flashrag.em"])["scores"].keys() == {"flashrag.em"}
     assert set(harness.__all__) <= set(dir(harness))
     with pytest.raises(harness.errors.UserError, match=r"unknown argument 'limt'\. Did you mean 'limit'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import random
@@ -16,8 +17,9 @@ import pytest
 
 from harness.cache import Entry, IndexCache, cache_root, index_key, key_digest
 from harness.errors import SaveError
+from harness.flops import flops
 from harness.meter import Event, Meter
-from harness.method import Index, Task, Tools
+from harness.method import Index, IndexTools, Task, Tools
 from harness.plan import Plan
 from harness.progress import Silent
 from harness.serial import load
@@ -58,6 +60,7 @@ CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
     "index parameter": lambda: (make_plan(method=words(index_size=4)), DOCUMENT),
     "prompts": lambda: (with_class(prompts=lambda self: {"answer": "Reply: {question}"}), DOCUMENT),
     "version": lambda: (with_class(index_version="2"), DOCUMENT),
+    "packages": lambda: (with_class(index_packages=lambda self: ("numpy",)), DOCUMENT),
     "every parameter": lambda: (with_class(index_fields=None), DOCUMENT),
     "model": lambda: (other_facts({"reader": {"weights": "other"}}), DOCUMENT),
     "implementation": lambda: (other_implementation(), DOCUMENT),
@@ -132,6 +135,55 @@ def test_an_entry_comes_back_with_its_cost(tmp_path: Path) -> None:
     assert json.loads((folder / "key.json").read_text()) == a_key()
     assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no draft is left"
     assert notes == []
+
+
+OTHER = replace(SHAPE, layers=7)
+
+
+def two_of_one_name() -> Entry:
+    """What a builder and a reader of one name cost, which are two models."""
+    meter = Meter("index")
+    meter.record(Event("builder", "m", "index", "prefill", 9), SHAPE)
+    meter.record(Event("reader", "m", "index", "prefill", 9), OTHER)
+    return Entry.of({}, meter.events, meter)
+
+
+def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path: Path) -> None:
+    cache = IndexCache(tmp_path, print)
+    cache.put(a_key(), two_of_one_name())
+    got = cache.get(a_key())
+    assert got is not None
+    roles = {e.role: flops(e, shape) for e, shape in zip(got.events, (SHAPE, OTHER), strict=True)}
+    assert got.usage["index"]["roles"] == roles
+    assert roles["builder"] != roles["reader"]
+
+
+def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path: Path) -> None:
+    IndexCache(tmp_path, print).put(a_key(), two_of_one_name())
+    corrected = replace(SHAPE, layers=70)
+    event = two_of_one_name().events[0]
+    for told, uncounted in ((corrected, 0), (None, 1)):
+        got = IndexCache(tmp_path, print, {"builder": told}).get(a_key())
+        assert got is not None
+        usage = got.usage["index"]
+        assert usage["roles"].get("builder") == (flops(event, told) if told else None)
+        assert usage["roles"]["reader"] == flops(event, OTHER)
+        assert usage["uncounted"] == uncounted
+
+
+def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path: Path) -> None:
+    cache, entry = IndexCache(tmp_path, print), an_entry()
+    cache.put(a_key(), entry)
+    folder = cache.folder(a_key())
+    usage = json.loads((folder / "usage.json").read_text())
+    usage["shapes"] = {"m": usage["shapes"].pop(SHAPE.key)}
+    for row in usage["events"]:
+        del row["shape"]
+    (folder / "usage.json").write_text(json.dumps(usage))
+    sums = json.loads((folder / "checksums.json").read_text())
+    sums["usage.json"] = hashlib.sha256((folder / "usage.json").read_bytes()).hexdigest()
+    (folder / "checksums.json").write_text(json.dumps(sums))
+    assert cache.get(a_key()) == entry
 
 
 def _flip(path: Path) -> None:
@@ -306,3 +358,113 @@ def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path: Pa
     whole = read_run(go(make_plan(data, method), tmp_path / "whole").folder).records[0]
     assert comparable(resumed) == comparable(whole)
     assert resumed["steps"][0]["scores"]["total"] > 0
+
+
+class Sharing(Words):
+    """Builds its index of a part that is shared."""
+
+    needs: dict[str, Any] = {"text": "three words here", "size": 3, "version": 1}
+    index_roles = ("reader",)
+    role = "reader"
+
+    def index(self, document: Document, tools: IndexTools) -> Index:
+        return {
+            "words": ["w"],
+            "vectors": [0.0, 0.0],
+            "part": tools.share("part", self.role, self.needs, self.make(tools)),
+        }
+
+    def make(self, tools: IndexTools) -> Callable[[], Any]:
+        def made() -> list[int]:
+            self.built.append("part")
+            return [tools.keep(text, lambda text=text: self.part(text, tools)) for text in ("two words", "one")]
+
+        return made
+
+    def part(self, text: str, tools: IndexTools) -> int:
+        tools.model().session().feed(text)  # type: ignore[attr-defined]
+        return len(text)
+
+
+def sharing(**changes: Any) -> Sharing:
+    kind = type("Own", (Sharing,), {"index_version": str(len(changes)), **changes})
+    made: Sharing = kind(Words.Config(index_size=7))
+    return made
+
+
+def shared(method: Sharing, out: Path, **more: Any) -> dict[str, Any]:
+    """The line of documents.jsonl."""
+    row: dict[str, Any] = read_run(go(make_plan(World(questions=1).dataset(), method, **more), out).folder).documents[0]
+    return row
+
+
+def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path: Path) -> None:
+    first, second = sharing(), sharing(index_version="2")
+    rows = [shared(first, tmp_path / "a"), shared(second, tmp_path / "b")]
+    assert (first.built, second.built) == (["part"], [])
+    assert [row["status"] for row in rows] == ["built", "built"]
+    assert rows[0]["usage"] == rows[1]["usage"]
+    assert rows[1]["usage"]["index"]["tokens_in"] == 3
+    assert len(list((cache_root() / "shared.part").glob("*/*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        ({"needs": {"text": "three words here", "size": 4, "version": 1}}, {}),
+        ({"needs": {"text": "three words there", "size": 3, "version": 1}}, {}),
+        ({"needs": {"text": "three words here", "size": 3, "version": 2}}, {}),
+        ({"index_packages": lambda self: ("numpy",)}, {}),
+        ({"index_version": "2"}, {"seed": 1}),
+    ],
+    ids=["size", "text", "version", "packages", "seed"],
+)
+def test_a_shared_part_is_another_one_for_other_needs(
+    changes: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    shared(sharing(), tmp_path / "a")
+    other = sharing(**changes)
+    shared(other, tmp_path / "b", **more)
+    assert other.built == ["part"]
+
+
+def test_a_damaged_shared_part_is_made_again(tmp_path: Path) -> None:
+    shared(sharing(), tmp_path / "a")
+    (data,) = cache_root().glob("shared.part/*/*/data.json")
+    data.write_text("[9]")
+    again = sharing(index_version="2")
+    shared(again, tmp_path / "b")
+    assert again.built == ["part"]
+
+
+def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path: Path) -> None:
+    class Two(Sharing):
+        index_roles = ("reader", "builder")
+        role = "builder"
+
+    data = World(questions=1).dataset()
+    plan = make_plan(data, Two(Words.Config()))
+    models = dict.fromkeys(Two.index_roles, plan.models["reader"])
+    plan = replace(plan, models=models, facts={role: {"weights": role} for role in models})
+    record = read_run(go(plan, tmp_path / "a").folder).records[0]
+    assert "tools.share('part') is for role 'builder', but used reader" in record["error"]["message"]
+    assert not list(cache_root().glob("shared.part/*/*"))
+
+    record = read_run(go(make_plan(data, sharing(role="compressor")), tmp_path / "b").folder).records[0]
+    assert "index_roles" in record["error"]["message"]
+
+
+def test_a_shared_part_says_which_version_of_its_code_made_it(tmp_path: Path) -> None:
+    method = sharing(needs={"text": "three words here"})
+    record = read_run(go(make_plan(World(questions=1).dataset(), method), tmp_path).folder).records[0]
+    assert "tools.share('part') needs a 'version' of its code among its needs" in record["error"]["message"]
+    assert method.built == []
+
+
+def test_a_question_cannot_share(tmp_path: Path) -> None:
+    class Late(Words):
+        def answer(self, question: Any, documents: Any, indexes: Any, tools: Any) -> Any:
+            return tools.share("part", "reader", {}, list)
+
+    record = read_run(go(make_plan(method=Late(Words.Config())), tmp_path).folder).records[0]
+    assert "it cannot be used while answering" in record["error"]["message"]

@@ -263,3 +263,41 @@ def test_maps_inside_maps_and_a_map_of_nothing() -> None:
     assert mapped(outer, [1, 2, 3], meter, 3) == [[20, 22], [40, 42], [60, 62]]
     assert [e.new for e in meter.events] == [10, 11, 20, 21, 30, 31]
     assert mapped(inner, [], meter) == []
+
+
+def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helper's thread is there, but the run ends before its first look at whether it does: it never works."""
+    check, stopped, raised = Crew.check, threading.Event(), []
+    calling = threading.local()
+
+    def late(self: Crew) -> None:
+        if not hasattr(calling, "own"):
+            calling.own = True
+            assert stopped.wait(60)
+        check(self)
+
+    def work() -> None:
+        calling.own = True
+        monkeypatch.setattr(Crew, "check", late)
+        try:
+            map_together(slot(), lambda n: n, [1, 2], Meter("index"))
+        except Stopped:
+            raised.append(True)
+            raise
+
+    def stop() -> None:
+        while len(crew._members) < 2:
+            time.sleep(0.005)
+        crew.stop()
+        stopped.set()
+
+    crew = Crew(2)
+    stops = threading.Thread(target=stop)
+    stops.start()
+    crew.start(work)
+    waits = threading.Thread(target=crew.wait, daemon=True)
+    waits.start()
+    waits.join(20)
+    stops.join()
+    assert not waits.is_alive(), "the map waits for a helper that has ended"
+    assert raised

@@ -145,8 +145,8 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost() -> None:
     assert lost == ["b[0]"]
 
 
-def record(score: float = 0.5, error: Any = None) -> dict[str, Any]:
-    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {"full": 2e12}}}
+def record(score: float = 0.5, error: Any = None, **more: Any) -> dict[str, Any]:
+    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {"full": 2e12}, **more}}
     return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
 
 
@@ -163,6 +163,17 @@ def test_the_line_says_what_is_done() -> None:
     progress.part(1, 3, "indexing")
     assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 0.500 · ")
     assert progress.line().endswith(" s left · indexing 1/3")
+
+
+def test_flops_that_were_not_counted_are_no_zero() -> None:
+    progress = Progress(io.StringIO())
+    progress.start(3, SCORER)
+    progress.seen(record(uncounted=0))
+    assert "· 2 TFLOPs ·" in progress.line()
+    progress.done(record(uncounted=1, flops={"full": 0.0}))
+    assert f"· 2k tokens · FLOPs unknown · {SCORER} 0.500" in progress.line()
+    progress.done(record(uncounted=0))
+    assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"
 
 
 @pytest.mark.parametrize(("total", "most"), [(200, 11), (5, 5), (1, 1)])
@@ -203,18 +214,24 @@ def test_a_closed_terminal_does_not_stop_a_run() -> None:
     progress.stop()
 
 
-def test_the_manifest_names_no_home_but_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_names_no_home_and_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     from dataclasses import replace
 
-    plan = replace(
-        make_plan(), facts={"reader": {"source": "/home/somebody/models/x"}}, warnings=("in /home/somebody/y",)
-    )
+    facts = {"reader": {"source": "/home/somebody/models/x", "other": "/data/home/somebody/x"}}
+    plan = replace(make_plan(), facts=facts, warnings=("in '/home/somebody/y', not /data/home/somebody/y",))
+    prompt = {"asks": "/home/somebody/x is what? And /home/somebody/y?"}
+    monkeypatch.setattr(type(plan.method), "prompts", lambda self: prompt)
     described = manifest.describe(plan)
-    assert "/home/somebody" not in repr(described)
-    assert described["models"]["reader"] == {"source": "~/models/x"}
-    command = ["harness", "run", "--data", "/home/somebody/rows.jsonl"]
-    assert manifest.begun({}, described, command)["command"] == command
+    assert described["models"]["reader"] == {"source": "~/models/x", "other": "/data/home/somebody/x"}
+    assert described["warnings"] == ["in '~/y', not /data/home/somebody/y"]
+    assert described["prompts"] == prompt, "a prompt is stored as it was sent"
+    command = ["harness", "run", "--data", "/home/somebody/rows.jsonl", "--mlflow=mysql://bob:hunter2@db/x"]
+    begun = manifest.begun({}, described, command)
+    told = ["harness", "run", "--data", "~/rows.jsonl", "--mlflow=mysql://***@db/x"]
+    assert [begun["command"], begun["starts"][0]["command"]] == [told, told]
+    again = manifest.begun(begun, described, command)
+    assert again["starts"][1]["command"] == told
     assert described["scorers"][SCORER]
     assert described["packages"]["numpy"] == np.__version__
 

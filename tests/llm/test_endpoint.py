@@ -127,10 +127,13 @@ def test_a_tokenizer_without_a_template_gets_an_allowance(tmp_path: Path) -> Non
 # --- what is booked ---------------------------------------------------------------------------------------------------
 
 
-def test_tokens_are_the_servers_and_flops_are_known_with_a_shape() -> None:
+@pytest.mark.parametrize("cached", [0, 20])
+def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached: int) -> None:
+    """A prefix that the server still had depends on who asked before: the same question has the same cost."""
+
     def reply(_: dict[str, Any]) -> dict[str, Any]:
         told = completion()
-        told["usage"] |= {"prompt_tokens_details": {"cached_tokens": 20}}
+        told["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
         return told
 
     with Loopback([reply]) as loopback:
@@ -139,14 +142,15 @@ def test_tokens_are_the_servers_and_flops_are_known_with_a_shape() -> None:
         s.user("?")
         s.write(9)
     usage = meter.usage()["answer"]
-    told = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_out", "requests", "uncounted")}
-    assert told == {"tokens_in": 30, "tokens_cached": 20, "tokens_out": 4, "requests": 1, "uncounted": 0}
-    # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 30 tokens on 20, then 3 on 50.
-    prefill = 2 * 1552 * 30 + 64 * 30 * 50
+    told = {k: usage[k] for k in ("tokens_in", "tokens_cached", "tokens_reused", "tokens_out")}
+    assert told == {"tokens_in": 50, "tokens_cached": 0, "tokens_reused": cached, "tokens_out": 4}
+    assert (usage["requests"], usage["uncounted"]) == (1, 0)
+    # By hand: W = 2 (2*8*2*4 + 2*8*1*4 + 3*8*16) = 1152, head 400, pair 4*2*2*4 = 64; 50 tokens, then 3 on 50.
+    prefill = 2 * 1552 * 50 + 64 * 50 * 50
     decode = 2 * 1552 * 3 + 64 * (3 * 50 + 6)
     assert usage["flops"]["full"] == prefill + decode
     assert sum(flops(e, ModelShape(**SHAPE), "executed") for e in meter.events) == (
-        2 * (1152 * 30 + 400) + 64 * 30 * 50 + 2 * (1152 + 400) * 3 + 64 * (3 * 50 + 6)
+        2 * (1152 * 50 + 400) + 64 * 50 * 50 + 2 * (1152 + 400) * 3 + 64 * (3 * 50 + 6)
     )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from harness.store import read_run
+from reports.facts import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
 from tests.llm.loopback import Loopback, completion
 from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures
@@ -89,19 +91,24 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here:
     with Loopback([told]) as server:
         first = here(*words(server, limit=1))
     with Loopback([told]) as moved:
-        second = here(*words(moved, limit=2))
+        sizes = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 4, "head_size": 16, "mlp": 128, "vocab": 100}
+        shape = [f"model.shape.{name}={size}" for name, size in sizes.items()]
+        second = here(*words(moved, "--set", *shape, limit=2))
         assert len(moved.asked) == 1
     assert last(first)["run"] == last(second)["run"]
     manifest = json.loads((Path(last(second)["run"]) / "manifest.json").read_text())
     assert manifest["servers"] == {"reader": server.url}
     assert manifest["starts"][1]["changed"]["servers"] == {"reader": moved.url}
+    assert manifest["shapes"] == {"reader": None}
+    assert manifest["starts"][1]["changed"]["shapes"] == {"reader": {**sizes, "gated": True}}
+    assert any("counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"]))))
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
 
 
 def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here: Run) -> None:
     with Loopback([told, told, "401", told]) as server:
         stopped = here(*words(server))
-        assert stopped.returncode == 2
+        assert stopped.returncode == 3
         assert "refuses us (status 401); name its key: --set model.api_key_env=NAME" in stopped.stderr
         done = here(*words(server))
         assert done.returncode == 0, done.stderr
@@ -188,6 +195,10 @@ def test_the_key_is_in_no_file_and_in_no_message(
     rows = records(done)
     assert "your key was Bearer [key]" in rows[0]["error"]["message"]
     assert rows[1]["prediction"] == "the key is [key]"
+    if "mlflow.db" not in [Path(p).name for p in found(tmp_path, "SOME_KEY")]:  # a store too slow for the run's minute
+        tracked = here("track", str(last(done)["run"]), "--uri", uri)
+        assert tracked.returncode == 0, tracked.stderr
+        assert KEY not in tracked.stdout + tracked.stderr
     assert found(tmp_path, KEY) == []
     assert KEY not in done.stdout + done.stderr
     # The same search finds what is there: the variable's name in the run's files and in MLflow's.

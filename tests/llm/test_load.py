@@ -151,3 +151,15 @@ def test_an_embedded_model_that_cannot_be_built_is_one_sentence(tmp_path, monkey
     (problem,) = model_facts(ModelConfig(name="m", backend="random")).problems
     assert problem.startswith("the embedded model cannot be built in ")
     assert problem.endswith("; set HARNESS_HOME to a folder you may write to, or name a model with --model")
+
+
+def test_a_template_and_a_tokenizer_in_the_home_folder_are_those_that_were_checked(copy, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "words").mkdir()
+    for path in copy.glob("*token*"):
+        path.rename(tmp_path / "words" / path.name)
+    (copy / "chat_template.jinja").rename(tmp_path / "chat.jinja")
+    model = load_model(ModelConfig(name="m", source="~/m", tokenizer="~/words", template="~/chat.jinja"))
+    session = model.session(Meter())
+    session.user("The river town")
+    assert session.write(2).text is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class FakeTools:
         self.meter, self.seed, self.question = Meter(), 0, None
         self.task = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=8)
         self._encoder = WordEncoder() if similarity is None else similarity
-        self.kept, self.said = {}, []
+        self.kept, self.shared, self.said = {}, {}, []
 
     def model(self, role="reader"):
         return MeteredModel(self.models.get(role, self.reader), self.meter, role)
@@ -55,6 +56,12 @@ class FakeTools:
         if key not in self.kept:
             self.kept[key] = fn()
         return self.kept[key]
+
+    def share(self, name, role, needs, fn):
+        key = json.dumps([name, role, needs], sort_keys=True)
+        if key not in self.shared:
+            self.shared[key] = json.dumps(fn())
+        return json.loads(self.shared[key])
 
     def phase(self, name):
         return self.meter.phase(name) if name else contextlib.nullcontext()

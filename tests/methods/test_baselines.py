@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,6 +70,24 @@ def test_bm25_words_and_degenerate_corpora():
     assert words("The St. Mary's-School, \u00e9t\u00e9_2") == ["the", "st", "mary", "s", "school", "\u00e9t\u00e9", "2"]
     assert bm25_scores(["a"], [[], []]).tolist() == [0, 0]
     assert np.isfinite(bm25_scores(["a", "zz"], [["a"], ["a", "b"]])).all()
+
+
+def test_bm25_of_two_texts_counts_what_they_have():
+    # rank_bm25's idf gives -0.044 to the text with "the" alone and -0.065 to the one with four of the five words.
+    asked = words("who wrote the novel Velindra")
+    poor = words("On Sunday the baker of Kelford sold bread and cakes to all who came.")[:8]
+    rich = words("Toren wrote the novel Velindra in one winter, and the town read it aloud by candle light.")
+    for texts in ([poor, rich], [rich, poor]):
+        scores = bm25_scores(asked, texts)
+        assert int(np.argmax(scores)) == texts.index(rich)
+        assert (scores > 0).all()
+    # By hand, equal lengths: ln(1 + 1.5 / 1.5) for a word of one text, ln(1 + 0.5 / 2.5) for one of both.
+    assert bm25_scores(["a", "b"], [["a", "b"], ["a", "c"]]) == pytest.approx(
+        [math.log(2) + math.log(1.2), math.log(1.2)]
+    )
+    # One text has no rank to lose, and where the official idf works it stays: ln(2.5 / 1.5) for one of three.
+    assert bm25_scores(["a"], [["a"]]) == pytest.approx([math.log(4 / 3)])
+    assert bm25_scores(["a"], [["a", "d"], ["b", "e"], ["c", "f"]]) == pytest.approx([math.log(2.5 / 1.5), 0, 0])
 
 
 def test_full_context_whole_and_truncated():

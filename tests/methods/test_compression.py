@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -22,7 +24,8 @@ from harness.pocket.world import sample
 from harness.types import Document, Question
 from methods.compression import config, lingua
 from methods.compression.ranking import choose, perplexities
-from methods.compression.surprise import surprise
+from methods.compression.selective import _above, _groups, _information
+from methods.compression.surprise import opened, surprise
 from methods.compression.tokens import ratios, threshold, windows
 from methods.compression.units import joined, kept, units_of
 from tests.methods.conftest import FakeTools
@@ -355,3 +358,39 @@ def test_a_missing_package_is_told_with_the_command():
         ):
             config.LLMLinguaConfig(engine="library")
         config.LLMLinguaConfig()
+
+
+@pytest.fixture(scope="module")
+def gpt(folder, tmp_path_factory):
+    """The same without BOS but with an EOS, as GPT-2's and Phi-2's tokenizers are."""
+    where = tmp_path_factory.mktemp("gpt") / "tiny"
+    shutil.copytree(folder, where)
+    told = json.loads((where / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert told["eos_token"], "the random model has one"
+    return load_model(ModelConfig(name="gpt", source=str(where), template="none"))
+
+
+def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_text(gpt):
+    tools = tools_of(gpt)
+    model = tools.model("compressor")
+    units = units_of("One river. Two boats.", model)
+    found = _information(units, _groups(units, 100), tools)
+    assert np.isfinite(found).all()  # NaN for every sentence's first token before, which always stayed
+    eos = gpt.text.tokenizer.eos_token_id
+    first = gpt.text.plain(units.text)[0]
+    with torch.inference_mode():
+        logits = gpt.net(input_ids=torch.tensor([[eos]], device=gpt.device)).logits[0, -1]
+    assert found[0] == pytest.approx(-float(logits.log_softmax(-1)[first]), abs=1e-4)
+    values = [-1.0, *range(2, 2 + len(found) - 1)]
+    assert not _above(np.array(values), 0.5)[0], "so a first token can go"
+
+
+def test_only_a_context_that_nothing_begins_gets_the_token_between_texts(gpt):
+    with load_model(ModelConfig(name="random", backend="random")).session(tools_of().meter) as s:
+        s.begin_text()
+        assert s.length() == 0, "its template begins with BOS"
+        s.user("a")
+        with pytest.raises(ValueError, match="before everything else"):
+            s.begin_text()
+    with opened(tools_of(gpt).model("compressor")) as s:
+        assert s.length() == 0, "LLMLingua scores as the package does"

@@ -256,7 +256,7 @@ def test_llmlingua_2_keeps_words_of_the_text_and_is_metered(weights):
     assert all(e.kind == "embed" and e.new <= 64 for e in events)
     total = len(classifier.load(classifier.find(str(weights)), tools.meter).tokenize(PROSE).tokens)
     assert sum(e.new for e in events) == total + 2 * len(events)  # each chunk with [CLS] and [SEP]
-    shape = tools.meter.shapes[str(weights)]
+    shape = tools.meter.shapes[events[0].shape]
     pairs = shape.pair * sum(e.new**2 for e in events)
     assert tools.meter.flops() == 2 * shape.linear * sum(e.new for e in events) + pairs
 
@@ -357,6 +357,15 @@ def test_other_weights_compress_again(weights):
     told = method.answer(QUESTION, [document], [stale], tools)
     assert told.shown
     assert [e.phase for e in tools.meter.events if e.role == "compressor"].count("search") > 0
+
+
+@pytest.mark.parametrize(("gpu", "device"), [(True, "cuda"), (False, "cpu")])
+def test_the_classifier_runs_where_encoders_do(weights, monkeypatch, gpu, device):
+    moved = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr("torch.nn.Module.to", lambda self, *where, **_: moved.append(where) or self)
+    classifier._loaded(classifier.find(str(weights)))
+    assert moved[-1] == (device,)
 
 
 def test_a_model_of_another_kind_is_no_classifier(tmp_path):

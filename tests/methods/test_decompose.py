@@ -109,11 +109,8 @@ def test_summaries_that_fit_are_read_as_they_are():
 
 
 def test_summaries_that_do_not_fit_are_summarised_again():
-    # Three summaries of 3 tokens and a line's end each are 12; a request for two of them takes all of a window of 40.
-    rules = (
-        Rule(when="Text:\nin short 0\nin short 1\n", reply="both"),
-        Rule(when="Text:\nin short 2\n", reply="third"),
-    )
+    # Three summaries of 3 tokens and a line's end each are 12; in twos they are two, the second of them as it was.
+    rules = (Rule(when="Text:\nin short 0\nin short 1\n", reply="both"),)
     tools = FakeTools([*SHORT, *rules])
     pieces = condense(SEGMENTS, 12, 5, tools, tools.model())
     assert [(p.text, p.first, p.last) for p in pieces] == [
@@ -121,23 +118,46 @@ def test_summaries_that_do_not_fit_are_summarised_again():
         ("in short 1", 1, 1),
         ("in short 2", 2, 2),
     ]
-    frame = next(w for w in range(20, 100) if pairs(w, rules))
-    assert pairs(frame, rules) == [("both", 0, 1), ("third", 2, 2)]
+    tools = FakeTools([*SHORT, *rules])
+    pieces = condense(SEGMENTS, 11, 5, tools, tools.model())
+    assert [(p.text, p.first, p.last) for p in pieces] == [("both", 0, 1), ("in short 2", 2, 2)]
+    assert len(tools.reader.prompts) == 4
 
 
-def pairs(window, rules):
-    tools = FakeTools([*SHORT, *rules], window=window)
-    try:
-        return [(p.text, p.first, p.last) for p in condense(SEGMENTS, 11, 5, tools, tools.model())]
-    except QuestionError:
-        return None
+@pytest.mark.parametrize(
+    ("count", "pieces"),
+    [
+        (18, 18),  # 18 summaries of 200 tokens and a line's end each are 3,618
+        (19, 10),  # 1.03 of the room: twos, and one over
+        (36, 18),
+        (37, 13),  # 2.01 of it: threes; the whole of them fit one request of 8,192
+        (50, 17),
+    ],
+)
+def test_no_more_neighbours_are_joined_than_must_be(count, pieces):
+    segments = [f"s{i} " + "word " * 599 for i in range(count)]
+    tools = FakeTools([Rule(reply=" ".join(["so"] * 200))])
+    found = condense(segments, 18 * 201, 200, tools, tools.model())
+    assert len(found) == pieces
+    assert [p.first for p in found] == [0, *(p.last + 1 for p in found[:-1])]
+    assert found[-1].last == count - 1
+
+
+def test_a_request_is_no_longer_than_the_window_it_was_given():
+    tools = FakeTools([Rule(reply="so it is said")])
+    segments = [f"s{i} " + "word " * 29 for i in range(12)]
+    assert one_summary(segments, 5, tools, tools.model(), window=70) == "so it is said"
+    longest = max(len(tools.reader.offsets(p)) for p in tools.reader.prompts)
+    assert longest + 5 <= 70 < longest + 5 + 30
+    with pytest.raises(QuestionError, match=r"method.window \(50 tokens\) does not hold a segment of 31 tokens"):
+        condense(segments, 0, 5, tools, tools.model(), window=50)
 
 
 def test_one_summary_of_all():
     tools = FakeTools([*SHORT, Rule(when="in short 0\nin short 1\nin short 2", reply="all  of it")])
     assert one_summary(SEGMENTS, 5, tools, tools.model()) == "all of it"
     assert one_summary([], 5, tools, tools.model()) == ""
-    assert len(tools.kept) == 4
+    assert len(tools.shared) == 4
 
 
 def test_a_window_that_is_too_short_says_so():

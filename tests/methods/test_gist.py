@@ -110,6 +110,31 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
         start = end
 
 
+# A made-up text without white space but for its lines: 300 paragraphs of 96 characters, that is 12 words each.
+CHINESE = "\n".join(
+    "\u8239\u5728\u6cb3\u4e0a\u6162\u6162\u5730\u8d70\u7740\u5230\u3002" * 8 + "\u6cb3" * 8 for _ in range(300)
+)
+
+
+def test_a_text_without_white_space_has_pages():
+    pages = Pages(CHINESE, 600, 280, 350, 9)
+    assert (len(pages.units), set(pages.words)) == (300, {12})
+    spans = pages.spans(FakeTools([Rule(reply="none")]).model(), FakeTools())
+    assert [round((b - a) / 97) for a, b in spans] == [50] * 6
+    gaps = zip(spans, [*spans[1:], (len(CHINESE), 0)], strict=True)
+    assert all(not CHINESE[b:c].strip() for (_, b), (c, _) in gaps)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 1000, "a b " + "x" * 500 + " c", "\u6cb3" * 999 + "\u3002", "http://" + "ab/" * 90]
+)
+def test_a_word_longer_than_a_page_is_cut(text):
+    pages = Pages(text, 12, 4, 3, 9)  # 8 words of 8 characters behind the first label
+    assert all(0 < n <= 8 for n in pages.words)
+    assert all(b - a <= 64 + 7 for a, b in pages.units)
+    assert "".join("".join(text[a:b] for a, b in pages.units).split()) == "".join(text.split())
+
+
 LONG = "\n".join(f"{name} " * 39 + f"{name}." for name in ("Ann", "Bob", "Cid"))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document, Question
+from methods.chunks import sentences
 from methods.segmenting import JinaSegments, MetaChunking, SentenceSegments
 from methods.segmenting.cutting import recursive
 from methods.segmenting.method import SegmentConfig
@@ -26,6 +29,7 @@ CUTS = [
     ("blank lines come first", "A b. C d.\n\nE f.", 4, ["A b. C d.", "E f."]),
     ("then lines", "A b\nC d. E f", 4, ["A b", "C d. E f"]),
     ("then sentences", "A b c. D e f. G h i.", 6, ["A b c. D e f.", "G h i."]),
+    ("a token that begins before the cut", " \na a", 1, ["a", "a"]),
     ("then tokens", "a b c d e f g", 3, ["a b c", "d e f", "g"]),
     ("neighbours are packed", "A.\n\nB.\n\nC.\n\nD e f.", 3, ["A.\n\nB.\n\nC.", "D e f."]),
     ("no text", " \n\n ", 3, []),
@@ -76,11 +80,74 @@ def test_minima(ppl, threshold, ends):
 def test_perplexity_is_the_mean_of_a_sentences_tokens_without_the_first_of_all():
     # The scripted model's n-th token of a scored text has the log-probability -n.
     text, spans = "a b. c d e. f.", [(0, 4), (5, 11), (12, 14)]
-    assert perplexities(text, spans, MODEL, 100) == pytest.approx([2.0, (3 + 4 + 5) / 3, 6.0])
-    # Windows of whole sentences, each scored on its own.
-    assert perplexities(text, spans, MODEL, 5) == pytest.approx([2.0, 4.0, 0.0])
+    assert perplexities(text, spans, MODEL, 100, 100) == pytest.approx([2.0, (3 + 4 + 5) / 3, 6.0])
+    # Windows of whole sentences behind what is left of 24 tokens: only the first token of all is not counted.
+    assert perplexities(text, spans, MODEL, 24, 5) == pytest.approx([2.0, 4.0, 1.0])
+    # Where nothing is left for what comes before, each window begins as a text does.
+    assert perplexities(text, spans, MODEL, 5, 5) == pytest.approx([2.0, 2.0, 0.0])
     # A sentence that fills more than a window is scored by what fits.
-    assert perplexities("a b c d e f g.", [(0, 14)], MODEL, 3) == pytest.approx([2.5])
+    assert perplexities("a b c d e f g.", [(0, 14)], MODEL, 3, 3) == pytest.approx([2.5])
+    assert perplexities("", [], MODEL, 3, 3) == []
+
+
+class Warming:
+    """A model that finds a token the likelier the more tokens, up to 8, stand before it; counts what it encodes."""
+
+    window, name = 4096, "warming"
+
+    def __init__(self):
+        self.encoded, self.behind, self.scored = 0, 0, []
+
+    def turn_tokens(self):
+        return 0
+
+    def offsets(self, text):
+        self.encoded += len(text)
+        return [m.span() for m in re.finditer(r"\s*\S+", text)]
+
+    def count(self, text):
+        return len(self.offsets(text))
+
+    def session(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.behind = 0
+
+    def begin_text(self):
+        self.behind = 0
+
+    def user(self, text=""):
+        self.behind = len(text.split())
+
+    def score(self, text):
+        self.scored.append((self.behind, len(text.split())))
+        return [-1.0 - max(0, 8 - self.behind - i) for i in range(len(text.split()))]
+
+
+def test_a_new_window_is_no_cold_start():
+    # 300 sentences of 4 tokens: once warm all are alike, so no window's edge is a minimum.
+    text = " ".join(f"w{i} is so long." for i in range(300))
+    model = Warming()
+    ppl = perplexities(text, sentences(text), model, 200, 80)
+    assert ppl[2:] == pytest.approx([1.0] * 298)
+    assert boundaries(ppl, 0.5) == [2], "only where the text itself has become warm"
+    assert model.scored == [(min(80 * k, 112), 80) for k in range(15)]
+    # The text is encoded as a whole once, and once more in windows, not once a sentence.
+    assert model.encoded <= 2.1 * len(text)
+
+
+def test_the_window_of_a_short_model_is_shared_with_what_comes_before():
+    text = " ".join(f"w{i} is so long." for i in range(100))
+    model = Warming()
+    model.window = 108
+    warm = text.index("w3") - 1
+    assert segments(text, 0.5, 4000, model, 8192) == [(0, warm), (warm + 1, len(text))]
+    assert [n for _, n in model.scored] == [48] * 8 + [16]
+    assert all(behind == 42 for behind, _ in model.scored[1:])
 
 
 def made(kind, **params):

@@ -136,6 +136,28 @@ def test_without_update_nobody_asks_questions():
     assert asked(tools, about="Two parts of a document"), "relations are fused all the same"
 
 
+def test_memories_share_the_summary_and_the_graphs_before_their_update():
+    _, tools = build([*RULES, Rule(when="", reply="none")])
+
+    def more(**params):
+        """The memory, and the prompts that it took beside those of the memories before it."""
+        tools.kept.clear()  # parts of an unfinished index are its own
+        before = len(tools.reader.prompts)
+        memory, _ = build(tools=tools, **params)
+        return memory, {prompt.split("[user]")[1].split()[0] for prompt in tools.reader.prompts[before:]}
+
+    alone, fresh = build(update=False)
+    assert len(asked(fresh, about=ENTITY)) == 2
+    plain, heads = more(update=False)
+    for name in ("segments", "names", "mentions", "places", "edges", "document_summary", "notes"):
+        assert getattr(plain, name) == getattr(alone, name)
+    assert heads == {"Two"}, "only what is fused is new"
+    # Other entities make other graphs; the summary is that of the document, whatever is asked.
+    assert more(open_entities=False)[1] == {"Describe", "Look", "Two"}
+    assert more(question=Question("q2", "Who printed Velindra?", ("d",)))[1] == {"Find", "Describe", "Look", "Two"}
+    assert "Summarise" in more(summary_tokens=7)[1]
+
+
 def test_without_open_entities_the_recogniser_finds_them_alone():
     memory, tools = build(open_entities=False)
     assert not asked(tools, about=ENTITY)
@@ -267,6 +289,36 @@ def test_three_segments_are_fused_one_after_the_other():
     ]
     memory, _ = build(rules, text=text, segment_tokens=4, update=False, open_entities=False)
     assert memory.edges == [(0, 1, "thrice")]
+
+
+def test_what_was_never_understood_is_said_of_a_shared_graph_too():
+    rules = [Rule(when=ENTITY, reply="?"), Rule(when=RELATION, reply="?"), Rule(when="", reply="none")]
+    memory, tools = build(rules, retries=0)
+    plain, _ = build(update=False, tools=tools, retries=0)
+    lost = "first entities of 2 of 2 segments were never understood"
+    assert lost in memory.notes
+    assert lost in plain.notes
+
+
+@pytest.mark.parametrize(
+    ("listed", "kept"),
+    [
+        ("which", ""),
+        ("of which", ""),
+        ("Which", ""),  # as the segment writes it
+        ("The Who", "The Who"),
+        ("who", ""),
+        ("poem", "poem"),
+        ("the poem", "the poem"),
+        ("a poem by Toren", ""),  # not in the segment
+    ],
+)
+def test_pronouns_and_question_words_are_no_entities(listed, kept):
+    segment = "The Who sang the poem of which nobody knew who wrote it."
+    rules = [Rule(when=ENTITY, reply=f"* {listed}"), Rule(when="", reply="none")]
+    memory, _ = build(rules, text=segment, segment_tokens=20, recogniser="rules", update=False)
+    assert (kept in memory.names) is bool(kept)
+    assert not {"which", "of which", "who"} & set(memory.names)
 
 
 def test_a_text_without_entities_and_an_empty_one():

@@ -108,6 +108,8 @@ def test_entities_that_the_question_does_not_name_are_reached():
     assert answer.steps[3].note == "Velindra ; Toren is its author ; Toren"
     assert answer.steps[7].note == "Toren ; his birthplace ; Kelford"
     assert answer.steps[2].note == "It is by Toren, whose birthplace is missing."
+    through = [s.note for s in answer.steps if s.action == "segment"]
+    assert through == ["through Velindra", "through Toren", "through Toren", "through Kelford"]
     assert [s.scores["answers"] for s in answer.steps if s.action == "ask"] == [0, 0, 1]
     # The query is the question, the reason, and the growing set of entities.
     assert encoder.queries[1:] == [
@@ -145,6 +147,19 @@ def test_after_the_last_trial_what_is_there_is_read(trials, asks):
     answer, asked, *_ = go(*[no("?")] * 9, max_trials=trials)
     assert (answer.text, answer.stop_reason, len(asked)) == ("read", "max trials", asks)
     assert sum(s.action == "expand" for s in answer.steps) == trials
+
+
+@pytest.mark.parametrize(
+    ("share", "begins", "asks"),
+    [({}, [0], 2), ({"start_share": 1}, [0, 1], 1)],  # the default, and the whole room for what the question names
+)
+def test_a_start_that_takes_the_whole_room_leaves_navigation_nothing(share, begins, asks):
+    question = Question("q", "Which river of Toren?", ("d",))  # Toren stands in three segments, and the room holds two
+    answer, asked, *_ = go(*[no("the river is missing")] * 3, question=question, window=134, max_trials=2, **share)
+    found = moves(answer)
+    assert found[: len(begins) + 1] == [("start", None), *(("segment", k) for k in begins)]
+    assert len(asked) == asks
+    assert [s.note for s in answer.steps if s.action == "segment"][len(begins) :] == ["through Kelford"] * (asks - 1)
 
 
 def test_an_update_that_brings_nothing_is_not_asked_the_same_again():

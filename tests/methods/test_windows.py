@@ -13,7 +13,8 @@ from harness.method import Task
 from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.chunks import keep
-from methods.window import FullContext, SlidingWindow
+from methods.reading import room_for_text
+from methods.window import FullContext, SlidingWindow, _kept
 from tests.methods.conftest import FakeTools
 
 TEXT = " ".join(str(i) for i in range(400))
@@ -43,6 +44,29 @@ def test_the_end_that_stays(side, shown, cut):
     kept = sum(len(part.split()) for part in shown)
     assert told.truncated == {"side": cut, "tokens_before": 400, "tokens_after": kept}
     assert told.stop_reason == "truncated"
+
+
+def test_the_halves_of_a_long_text_are_joined_directly():
+    tools = FakeTools(REPLY)
+    shown, _ = answer(FullContext(FullContext.Config(max_tokens=4)), tools)
+    assert shown == ["0 1", " 398 399"] or shown == ["0 1", "398 399"]
+    assert f"Text:\n{''.join(shown)}\n\nThe text ends here." in tools.reader.prompts[0]
+
+
+@pytest.mark.parametrize(("more", "reason"), [(0, "whole"), (1, "truncated")])
+def test_a_text_that_just_fits_is_not_cut(more, reason):
+    tools = FakeTools(REPLY, window=150)
+    room = room_for_text(QUESTION, tools, tools.model())  # nothing is kept for a separator: the halves have none
+    text = " ".join(["w"] * (room + more))
+    assert answer(FullContext(FullContext.Config()), tools, text)[1].stop_reason == reason
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(alphabet="ab \n.\u00e9", max_size=60), st.integers(0, 15))
+def test_joined_halves_have_no_more_tokens_than_the_room(text, most):
+    model = FakeTools(REPLY).model()
+    spans, _ = _kept(text, most, model, "ends")
+    assert model.count("".join(text[a:b] for a, b in spans)) <= max(most, 0)
 
 
 @pytest.mark.parametrize("side", ["left", "right", "ends"])
@@ -118,6 +142,14 @@ def test_the_first_answer_that_is_no_refusal():
 def test_where_every_window_refuses_that_is_the_answer():
     _, told, _ = slide(dict.fromkeys(["w0", "w2", "w4", "w6", "w8"], "Unanswerable, sorry"))
     assert (told.text, told.stop_reason) == ("unanswerable", "every window refused")
+
+
+@pytest.mark.parametrize("silence", ["", " \n ", "...", "--"])
+def test_an_empty_reply_is_no_answer(silence):
+    _, told, _ = slide({"w0": silence, "w2": "Mira", "w4": "Tal", "w6": silence, "w8": silence})
+    assert (told.text, told.stop_reason) == ("Mira", "window 2 of 5")
+    _, told, _ = slide({"w0": "", **dict.fromkeys(["w2", "w4", "w6", "w8"], "Unanswerable")})
+    assert (told.text, told.stop_reason) == ("unanswerable", "every window refused, 1 of them with an empty reply")
 
 
 def test_an_instruction_that_has_a_refusal_stays_as_it_is():

@@ -50,8 +50,8 @@ def test_every_kind_has_a_config() -> None:
     assert [p.stem for p in CONFIGS] == sorted(KINDS)
     assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
     assert "pocket" in formats()
-    assert option_names("pocket") == ["kind", "tokens", "seed", "questions", "hops"]
-    assert option_names("musique") == ["files"]
+    assert option_names("pocket") == ["place", "distance", "kind", "tokens", "seed", "questions", "hops"]
+    assert option_names("musique") == ["files", "place", "distance"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -233,10 +233,11 @@ def test_how_likely_scored_tokens_are() -> None:
 @pytest.mark.parametrize(("name", "scene"), [("pecan points", "points"), ("pecan points of points", "gathered")])
 def test_points_of_real_scenes(name: str, scene: str) -> None:
     told = by_measure(sit(skill(name, scene, knowing), 16))
-    assert [r.text for r in told["kept"]] == ["100 tokens", "250 tokens", "400 tokens"]
+    texts = ["100 tokens", "250 tokens", "400 tokens"]
+    assert [r.text for r in told["kept"]] == texts + ["of a document"] * (scene == "gathered")
     assert {r.value for r in told["kept"]} == {1.0}
     assert {r.value for r in told["invented"]} == {0.0}
-    counts = [r.n for r in told["kept"]]
+    counts = [r.n for r in told["kept"]][:3]
     assert counts == sorted(counts)
     assert counts[0] >= 4 * 2, "four scenes with some points each"
 
@@ -374,7 +375,7 @@ def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
 
     told: list[str] = []
     rows = examine(model, questions=2, seed=0, progress=told.append, skills=[skills()["pecan points of points"]])
-    assert [r.measure for r in rows] == 3 * ["kept", "invented"]
+    assert [r.measure for r in rows] == 4 * ["kept", "invented"]
     assert {r.value for r in rows if r.measure == "kept"} == {0.0}
-    assert len(told) == 3
+    assert len(told) == 4
     assert told[0].startswith("pecan points of points, names, 100 tokens: kept 0 % of ")

@@ -10,7 +10,9 @@ from harness.errors import UnknownName, UserError
 from harness.stats import detectable_difference, paired_test
 from harness.store import StoredRun, read_run
 from reports.compare import compare, config_difference
+from reports.page import page
 from reports.render import render
+from reports.side_by_side import side_by_side
 from tests.reports.build import SCORE, record, stored, write_run
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
@@ -96,10 +98,20 @@ class TestReference:
             compare(pair(tmp_path), score="longbench.qa-f1s")
 
 
+def asked(**changes: Any) -> dict[str, Any]:
+    """A run whose data set was asked with other settings."""
+    dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], **changes}
+    return {"settings": {"dataset": dataset}}
+
+
 MISMATCHES = [
     ({"manifest": {"dataset": {"fingerprint": "e" * 64}}}, r"different data \(fingerprints eeeeeeeeeeee and ffff"),
     ({"manifest": {"models": {"reader": {"weights": "other"}}}}, r"different readers \(both named tiny\)"),
     ({"manifest": {"scorers": {SCORE: "2"}}}, rf"different versions of {SCORE} \(2 and 1\).*harness score"),
+    (asked(instruction="Think aloud."), r"asked differently \(dataset.instruction: 'Think aloud.' and None\)"),
+    (asked(answer_prefix="So:"), r"asked differently \(dataset.answer_prefix: 'So:' and None\)"),
+    (asked(max_answer_tokens=2), r"asked differently \(dataset.max_answer_tokens: 2 and None\)"),
+    ({"settings": {"seed": 9}}, r"different seeds \(9 and 0\)"),
     ({"settings": {"failed": "skip"}}, r"treat failed questions differently \(failed: skip and zero\)"),
 ]
 
@@ -149,3 +161,32 @@ class TestConfig:
     def test_is_told_below_the_table(self, tmp_path: Path) -> None:
         told = render(compare(pair(tmp_path)), "text")
         assert "pecan differs from full-context in method.implementation: 'methods.pecan:M'" in told
+
+
+def test_where_rows_lie_and_what_runs_on_is_no_difference_of_two_runs(tmp_path: Path) -> None:
+    def settings(place: str, **more: Any) -> dict[str, Any]:
+        dataset = {"name": "musique", "format": "musique", "scorers": [SCORE], "data": f"/home/{place}/dev.jsonl"}
+        told = {"device": place, "device_map": place, "source": f"{tmp_path}/m"}
+        model = {"name": "tiny", "backend": "hf", "embedded": False, **told}
+        roles = {"builder": {"name": "b", **told}}
+        encoder = {"name": "e", "device": place, "batch_size": len(place), "max_length": 9}
+        return {"dataset": dataset, "model": model, "roles": roles, "encoder": encoder, "reranker": encoder} | more
+
+    base = stored(tmp_path, BASE, method="bm25", settings=settings("alice"))
+    ours = stored(tmp_path, OURS, method="bm25", hash8="11111111", settings=settings("bobby", limit=3))
+    assert config_difference(ours, base) == []
+    for told in (side_by_side([base, ours], reference=base.path.name).render("text"), page([base, ours])):
+        assert "/home/alice" not in told
+        assert "/home/bobby" not in told
+    other = settings("bobby", encoder={"name": "e", "max_length": 8})
+    other["model"] = {**other["model"], "dtype": "float16"}
+    found = config_difference(stored(tmp_path, OURS, method="bm25", hash8="22222222", settings=other), base)
+    assert sorted(line.partition(":")[0] for line in found) == ["encoder.max_length", "model.dtype"]
+
+
+def test_a_place_in_the_home_folder_is_told_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    model = {"name": "tiny", "backend": "hf", "embedded": False}
+    base = stored(tmp_path, BASE, method="bm25", settings={"model": model})
+    there = stored(tmp_path, OURS, method="bm25", hash8="1", settings={"model": {**model, "source": "/home/ann/m"}})
+    assert config_difference(there, base) == ["model.source: '~/m', reference not set"]

@@ -129,6 +129,53 @@ def test_intervals_hold_the_mean_and_the_drawing_has_a_point_for_each_part(tmp_p
     assert panel.left.low == 0
 
 
+def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path: Path) -> None:
+    def over(place: str | None, hash8: str, scores: list[float | None], **more: Any) -> Any:
+        dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": {"tokens": 9} | more}
+        if place is not None:
+            dataset["options"]["place"] = place
+        return stored(tmp_path, scores, hash8=hash8, settings={"dataset": dataset})
+
+    head, tail = rows_of({0: [(0, 10)], 1: [(0, 10)]}), rows_of({0: [(80, 90)], 1: [(0, 10), (80, 90)]})
+    runs = [
+        (over("head", "00000001", [1.0, 0.5]), head),
+        (over("tail", "00000002", [0.25, 0.75]), tail),
+        (over(None, "00000003", [0.0, 0.5]), head),
+        (over("tail", "00000004", [0.5, None], tokens=8), tail),
+    ]
+    table = frame(runs)
+    told = [
+        (r["placed"], r["method"], r["part"], r["mean"], r["n"], r["failed"], len(r["run"].split(" + ")))
+        for r in table[table["study"] == "where"].to_dict("records")
+    ]
+    assert told == [
+        (True, "pecan (00000001)", "head", 0.75, 2, 0, 1),
+        (True, "pecan (00000001)", "tail", 0.25, 1, 0, 1),
+        (True, "pecan (00000001)", APART, 0.75, 1, 0, 1),
+        (False, "pecan", "head", 0.25, 2, 0, 1),
+        (True, "pecan (00000004)", "tail", 0.5, 1, 0, 1),  # another length: no line with the others
+        (True, "pecan (00000004)", APART, 0.0, 1, 1, 1),
+    ]
+    titles = [title for title, _ in sections(table)]
+    assert titles[0] == "musique, support placed · tiny · support at"
+    assert "musique · tiny · support at" in titles
+    (line, *_) = panels(table)[0].lines
+    assert [(round(p.x, 2), p.y) for p in line.points] == [(0.17, 75.0), (0.83, 25.0)]
+
+
+def test_a_question_at_two_places_is_one_cluster(tmp_path: Path) -> None:
+    options = [{"place": "head"}, {"place": "tail", "distance": 0.1}]
+    runs = []
+    for number, own in enumerate(options):
+        dataset = {"name": "musique", "format": "pocket", "scorers": [SCORE], "options": own}
+        scores = [0.0, 1.0, 1.0, 0.0] if number else [1.0, 1.0, 0.0, 0.0]
+        run = stored(tmp_path, scores, hash8=f"0000000{number}", settings={"dataset": dataset})
+        runs.append((run, rows_of({n: [(0, 10), (80, 90)] for n in range(4)})))
+    (row,) = frame(runs)[lambda t: t["study"] == "where"].to_dict("records")
+    assert (row["mean"], row["n"], len(row["run"].split(" + "))) == (0.5, 8, 2)
+    assert (row["mean.low"], row["mean.high"]) == pytest.approx((0.25, 0.75)), "two documents, means 0.75 and 0.25"
+
+
 def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path: Path) -> None:
     run = stored(tmp_path, [0.5, 0.5])
     with pytest.raises(UserError, match="no question of these runs has supporting parts marked"):

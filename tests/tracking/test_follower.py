@@ -50,7 +50,7 @@ class TestFollower:
         (folder / "records.jsonl").write_text(rows)
         (folder / "summary.json").write_text('{"state": "finished"}')
         follower.ended(folder)
-        assert follower.finish() == []
+        assert follower.finish(240) == []
         assert [step for step, _ in history(uri, RUNNING)] == list(range(1, 9))
         assert only_run(uri).info.status == "FINISHED"
 
@@ -60,7 +60,7 @@ class TestFollower:
             folder = run_folder(tmp_path, method=method)
             follower.follow(folder, "first")
             follower.ended(folder)
-        assert follower.finish() == []
+        assert follower.finish(240) == []
         it = client(uri)
         runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
         (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
@@ -118,7 +118,7 @@ class TestFollower:
         for number in range(4000):  # more than a pipe holds, long before the process has started
             follower.follow(tmp_path / f"run{number}" / ("x" * 80))
         assert time.monotonic() - begun < 2
-        assert follower.finish() == []
+        assert follower.finish(240) == []
 
     def test_a_process_that_dies_is_told(self, uri: str, tmp_path: Path) -> None:
         follower = Follower(uri)
@@ -128,7 +128,7 @@ class TestFollower:
         folder = run_folder(tmp_path)
         follower.follow(folder)
         follower.ended(folder)
-        told = follower.finish()
+        told = follower.finish(240)
         assert len(told) == 1
         assert "its process ended with -9" in told[0]
         assert f"harness track {folder} --uri {uri}" in told[0]
@@ -139,7 +139,7 @@ class TestFollower:
         monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
         follower = Follower(uri)
         follower.follow(run_folder(tmp_path))
-        told = follower.finish()
+        told = follower.finish(240)
         assert len(told) == 1
         assert "FileNotFoundError" in told[0]
 
@@ -150,7 +150,7 @@ class TestFollower:
         for folder in (broken, whole):
             follower.follow(folder)
             follower.ended(folder)
-        told = follower.finish()
+        told = follower.finish(240)
         assert len(told) == 1
         assert f"{broken / 'summary.json'}: not valid JSON" in told[0]
         assert only_run(uri).data.tags["method"] == "b"
@@ -158,7 +158,7 @@ class TestFollower:
     def test_a_run_refused_before_its_first_question_leaves_nothing(self, uri: str, tmp_path: Path) -> None:
         follower = Follower(uri)
         follower.follow(tmp_path / "results" / "musique" / "x--y--0123abcd")
-        assert follower.finish() == []
+        assert follower.finish(240) == []
         assert client(uri).get_experiment_by_name("musique") is None
 
     def test_tail_reads_whole_lines_once_and_anew_after_a_replacement(self, tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Supporting paragraphs put at a place: the same paragraphs in another order (QRMeM, table 3 and study of distances).
+
+    place       head  [S][S][ ][ ][ ][ ]     middle  [ ][ ][S][S][ ][ ]     tail  [ ][ ][ ][ ][S][S]
+    distance    0.5   [S][ ][ ][S][ ][ ]             [ ][S][ ][ ][S][ ]           [ ][ ][S][ ][ ][S]
+
+    dataset.place=tail            the supporting paragraphs end the text
+    dataset.distance=1            the first and the last one stand at its ends; place is "middle" unless it is said
+
+distance is from the first centre to the last, a share of the text, as `harness study position` measures it. Supporting
+paragraphs keep their order among themselves, and so do the others; what stands between more than two is spread evenly.
+Whole paragraphs are moved, so both numbers are met as nearly as their sizes allow. Nothing is drawn by chance: the
+rows of all places hold the same questions over the same paragraphs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.datasets.rows import SEPARATOR, Row
+
+__all__ = ["PLACED", "PlaceOptions", "Placement", "arranged", "placed", "placement"]
+
+PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
+
+
+class PlaceOptions(BaseModel):
+    """What a data set's options may say of it; both None: the paragraphs stay as they are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    place: Literal["head", "middle", "tail"] | None = None
+    distance: float | None = Field(default=None, ge=0, le=1, strict=True)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the supporting paragraphs stand; distance: of the first to the last of them, a share of the text."""
+
+    place: Literal["head", "middle", "tail"] = "middle"
+    distance: float = 0.0
+
+    def __str__(self) -> str:
+        return f"support at the {self.place}" + (f", {self.distance:g} of the text apart" if self.distance else "")
+
+
+def placement(options: PlaceOptions) -> Placement | None:
+    """What the options ask for, None for nothing."""
+    if options.place is None and options.distance is None:
+        return None
+    return Placement(options.place or "middle", options.distance or 0.0)
+
+
+def placed(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
+    """What a data set's options ask for, and the other options. Raises pydantic's ValidationError."""
+    told = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
+    rest = {key: value for key, value in options.items() if key not in told}
+    return placement(PlaceOptions.model_validate(told)), rest
+
+
+def arranged(row: Row, wanted: Placement) -> Row:
+    """The row with its supporting paragraphs there; extra stays, and its numbers count the paragraphs as they were."""
+    sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
+    order = _order(sizes, sorted(set(row.supporting)), wanted)
+    at = {old: new for new, old in enumerate(order)}
+    return replace(
+        row,
+        paragraphs=tuple(row.paragraphs[old] for old in order),
+        supporting=tuple(at[old] for old in row.supporting),
+    )
+
+
+def _order(sizes: Sequence[int], needed: Sequence[int], wanted: Placement) -> list[int]:
+    """Positions in their new order. sizes: characters of each paragraph."""
+    if not needed:
+        return [*range(len(sizes))]
+    others = [at for at in range(len(sizes)) if at not in set(needed)]
+    before, inside = _split([sizes[at] for at in others], [sizes[at] for at in needed], wanted)
+    between, gaps = others[before : before + inside], len(needed) - 1
+    order = others[:before]
+    for number, at in enumerate(needed):
+        order.append(at)
+        if number < gaps:
+            order += between[inside * number // gaps : inside * (number + 1) // gaps]
+    return order + others[before + inside :]
+
+
+def _split(others: Sequence[int], needed: Sequence[int], wanted: Placement) -> tuple[int, int]:
+    """How many of the other paragraphs stand before the first supporting one, and how many between it and the last."""
+    ends = [0, *accumulate(others)]
+    whole, own = ends[-1] + sum(needed), sum(needed)
+    apart = own - (needed[0] + needed[-1]) / 2  # from centre to centre with nothing in between
+    between = max(0.0, wanted.distance * whole - apart) if len(needed) > 1 else 0.0
+
+    def error(choice: tuple[int, int]) -> float:
+        before, inside = choice
+        found = ends[before + inside] - ends[before]
+        centre = ends[before] + (needed[0] + apart + found) / 2
+        return abs(found - between) + (abs(centre - whole / 2) if wanted.place == "middle" else 0.0)
+
+    return min(_choices(ends, between, wanted.place), key=error)
+
+
+def _choices(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
+    """(before, inside) that may be the best; ends[i]: characters of the first i other paragraphs."""
+    last = len(ends) - 1
+    for before in range(last + 1):
+        if place == "head" and before:
+            return
+        if place == "tail":
+            at = [last]
+        else:
+            near = bisect_left(ends, ends[before] + between, before)
+            at = [end for end in (near - 1, near) if before <= end <= last]
+        for end in at:
+            yield before, end - before

@@ -1,0 +1,94 @@
+"""Where a model's tokenizer is, and what identifies it and the chat template that is used.
+
+    place(config, folder)         the folder it is loaded from: the model's, or what model.tokenizer names
+    digest(where)                 sha256 of the files that make its tokens
+    template_digest(config, where)
+
+A tokenizer on the hub is pinned as a model is (harness.hub), and it is loaded from the files that were hashed. Its chat
+template comes with it: transformers reads chat_template.jinja beside the tokenizer, else its tokenizer_config.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from harness.config import ModelConfig
+from harness.digests import file_hash, hash_named
+from harness.errors import CannotRun
+
+__all__ = ["VOCABULARY", "digest", "from_hub", "place", "template_digest"]
+
+VOCABULARY = ("vocab.*", "merges.txt", "*.model")
+"""What tokens are made of where no tokenizer.json holds it all."""
+_OWN = ("*token*.json", "*.tiktoken", *VOCABULARY)
+_BESIDE = ("chat_template.jinja", "config.json")  # config.json tells which class a tokenizer is of
+
+
+def place(config: ModelConfig, folder: Path) -> Path:
+    """The folder that the tokenizer of `config` is loaded from; `folder` is the model's.
+
+    Raises CannotRun: a folder or hub id that is not there, or has no tokenizer.
+    """
+    named = config.tokenizer
+    if not named:
+        return folder
+    where = Path(named)
+    if not where.is_dir():
+        wanted = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
+        where = from_hub(named, lambda name: "/" not in name and _fits(name, wanted))
+    if not any(_fits(path.name, _OWN) for path in where.iterdir()):
+        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
+    return where
+
+
+def from_hub(named: str, wanted: Callable[[str], bool]) -> Path:
+    """The folder with those files of a hub repository that are `wanted`, at the commit that is locked.
+
+    Raises CannotRun for what is no hub id, cannot be fetched or has none of them.
+    """
+    if Path(named).is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
+        raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
+    from harness.hub import MODELS, download, resolve
+
+    commit, files = resolve(MODELS, named, None)
+    paths = [download(MODELS, named, commit, name) for name in files if wanted(name)]
+    if not paths:
+        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
+    return paths[0].parent
+
+
+def digest(where: Path) -> str:
+    """sha256 over tokenizer.json, vocabulary, merges and settings, whichever of them are in the folder."""
+    return hash_named(where, (path.name for path in where.iterdir() if _fits(path.name, _OWN)))
+
+
+def template_digest(config: ModelConfig, where: Path) -> str:
+    """sha256 of the chat template that is used, "none" for none; `where` is the tokenizer's folder.
+
+    Raises CannotRun for a template file that is not there, or settings that cannot be read.
+    """
+    if config.template == "none":
+        return "none"
+    if config.template != "model":
+        path = Path(config.template)
+        if not path.is_file():
+            raise CannotRun(f"no chat template file '{config.template}'; use model.template=model, none or a file")
+        return file_hash(path)
+    jinja = where / "chat_template.jinja"
+    if jinja.exists():
+        return file_hash(jinja)
+    settings = where / "tokenizer_config.json"
+    try:
+        told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+        template = told.get("chat_template")
+    except (OSError, ValueError, AttributeError) as e:
+        raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
+    return hashlib.sha256(json.dumps(template).encode()).hexdigest()
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)

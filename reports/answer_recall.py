@@ -1,0 +1,49 @@
+"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (S002, figure 3).
+
+answer_shown(record, example, documents)     True, False, or None where no answer can stand in a text
+
+The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
+does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
+found in any long text, or never, and say nothing: a question with no other answer is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.scorers.squad import normalize_answer
+from harness.views import GAP
+
+if TYPE_CHECKING:
+    from harness.types import Document, Example
+
+__all__ = ["answer_shown", "holds", "shown_text"]
+
+_SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
+
+
+def shown_text(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> str:
+    """The pieces of a record's `shown` in their order: spans of documents, and what a model wrote."""
+    pieces = (
+        piece["text"]
+        if piece["kind"] == "generated"
+        else documents[piece["document_id"]].text[piece["start"] : piece["end"]]
+        for piece in shown
+    )
+    return GAP.join(pieces)
+
+
+def holds(text: str, answers: Sequence[str]) -> bool | None:
+    """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
+    wanted = {normalize_answer(answer) for answer in answers} - _SAY_NOTHING
+    if not wanted:
+        return None
+    words = f" {normalize_answer(text)} "
+    return any(f" {answer} " in words for answer in wanted)
+
+
+def answer_shown(record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]) -> bool | None:
+    """`holds` for what one question's reader was shown; a question that failed was shown nothing."""
+    shown = [] if record["error"] is not None else record["shown"]
+    return holds(shown_text(shown, documents), example.gold.answers)

@@ -1,0 +1,69 @@
+"""Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
+
+asked(run)           what its numbers are over: (fingerprint of the rows, ids of the questions)
+main(keys)           the one of several such keys that most runs share
+strangers(runs)      for each run None, or a sentence on how it differs from most runs of its data set
+
+A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
+to a reference that was asked something else, and dominates nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports import facts
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["Asked", "asked", "main", "strangers"]
+
+Asked = tuple[str | None, frozenset[str]]
+
+
+def asked(run: StoredRun) -> Asked:
+    """The fingerprint of the rows and the ids of the questions, failed ones too."""
+    return facts.fingerprint(run), frozenset(record["question_id"] for record in run.records)
+
+
+def main(keys: Sequence[Asked]) -> Asked:
+    """The key that comes most often; of several, the one with most questions, then the first."""
+    counts = Counter(keys)
+    return max(counts, key=lambda key: (counts[key], len(key[1])))
+
+
+def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
+    """Why a run should not be ranked with most of the others of its data set, by run; None where it may be."""
+    labels = facts.labels(runs)
+    keys = [asked(run) for run in runs]
+    usual: dict[str, int] = {}  # the place of the run that stands for most of its data set
+    for dataset in dict.fromkeys(facts.key(run)[0] for run in runs):
+        there = [i for i, run in enumerate(runs) if facts.key(run)[0] == dataset]
+        most = main([keys[i] for i in there])
+        like = [i for i in there if keys[i] == most]
+        tasks = [facts.task(runs[i]) for i in like]
+        usual[dataset] = like[tasks.index(max(tasks, key=tasks.count))]
+    found: list[str | None] = []
+    for run, own, label in zip(runs, keys, labels, strict=True):
+        base = usual[facts.key(run)[0]]
+        reasons = _reasons(own, keys[base]) + _changed(facts.task(run), facts.task(runs[base]))
+        found.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)
+    return found
+
+
+def _reasons(own: Asked, usual: Asked) -> list[str]:
+    found = []
+    if own[0] != usual[0]:
+        prints = " and ".join((key[0] or "not recorded")[:12] for key in (own, usual))
+        found.append(f"other rows of the data set (fingerprints {prints})")
+    if own[1] != usual[1]:
+        found.append(f"other questions ({len(own[1])} and {len(usual[1])}, {len(own[1] & usual[1])} in common)")
+    return found
+
+
+def _changed(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    names = [name for name, value in own.items() if value != wanted[name]]
+    return [f"another task ({', '.join(names)})"] if names else []

@@ -1,0 +1,193 @@
+"""Score and answer recall by the length of what a question is asked about (LongRefiner, figures 3 and 4).
+
+    length         tokens of all documents of a question, counted by the reader's tokenizer (handed in)
+    edges          500, 900     ->     up to 500 | 501 to 900 | over 900
+                   where none are named: three that part the questions of a data set into four about equal groups
+
+The buckets are the same for all runs over the same rows with the same model. The row "all" holds all questions.
+
+dataset method model length                 the bucket's name
+tokens.from tokens.mean tokens.to           shortest, mean and longest of its questions
+score mean mean.low mean.high               the score's name, its mean in [0, 1], 95 % interval clustered by document
+answer_recall answer_recall.low .high       share of questions whose gold answer stands in what the reader was shown
+n failed notes run
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.errors import UserError
+from harness.stats import interval
+from reports import facts
+from reports.answer_recall import answer_shown
+from reports.figures.plot import Line, Panel, Point, linear
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+    from reports.rows import Rows
+
+__all__ = ["ALL", "GROUPS", "Measured", "bucket_name", "frame", "group", "panels", "quantiles", "sections"]
+
+ALL = "all"
+GROUPS = 4
+_RECALL = "answer_recall"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run with the rows of its data set, and what counts the tokens of a document of that id."""
+
+    run: StoredRun
+    rows: Rows
+    tokens: Callable[[str], int]
+
+    def lengths(self) -> dict[str, int]:
+        """Question -> tokens of its documents, each counted once."""
+        found: dict[str, int] = {}
+        for record in self.run.records:
+            example = self.rows.examples.get(record["question_id"])
+            if example is not None:
+                found[record["question_id"]] = sum(self.tokens(d) for d in dict.fromkeys(example.question.document_ids))
+        return found
+
+
+def group(run: StoredRun) -> tuple[str, str | None, str]:
+    """What runs with the same buckets have in common: data set, its rows, reader."""
+    return run.config["dataset"]["name"], facts.fingerprint(run), run.config["model"]["name"]
+
+
+def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:
+    """Edges that part the lengths into `groups` about equal groups; fewer where many are the same."""
+    told = sorted(lengths)
+    cuts = {told[-(-len(told) * i // groups) - 1] for i in range(1, groups)} if told else set()
+    return tuple(sorted(cut for cut in cuts if cut < told[-1]))
+
+
+def bucket_name(edges: Sequence[int], number: int) -> str:
+    """The name of bucket `number`; an edge belongs to the bucket below it."""
+    if not edges:
+        return ALL
+    if number == 0:
+        return f"up to {edges[0]:,}"
+    if number == len(edges):
+        return f"over {edges[-1]:,}"
+    low, high = edges[number - 1] + 1, edges[number]
+    return f"{high:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[int] | None = None) -> pd.DataFrame:
+    """The table above. score: by default each run's first; edges: in rising order, by default by `quantiles`.
+
+    Raises UserError where no question of any run has a score, UnknownName for a score that a run does not have.
+    """
+    groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
+    for one in runs:
+        groups.setdefault(group(one.run), {}).update(one.lengths())
+    rows: list[dict[str, Any]] = []
+    for one, label in zip(runs, facts.labels([one.run for one in runs]), strict=True):
+        cut = tuple(edges) if edges is not None else quantiles(list(groups[group(one.run)].values()))
+        rows += _rows(one, label, score or facts.headline(one.run), cut)
+    if not rows:
+        raise UserError("no question of these runs has a score: every one failed and was left out of the scores")
+    return facts.numbers(pd.DataFrame(rows))
+
+
+def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
+    run, lengths = one.run, one.lengths()
+    scored = facts.scored(run, score)
+    held = _recalled(one)
+    known = [i for i, question in enumerate(scored.ids) if question in lengths]
+    cells: dict[int, list[int]] = {}
+    for i in known:
+        cells.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
+    named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(cells.items())]
+    silent = sum(held.get(scored.ids[i]) is None for i in known)
+    notes = (*facts.notes(run), *([_left_out(silent, len(known))] if silent else []))
+    failed = {record["question_id"] for record in run.records if record["error"] is not None}
+    rows = []
+    for name, chosen in [*(named if edges else []), (ALL, known)]:
+        if not chosen:
+            continue
+        told = [lengths[scored.ids[i]] for i in chosen]
+        with_answer = [i for i in chosen if held.get(scored.ids[i]) is not None]
+        rows.append(
+            {
+                "dataset": run.config["dataset"]["name"],
+                "method": label,
+                "model": run.config["model"]["name"],
+                "length": name,
+                "tokens.from": min(told),
+                "tokens.mean": sum(told) / len(told),
+                "tokens.to": max(told),
+                "score": score,
+                **_mean(run, "mean", [(scored.values[i], scored.clusters[i]) for i in chosen]),
+                **_mean(run, _RECALL, [(float(held[scored.ids[i]] or 0), scored.clusters[i]) for i in with_answer]),
+                "n": len(chosen),
+                "failed": sum(scored.ids[i] in failed for i in chosen),
+                "notes": notes,
+                "run": str(run.path),
+            }
+        )
+    return rows
+
+
+def _recalled(one: Measured) -> dict[str, bool | None]:
+    """Question -> whether a gold answer stands in what was shown; None where that says nothing."""
+    examples, documents = one.rows.examples, one.rows.documents
+    return {
+        record["question_id"]: answer_shown(record, examples[record["question_id"]], documents)
+        for record in one.run.records
+        if record["question_id"] in examples
+    }
+
+
+def _left_out(silent: int, total: int) -> str:
+    return f"{silent} of {total} questions have no answer that could stand in a text and are left out of {_RECALL}"
+
+
+def _mean(run: StoredRun, name: str, values: Sequence[tuple[float, str]]) -> dict[str, float | None]:
+    found = interval([v for v, _ in values], [c for _, c in values], seed=int(run.config.get("seed") or 0))
+    return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+
+
+def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """A table for each data set, model and score, for people."""
+    found = []
+    same = ["dataset", "model", "score"]
+    for (dataset, model, score), rows in table.groupby(same, sort=False):
+        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
+        told = rows.drop(columns=[*same, "run", "tokens.from", "tokens.to"]).rename(columns=names)
+        found.append((f"{dataset} · {model}", told.rename(columns={"length": "tokens of the documents"})))
+    return found
+
+
+def panels(table: pd.DataFrame) -> list[Panel]:
+    """Two drawings for each data set, model and score: the score and the answer recall against the length."""
+    found = []
+    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
+        parted = rows[rows["length"] != ALL]
+        drawn = parted if len(parted) else rows
+        for value, name in (("mean", f"{score} × 100"), (_RECALL, "answer in the text shown, % of questions")):
+            known = drawn[drawn[value].notna()]
+            if not len(known):
+                continue
+            lines = [Line(str(m), [_point(r, value) for r in facts.records(own)]) for m, own in known.groupby("method")]
+            heights = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
+            lengths = [p.x for line in lines for p in line.points]
+            x = linear("tokens of a question's documents, mean of the bucket", lengths)
+            found.append(Panel(f"{dataset} · {model}", x, linear(name, heights, zero=True), None, lines))
+    return found
+
+
+def _point(row: Mapping[str, Any], value: str) -> Point:
+    y, low, high = (
+        None if pd.isna(row[f"{value}{e}"]) else 100 * float(row[f"{value}{e}"]) for e in ("", ".low", ".high")
+    )
+    told = f"{row['method']}, {row['length']} tokens: {y:.4g} ({row['n']} questions)"
+    return Point(float(row["tokens.mean"]), y, low, high, told)

@@ -1,0 +1,42 @@
+"""What the command line says of replies with and without the prefix that the data set asks for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+ROW = ["run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "2", "--mlflow", "off"]
+ASKED = ["--set", "dataset.answer_prefix=Answer:", "--set"]
+
+
+def test_replies_without_it_are_counted_where_the_result_is_printed(here: Cli) -> None:
+    done = here(*ROW, *ASKED, "method.word=echo")
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.rstrip().splitlines()[-1]
+    assert last == "  2 questions, 0 failed, 2 replies without the answer prefix, scored whole"
+    assert "2 of 2 replies lacked the answer prefix 'Answer:' and were scored whole" in here("report", "results").stdout
+    plain = here(*ROW)
+    assert plain.stdout.rstrip().splitlines()[-1] == "  2 questions, 0 failed"
+
+
+def test_a_trace_shows_the_reply_and_what_was_scored(here: Cli, tmp_path: Path) -> None:
+    done = here(*ROW, *ASKED, "method.word=Two towns. Answer: Mira", "--json")
+    told = json.loads(done.stdout)
+    assert told["summary"]["n_without_prefix"] == 0
+    first = json.loads((tmp_path / told["run"] / "records.jsonl").read_text().splitlines()[0])
+    lines = here("trace", told["run"], first["question_id"]).stdout.splitlines()
+    assert [line for line in lines if line.startswith(("answer ", "scored "))] == [
+        "answer     Two towns. Answer: Mira",
+        "scored     Mira",
+    ]
+
+
+@pytest.mark.parametrize("value", ["''", "' '"])
+def test_a_prefix_without_a_letter_is_a_sentence(value: str, here: Cli) -> None:
+    done = here(*ROW, "--set", f"dataset.answer_prefix={value}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: dataset.answer_prefix=")

@@ -1,0 +1,185 @@
+"""A reply is scored behind the prefix that the data set asks for, kept whole, and counted where it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import answer_prefix, suites
+from harness.commands import judging
+from harness.config import DatasetConfig
+from harness.errors import ConfigError
+from harness.layers import Raw
+from harness.method import Index, Tools
+from harness.plan import Plan
+from harness.runner import RunResult
+from harness.settings import Choices, resolve
+from harness.store import read_run
+from harness.summary import summarise
+from harness.types import Answer, Document, Example, Gold, Question
+from harness.verdict import judge, without_verdict
+from reports import facts, rows
+from tests.engine.fakes import SCORER, Plain, World, go, make_plan
+
+PREFIX = "So the final answer is:"
+REPLIES = [
+    ("So the final answer is: Paris.", "Paris."),
+    ("Two towns lie there.\nSo the final answer is:\n  Mira \n", "Mira"),
+    ("So the final answer is: Rome? No. So the final answer is: Paris", "Paris"),  # the last one counts
+    ("So the final answer is:", ""),  # the room for the reply was used up
+    ("Paris", None),
+    ("so the final answer is: Paris", None),
+    ("So the final answer is Paris", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "answer"), REPLIES, ids=lambda value: repr(value)[:40])
+def test_what_stands_behind_the_last_prefix(reply: str, answer: str | None) -> None:
+    assert answer_prefix.final(reply, PREFIX) == answer
+    assert answer_prefix.scored(reply, PREFIX) == (reply if answer is None else answer)
+    assert answer_prefix.scored(reply, None) == reply
+
+
+@given(st.text(), st.text(alphabet="abc So:", min_size=1))
+def test_what_is_put_behind_a_prefix_comes_back(before: str, answer: str) -> None:
+    assert answer_prefix.final(f"{before}{PREFIX} {answer}", PREFIX) == answer.strip()
+
+
+def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one() -> None:
+    dataset = make_plan().config.dataset
+    assert answer_prefix.task(dataset) == make_plan().task
+    asked = answer_prefix.task(dataset.model_copy(update={"answer_prefix": PREFIX}))
+    assert asked.instruction == f"Answer. Put '{PREFIX}' before your final answer."
+    assert asked.max_answer_tokens == 8
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+class Says(Plain):
+    """Replies what it is told, one reply a question."""
+
+    replies: Sequence[str] = ()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        super().answer(question, documents, indexes, tools)
+        return Answer(self.replies[int(question.id[1:])])
+
+
+def prefixed(replies: Sequence[str], words: tuple[str, ...] = ()) -> Plan:
+    method = Says(Says.Config())
+    method.replies = replies
+    plan = make_plan(World(questions=len(replies), words=words).dataset(), method)
+    dataset = plan.config.dataset.model_copy(update={"answer_prefix": PREFIX})
+    return replace(plan, config=plan.config.model_copy(update={"dataset": dataset}))
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> RunResult:
+    """Gold answers are w0, w1, w0, w1; the last question fails."""
+    said = [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", "not asked"]
+    return go(prefixed(said, ("", "", "", "bug")), tmp_path)
+
+
+def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result: RunResult) -> None:
+    records = read_run(result.folder).records
+    assert [r["prediction"] for r in records] == [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", ""]
+    assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
+    told = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
+    assert told == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
+
+
+def test_replies_without_the_prefix_are_counted_and_said(result: RunResult) -> None:
+    assert result.summary["n_without_prefix"] == 1
+    assert result.summary["scores"][SCORER]["mean"] == 0.5
+    (told,) = [note for note in facts.notes(read_run(result.folder)) if "prefix" in note]
+    assert told == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
+
+
+def test_a_run_without_a_prefix_says_nothing_of_one(tmp_path: Path) -> None:
+    result = go(make_plan(), tmp_path)
+    assert "n_without_prefix" not in result.summary
+    stored = read_run(result.folder)
+    assert all("answer_prefix" not in r["notes"] and "scored" not in r["notes"] for r in stored.records)
+    assert not any("prefix" in note for note in facts.notes(stored))
+
+
+def test_every_reply_with_the_prefix_counts_none_without() -> None:
+    row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": {}, "truncated": None, "error": None}
+    assert summarise([{**row, "notes": {"answer_prefix": "found"}}], [])["n_without_prefix"] == 0
+    assert "n_without_prefix" not in summarise([row], [])
+
+
+def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(
+    result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(result.folder)
+    found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
+    monkeypatch.setattr(rows, "read_rows", lambda _: found)
+    answers = {("q0", n): judging.Recorded(text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
+    assert judging.judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
+
+
+def test_scoring_again_replaces_what_scoring_noted() -> None:
+    dataset = make_plan().config.dataset.model_copy(update={"answer_prefix": PREFIX})
+    found = judge(dataset, f"{PREFIX} w0", [], Gold(("w0",)))
+    assert found.notes == {
+        "answer_prefix": "found",
+        "scored": "w0",
+        "flags": {"evidence_recall": "no supporting marks"},
+    }
+    assert without_verdict({**found.notes, "seconds": 1.0}) == {"seconds": 1.0}
+
+
+# --- what is said of it -----------------------------------------------------------------------------------------------
+
+PLAIN = {"method": "bm25", "dataset": "pocket/retrieved"}
+
+
+def dataset_of(**more: object) -> DatasetConfig:
+    return resolve(Choices(**{**PLAIN, **more})).config.dataset  # type: ignore[arg-type]
+
+
+def test_typed_after_set_it_keeps_its_colon() -> None:
+    assert dataset_of(sets={"dataset.answer_prefix": Raw(PREFIX)}).answer_prefix == PREFIX
+    assert dataset_of(sets={"dataset.answer_prefix": Raw("Answer")}).answer_prefix == "Answer"
+    assert dataset_of(sets={"dataset.answer_prefix": Raw("null")}).answer_prefix is None
+    with pytest.raises(ConfigError, match=r"dataset\.answer_prefix='' \(--set\): string should have at least 1"):
+        dataset_of(sets={"dataset.answer_prefix": Raw("''")})
+
+
+@pytest.mark.parametrize(
+    ("suite", "prefix"),
+    [
+        ("longrefiner-table2", None),
+        ("longrefiner-table2-short", PREFIX),
+        ("longrefiner-table2-long", None),
+        ("longrefiner-table5", PREFIX),
+    ],
+)
+def test_the_suites_ask_for_it_where_the_paper_does(suite: str, prefix: str | None) -> None:
+    read = suites.read(suite)
+    for name in read.datasets:
+        assert dataset_of(dataset=name, suite=read).answer_prefix == prefix
+        resolve(Choices(method="longrefiner", dataset=name, suite=read))
+
+
+def test_a_run_that_is_scored_again_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.commands.score import rescore
+
+    result = go(prefixed([f"{PREFIX} w0", "w1"]), tmp_path)
+    before = read_run(result.folder).records
+    same: Callable[..., object] = lambda *_: prefixed(["", ""]).dataset  # noqa: E731
+    monkeypatch.setattr("harness.datasets.load", same)
+    summary = rescore(result.folder)
+    assert read_run(result.folder).records == before
+    assert summary["n_without_prefix"] == 1
+    assert [row["scores"][SCORER] for row in before] == [1.0, 1.0]

@@ -1,0 +1,66 @@
+"""Whether an answer stands in what was shown, worked by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.types import Document, Example, Gold, Question
+from reports.answer_recall import answer_shown, holds, shown_text
+from tests.reports.build import record
+
+DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "The party was in Paris-Sud.")}
+
+
+def span(document: str, start: int, end: int) -> dict[str, Any]:
+    return {"kind": "span", "document_id": document, "start": start, "end": end, "text": "", "sources": []}
+
+
+def written(text: str) -> dict[str, Any]:
+    return {"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": text, "sources": [["a", 0, 22]]}
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "found"),
+    [
+        ("Mira lives in Orb.", ["Orb"], True),
+        ("Mira lives in Orb.", ["Tal", "orb!"], True),  # any of them, normalised
+        ("The party was long.", ["art"], False),  # whole words
+        ("It was a long party.", ["the long party"], True),  # articles do not count
+        ("a b  c", ["b c"], True),
+        ("no more", ["no"], None),
+        ("no more", ["No.", "more"], True),
+        ("anything", ["unanswerable"], None),
+        ("anything", ["..."], None),
+        ("anything", [], None),
+        ("", ["Orb"], False),
+    ],
+)
+def test_by_hand(text: str, answers: list[str], found: bool | None) -> None:
+    assert holds(text, answers) is found
+
+
+@given(st.lists(st.sampled_from(["mira", "tal", "orb", "river"]), min_size=1, max_size=6), st.data())
+def test_every_run_of_words_that_is_shown_is_found(words: list[str], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(words) - 1))
+    end = data.draw(st.integers(start + 1, len(words)))
+    assert holds(" ".join(words), [" ".join(words[start:end])]) is True
+    assert holds(" ".join(words), [" ".join([*words[start:end], "sea"])]) is False
+
+
+def test_pieces_in_their_order_and_what_a_model_wrote() -> None:
+    shown = [span("b", 4, 9), span("a", 0, 4), written("Orb is a town.")]
+    assert shown_text(shown, DOCUMENTS) == "party\n\nMira\n\nOrb is a town."
+    assert shown_text([], DOCUMENTS) == ""
+
+
+def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() -> None:
+    example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
+    whole = record(0, 1.0, shown=[span("a", 0, 22)])
+    assert answer_shown(whole, example, DOCUMENTS) is True
+    assert answer_shown(record(0, 1.0, shown=[span("a", 0, 17)]), example, DOCUMENTS) is False
+    assert answer_shown(record(0, 1.0, shown=[written("in Orb")]), example, DOCUMENTS) is True
+    assert answer_shown(record(0, None, shown=[span("a", 0, 22)]), example, DOCUMENTS) is False

@@ -1,0 +1,130 @@
+"""Runs that were asked other questions, of other rows or for another task are told apart, and costs are explained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.store import StoredRun, read_run
+from reports import facts
+from reports.basis import main, strangers
+from reports.front import points
+from reports.page import page
+from reports.render import render, render_sections
+from reports.tables import frame
+from reports.views import legended, ordered, sections
+from tests.reports.build import SCORE, record, stored, usage, write_run
+
+SCORES = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
+INDEX = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(3.0)}}]
+
+
+def task(**changes: Any) -> dict[str, Any]:
+    return {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE], **changes}}
+
+
+DIFFERENCES: list[tuple[list[float], dict[str, Any], str]] = [
+    (SCORES[:1], {}, "other questions (1 and 8, 1 in common)"),
+    (SCORES, {"manifest": {"dataset": {"fingerprint": "a" * 64}}}, "other rows of the data set (fingerprints "),
+    (SCORES, {"settings": task(max_answer_tokens=2)}, "another task (max_answer_tokens)"),
+    (SCORES, {"settings": task(instruction="x", answer_prefix="So:")}, "another task (instruction, answer_prefix)"),
+]
+
+
+@pytest.mark.parametrize(("scores", "changes", "reason"), DIFFERENCES)
+def test_a_run_that_must_not_be_ranked_with_the_others_says_so(
+    scores: list[float], changes: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    usual = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
+    runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
+    (told, *others) = strangers(runs)
+    assert told is not None
+    assert told.startswith("bm25 should not be ranked with full-context: ")
+    assert reason in told
+    assert others == [None, None]
+    table = ordered(frame(runs)).set_index("method")
+    assert told in table.loc["bm25", "notes"]
+    assert told not in table.loc["pecan", "notes"]
+    shown = " ".join(render_sections([(s.title, s.frame) for s in sections(ordered(frame(runs)))], "text").split())
+    assert told in shown
+    # One task more or less is a matter of judgement; over other questions a ratio is of nothing.
+    assert math.isnan(table.loc["bm25", "ratio"]) is ("questions" in reason or "rows" in reason)
+    assert table.loc["pecan", "ratio"] == 1.0
+
+
+def test_runs_alike_and_data_sets_apart_say_nothing(tmp_path: Path) -> None:
+    runs = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
+    assert strangers([*runs, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None, None, None]
+
+
+def test_of_two_the_longer_is_the_usual() -> None:
+    few, many = ("f", frozenset("a")), ("f", frozenset("ab"))
+    assert main([few, many]) == many
+    assert main([few, many, few]) == few
+    assert main([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
+
+
+def priced(root: Path, method: str, costs: list[float | None], score: float = 0.5) -> StoredRun:
+    """A run whose question i cost costs[i] TFLOPs; None is a failed question."""
+    rows = [
+        record(i, None if cost is None else score, usage={} if cost is None else {"answer": usage(cost)})
+        for i, cost in enumerate(costs)
+    ]
+    return read_run(write_run(root, rows, method=method))
+
+
+def test_the_ratio_is_over_the_questions_that_both_answered(tmp_path: Path) -> None:
+    """The long question fails with the whole document: by means alone 5 against 2 TFLOPs, 2.5x instead of 0.5x."""
+    runs = [priced(tmp_path, "full-context", [2.0, None]), priced(tmp_path, "pecan", [1.0, 9.0])]
+    table = frame(runs).set_index("method")
+    assert table.loc["pecan", "ratio"] == 0.5
+    assert "ratio is over the 1 of 2 questions that both answered" in table.loc["pecan", "notes"]
+    assert table.loc["full-context", "ratio"] == 1.0
+    assert not any("ratio" in note for note in table.loc["full-context", "notes"])
+
+
+def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path: Path) -> None:
+    runs = [
+        priced(tmp_path, "dear", [5.0, 6.0, 7.0], 0.4),
+        priced(tmp_path, "cheap", [1.0, 2.0, 3.0], 0.4),
+        priced(tmp_path, "one", [0.1], 0.9),
+        priced(tmp_path, "bad one", [0.2], 0.1),
+    ]
+    found = {p["method"]: (p["apart"], p["dominated_by"]) for p in points(frame(runs), runs)}
+    assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), "one": (True, ()), "bad one": (True, ())}
+    shown = page(runs)
+    assert shown.count('<g class="apart">') == 2
+    assert "apart, it was asked other questions than most runs" in shown
+    assert "dashed: asked other questions, so compared with none" in shown
+
+
+def test_a_failed_question_counts_where_its_record_says(tmp_path: Path) -> None:
+    rows = [record(0, 1.0, scores={SCORE: 1.0, "short": 1.0}), record(1, None)]
+    run = read_run(write_run(tmp_path, rows))
+    assert facts.scored(run, SCORE).values == (1.0, 0.0)
+    assert (facts.scored(run, "short").values, facts.scored(run, "short").missing) == ((1.0,), 0)
+
+
+LEGEND = "costs are per question, tflops.index per document; ratio: search + answer against full-context"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_a_line_below_the_table_says_what_costs_are_measured_by(form: str, tmp_path: Path) -> None:
+    runs = [stored(tmp_path, SCORES, method=m, documents=INDEX) for m in ("full-context", "pecan")]
+    whole = ordered(frame(runs))
+    told = render_sections([(s.title, s.frame) for s in sections(whole)], form)
+    assert " ".join(told.split()).count(LEGEND) == 1
+    assert "without the index" in told
+    assert "costs are per question" not in render_sections([(s.title, s.frame) for s in sections(whole, ["n"])], form)
+    for plain in ("csv", "json"):
+        assert "costs are per question" not in render(whole, plain)
+
+
+def test_the_line_says_no_word_of_columns_without_a_value(tmp_path: Path) -> None:
+    (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
+    assert not any("ratio" in note or "per document" in note for note in row)
+    (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
+    assert row[0] == "costs are per question, tokens.index and tflops.index per document"

@@ -1,0 +1,206 @@
+"""Buckets worked by hand, means against plain arithmetic, and the command on stored runs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import xml.etree.ElementTree as ET
+from bisect import bisect_left
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli import main
+from harness.commands import tokens as token_module
+from harness.errors import CannotRun, UnknownName, UserError
+from harness.store import StoredRun, read_run
+from harness.types import Document, Example, Gold, Question
+from reports import rows as rows_module
+from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles, sections
+from reports.rows import Rows
+from tests.reports.build import SCORE, record, write_run
+
+Call = Callable[..., tuple[int, str, str]]
+WORDS = (2, 2, 3, 3, 5, 5, 9, 9)  # of the document of each question; q<n> is asked about d<n>
+DOCUMENTS = {f"d{n}": Document(f"d{n}", " ".join(["sea"] * (size - 1) + [f"w{n}"])) for n, size in enumerate(WORDS)}
+EXAMPLES = {f"q{n}": Example(Question(f"q{n}", "?", (f"d{n}",)), Gold((f"w{n}",))) for n in range(8)}
+ROWS = Rows(EXAMPLES, DOCUMENTS)
+SCORES: tuple[float | None, ...] = (1.0, 0.0, 0.5, 0.5, 1.0, None, 0.0, 0.0)
+
+
+def words(name: str) -> int:
+    return len(DOCUMENTS[name].text.split())
+
+
+def run_of(root: Path, scores: tuple[float | None, ...] = SCORES, left: int = 0, **changes: Any) -> Path:
+    """A run that showed every document but its last `left` characters."""
+    rows = []
+    for n, score in enumerate(scores):
+        text = DOCUMENTS[f"d{n}"].text
+        shown = {"kind": "span", "document_id": f"d{n}", "start": 0, "end": len(text) - left, "text": "", "sources": []}
+        rows.append(record(n, score, document_ids=[f"d{n}"], shown=[shown]))
+    return write_run(root, rows, **changes)
+
+
+def measured(path: Path, rows: Rows = ROWS) -> Measured:
+    return Measured(read_run(path), rows, words)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "edges"),
+    [
+        ([1, 2, 3, 4], (1, 2, 3)),
+        ([4, 3, 2, 1, 8, 7, 6, 5], (2, 4, 6)),
+        ([1, 1, 1, 9], (1,)),
+        ([5, 5, 5], ()),
+        ([7], ()),
+        ([], ()),
+    ],
+)
+def test_edges_by_hand(lengths: list[int], edges: tuple[int, ...]) -> None:
+    assert quantiles(lengths) == edges
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(2, 6))
+def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_name(
+    lengths: list[int], groups: int
+) -> None:
+    edges = quantiles(lengths, groups)
+    assert len(edges) < groups
+    assert {bisect_left(edges, n) for n in lengths} == set(range(len(edges) + 1))
+    if edges:
+        names = [bucket_name(edges, i) for i in range(len(edges) + 1)]
+        assert names[0] == f"up to {edges[0]}"
+        assert names[-1] == f"over {edges[-1]}"
+        assert names[1:-1] == [f"{b}" if a + 1 == b else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
+
+
+def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path: Path) -> None:
+    examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
+    table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
+    told = {
+        r["length"]: (r["tokens.from"], r["tokens.mean"], r["tokens.to"], r["mean"], r["answer_recall"], r["n"])
+        for r in table.to_dict("records")
+    }
+    assert told == {
+        "up to 2": (2, 2.0, 2, 0.5, 1.0, 2),
+        "3": (3, 3.0, 3, 0.5, 1.0, 2),
+        "4 to 5": (5, 5.0, 5, 0.5, 0.5, 2),  # a failed question scores 0 and was shown nothing
+        "over 5": (9, 9.0, 9, 0.0, 1.0, 2),  # of the one that asks for more than yes or no
+        ALL: (2, 4.75, 9, 0.375, pytest.approx(6 / 7), 8),
+    }
+    assert list(table["length"])[-1] == ALL
+    assert list(table["failed"]) == [0, 0, 1, 0, 1]
+    assert any("1 of 8 questions have no answer that could stand in a text" in note for note in table["notes"][0])
+    ((title, shown),) = sections(table)
+    assert title == "musique · tiny"
+    assert {SCORE, "answer_recall", "tokens of the documents"} <= set(shown.columns)
+
+
+def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_runs(tmp_path: Path) -> None:
+    whole = measured(run_of(tmp_path))
+    cut = measured(run_of(tmp_path, SCORES[:4], left=2, method="bm25"))  # it asked the four short ones only
+    table = frame([whole, cut])
+    mine = table[table["method"] == "bm25"]
+    assert list(mine["length"]) == ["up to 2", "3", ALL]
+    assert set(mine["answer_recall"]) == {0.0}
+    score, recall = panels(table)
+    assert [line.name for line in score.lines] == ["bm25", "pecan"]
+    assert [p.x for p in score.lines[1].points] == [2.0, 3.0, 5.0, 9.0]
+    assert [p.y for p in recall.lines[1].points] == [100.0, 100.0, 50.0, 100.0]
+    assert recall.left.low == 0
+
+
+def test_edges_of_ones_own_and_documents_that_come_twice(tmp_path: Path) -> None:
+    both = {"q0": Example(Question("q0", "?", ("d0", "d7", "d0")), Gold(("w0",)))}
+    one = measured(write_run(tmp_path, [record(0, 1.0)]), Rows(both, DOCUMENTS))
+    table = frame([one], edges=(4, 10, 11))
+    assert list(table["length"]) == ["11", ALL]
+    assert list(table["tokens.mean"]) == [11.0, 11.0]  # 2 + 9
+
+
+def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path: Path) -> None:
+    table = frame([measured(run_of(tmp_path, (1.0, 0.0)))])
+    assert list(table["length"]) == [ALL]
+    assert [len(line.points) for panel in panels(table) for line in panel.lines] == [1, 1]
+
+
+def test_nothing_to_tell_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown score 'f2'"):
+        frame([measured(run_of(tmp_path))], "f2")
+    failed = run_of(tmp_path, (None, None), method="bm25", settings={"failed": "skip"})
+    with pytest.raises(UserError, match="no question of these runs has a score"):
+        frame([measured(failed)])
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rows_module, "read_rows", _rows)
+    monkeypatch.setattr(token_module, "_tokens", _tokens)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", "length", *arguments])
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return run
+
+
+def _rows(run: StoredRun) -> Rows:
+    return ROWS if run.config["dataset"]["name"] == "musique" else Rows(problem="the rows are gone")
+
+
+def _tokens(run: StoredRun) -> Callable[[str], int]:
+    if run.config["model"]["name"] != "tiny":
+        raise CannotRun(f"no tokenizer of '{run.config['model']['name']}'")
+    return lambda text: len(text.split())
+
+
+def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
+    run_of(tmp_path / "results")
+    run_of(tmp_path / "results", model="far")
+    write_run(tmp_path / "more", [record(0, 1.0)], dataset="qasper")
+    code, out, err = call("results", "more")
+    assert code == 0
+    assert "musique · tiny" in out
+    assert " 37.5 " in out
+    assert "warning: left out: no tokenizer of 'far'" in err
+    assert "warning: left out: more/qasper" in err
+    rows = json.loads(call("results", "--format", "json", "--edges", "4")[1])
+    assert [(r["length"], r["n"]) for r in rows] == [("up to 4", 4), ("over 4", 4), (ALL, 8)]
+    assert call("results", "--out", "length.svg")[0] == 0
+    tree = ET.parse(tmp_path / "length.svg")
+    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 4 + 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, with commas between"),
+        (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
+        (["results", "--edges", "many"], "--edges many: should be numbers of tokens"),
+        (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),
+        (["results", "--out", "length.pdf"], "no format ends in '.pdf'"),
+        (["far"], "no tokenizer of 'far'"),
+        (["gone"], "the rows are gone; name the file of the rows with --data"),
+        (["nowhere"], "there is no folder 'nowhere'"),
+        ([], "RUN"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: list[str], told: str, call: Call, tmp_path: Path) -> None:
+    run_of(tmp_path / "results")
+    run_of(tmp_path / "far", model="far")
+    write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert "Traceback" not in err

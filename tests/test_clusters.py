@@ -1,0 +1,98 @@
+"""Which questions are resampled as one, and what is said where nearly all of them are."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters import linked, question_labels
+from harness.stats import interval
+from harness.store import read_run
+from harness.summary import summarise
+from reports.compare import compare
+from reports.tables import frame
+from tests.reports.build import SCORE, record, stored, write_run
+
+CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]
+RETRIEVED = {"dataset": {"name": "nq", "format": "retrieved", "scorers": [SCORE]}}
+
+
+def passages(questions: int) -> list[tuple[str, ...]]:
+    """8 of 1,500 passages for each question, as a retriever over one corpus would find them."""
+    draw = random.Random(1)
+    return [tuple(f"p{draw.randrange(1500)}" for _ in range(8)) for _ in range(questions)]
+
+
+def rows(documents: list[tuple[str, ...]], shift: float = 0.0) -> list[dict[str, Any]]:
+    return [record(i, min(1.0, (i * 7 % 10) / 10 + shift), document_ids=list(ids)) for i, ids in enumerate(documents)]
+
+
+def test_questions_with_retrieved_passages_stand_alone() -> None:
+    documents = passages(500)
+    ids = [f"q{i}" for i in range(500)]
+    assert len(set(question_labels("musique", ids, documents))) == 1
+    assert question_labels("retrieved", ids, documents) == ids
+    values = [i % 2 for i in range(500)]
+    found = interval([float(v) for v in values], question_labels("retrieved", ids, documents))
+    assert found.low == pytest.approx(0.456, abs=0.01)  # 0.5 - 1.96 * 0.5 / sqrt(500)
+
+
+@pytest.mark.parametrize(
+    ("documents", "sentence"),
+    [
+        ([], None),
+        ([("a",)], "all questions share one document"),
+        ([("a", "b"), ("c", "a")], "all questions share one document"),
+        (CHAIN, "all 4 questions are linked through documents that they share"),
+        ([*CHAIN, ("x",)], None),
+        ([("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(5)], "15 of 20 questions are linked"),
+        ([("a", f"b{i}") for i in range(10)] + [(f"c{i}",) for i in range(10)], None),
+    ],
+)
+def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sentence: str | None) -> None:
+    told = linked(documents, question_labels("musique", [f"q{i}" for i in range(len(documents))], documents))
+    assert told == sentence if sentence is None else told is not None and told.startswith(sentence)
+    if told and "15 of 20" in told:
+        assert told.endswith("one of 6 clusters")
+
+
+class TestReports:
+    def test_retrieved_passages_give_intervals_and_a_test(self, tmp_path: Path) -> None:
+        documents = passages(60)
+        runs = [
+            read_run(write_run(tmp_path, rows(documents, s), dataset="nq", method=m, settings=RETRIEVED))
+            for m, s in (("full-context", 0.0), ("pecan", 0.2))
+        ]
+        table = frame(runs)
+        assert (table[f"{SCORE}.low"] < table[SCORE]).all()
+        assert summarise(runs[0].records, [], form="retrieved")["scores"][SCORE]["low"] == table[f"{SCORE}.low"][0]
+        row = compare(runs).iloc[0]
+        assert (row["clusters"], row["n"]) == (60, 60)
+        assert row["p"] < 0.001
+        assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
+
+    def test_a_chain_of_documents_is_called_one(self, tmp_path: Path) -> None:
+        runs = [
+            read_run(write_run(tmp_path, rows(CHAIN, s), method=m)) for m, s in (("full-context", 0.0), ("pecan", 0.1))
+        ]
+        told = "all 4 questions are linked through documents that they share"
+        assert f"{told}: no interval" in frame(runs)["notes"][0]
+        (note,) = [n for n in compare(runs).iloc[0]["notes"] if "linked" in n]
+        assert note.endswith(f"{told}, so there is no interval and the test says nothing")
+
+    def test_the_size_of_a_cluster_that_is_most_questions_is_told(self, tmp_path: Path) -> None:
+        documents = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
+        runs = [
+            read_run(write_run(tmp_path, rows(documents, s), method=m))
+            for m, s in (("full-context", 0.0), ("pecan", 0.1))
+        ]
+        told = "15 of 25 questions are linked through documents that they share, one of 11 clusters"
+        assert f"{told}: intervals are wide" in frame(runs)["notes"][0]
+        assert any(f"{told}, so the interval is wide" in n for n in compare(runs).iloc[0]["notes"])
+
+    def test_as_before_where_documents_are_sampled(self, tmp_path: Path) -> None:
+        run = stored(tmp_path, [0.9, 0.4, 0.7, 1.0])
+        assert frame([run])[f"{SCORE}.low"][0] == summarise(run.records, [])["scores"][SCORE]["low"]

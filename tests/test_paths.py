@@ -1,0 +1,142 @@
+"""Where the user's home folder is written ~, where ~ is read, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import paths
+from harness.config import DatasetConfig, EncoderConfig, ModelConfig
+from harness.failures import failure
+from harness.store import RunStore, read_run
+from tests.engine.fakes import go, make_plan
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+
+
+VALUES: list[tuple[Any, Any]] = [
+    ("/home/ann/x", "~/x"),
+    ("/home/ann", "~"),
+    ("/home/anna/x", "/home/anna/x"),
+    ("/data/home/ann/x", "/data/home/ann/x"),
+    ("see /home/ann/x", "see /home/ann/x"),
+    ("sqlite:////home/ann/x", "sqlite:////home/ann/x"),
+    ({"a": ["/home/ann/x", 3, None]}, {"a": ["~/x", 3, None]}),
+    (("/home/ann/x",), ["~/x"]),
+]
+
+
+@pytest.mark.parametrize(("value", "told"), VALUES)
+def test_values_that_are_paths_of_the_home_folder(value: Any, told: Any) -> None:
+    assert paths.without_home(value) == told
+
+
+@pytest.mark.parametrize("value", ["/home/ann/x", {"a": ["/home/ann/x", 3]}, "~x", "/data/home/ann/x", "a ~/x"])
+def test_with_home_is_the_way_back(value: Any) -> None:
+    assert paths.with_home(paths.without_home(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("no file '/home/ann/x', nor /home/ann/y", "no file '~/x', nor ~/y"),
+        ("/home/ann/x: gone", "~/x: gone"),
+        ("at /data/home/ann/x and ../home/ann/x", "at /data/home/ann/x and ../home/ann/x"),
+        ("/home/anna/x", "/home/anna/x"),
+    ],
+)
+def test_sentences(sentence: str, told: str) -> None:
+    assert paths.said_without_home(sentence) == told
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("/home/ann/x", "~/x"),
+        ("--data=/home/ann/x", "--data=~/x"),
+        ("model.source=/home/ann", "model.source=~"),
+        ("sqlite:////home/ann/x.db", "sqlite:///~/x.db"),
+        ("--mlflow=sqlite:////home/ann/x.db", "--mlflow=sqlite:///~/x.db"),
+        ("/data/home/ann/x", "/data/home/ann/x"),
+        ("say /home/ann/x", "say /home/ann/x"),
+    ],
+)
+def test_words_of_a_command(word: str, told: str) -> None:
+    assert paths.words_without_home([word]) == [told]
+
+
+@pytest.mark.parametrize("home", ["/", "//"])
+def test_a_home_that_is_the_root_is_no_persons_folder(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert paths.without_home("/x") == "/x"
+    assert paths.said_without_home("in /x") == "in /x"
+    assert paths.words_without_home(["/x"]) == ["/x"]
+
+
+def test_a_configuration_reads_every_place_from_the_home_folder() -> None:
+    model = ModelConfig(
+        name="m", source="~/m", tokenizer="~/t", template="~/t.jinja", script="~/s", adapters={"a": "~/a"}
+    )
+    assert (model.source, model.tokenizer, model.template) == ("/home/ann/m", "/home/ann/t", "/home/ann/t.jinja")
+    assert (model.script, model.adapters) == ("/home/ann/s", {"a": "/home/ann/a"})
+    assert EncoderConfig(name="e", source="~/e", query_source="~/q").query_source == "/home/ann/q"
+    data = DatasetConfig(
+        name="d", format="d", data="~/d.jsonl", instruction="~/is a home", max_answer_tokens=1, scorers=("x",)
+    )
+    assert (data.data, data.instruction) == ("/home/ann/d.jsonl", "~/is a home")
+    assert ModelConfig(name="m", source="owner/name").source == "owner/name"
+
+
+def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from tests.engine import fakes
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+
+    def lost(text: str) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/home/ann/index.bin")
+
+    monkeypatch.setattr(fakes, "trouble", lost)
+    plan = make_plan()
+    dataset = plan.config.dataset.model_copy(update={"data": "/home/ann/d.jsonl"})
+    plan = replace(
+        plan,
+        config=plan.config.model_copy(update={"dataset": dataset}),
+        origins={"dataset.data": "/home/ann/my.yaml", "seed": "default"},
+    )
+    result = go(plan, tmp_path / "out", command=["harness", "run", "--data", "/home/ann/d.jsonl"])
+    assert result.failed == 6
+    for path in result.folder.iterdir():
+        assert "/home/ann" not in path.read_text(), path.name
+    stored = read_run(result.folder)
+    assert stored.config["dataset"]["data"] == "~/d.jsonl"
+    assert stored.origins["dataset.data"] == "~/my.yaml"
+    assert "'~/index.bin'" in stored.records[0]["error"]["message"]
+    assert DatasetConfig.model_validate(stored.config["dataset"]).data == "/home/ann/d.jsonl"
+
+
+def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path: Path) -> None:
+    from harness.said import Choices, layers
+
+    params = {"source": "/home/ann/model"}
+    with RunStore.open(tmp_path / "d" / "run", "f", print) as store:
+        store.describe({"method": {"name": "x", "params": params}}, {})
+    stored = tmp_path / "d" / "run" / "run.yaml"
+    assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
+    ((_, values),) = layers(Choices(files=(str(stored),)), []).layers
+    assert values["method"]["params"] == params
+
+
+def test_an_error_tells_its_place_without_the_home_folder() -> None:
+    told = failure(ValueError("cannot read '/home/ann/x'"))
+    assert told["message"] == "cannot read '~/x'"
+    assert "/home/ann" not in json.dumps(told)

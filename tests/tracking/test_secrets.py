@@ -1,0 +1,99 @@
+"""What is secret in the address of a store: where it is masked, and that no process shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness._follower import Follower
+from harness._reach import unreachable
+from harness._uri import masked, own_place
+from harness.tracking import StoreError, problems
+
+SECRETS = [
+    ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),
+    ("--mlflow=postgresql+psycopg2://bob:hunter2@db/x", "--mlflow=postgresql+psycopg2://***@db/x"),
+    ("postgresql://bob:hun/t@er?2#@db/x", "postgresql://***@db/x"),
+    ("postgresql://bob:hun ter2@db/x", "postgresql://***@db/x"),
+    ("https://hunter2@h/x", "https://***@h/x"),
+    ("mysql://db/x?user=bob&password=hunter2&ssl=1", "mysql://db/x?user=bob&password=***&ssl=1"),
+    ("mysql://db/x?sslPassword=hunter2", "mysql://db/x?sslPassword=***"),
+    ("https://h/x?access_token=hunter2", "https://h/x?access_token=***"),
+    ("mssql+pyodbc:///?odbc_connect=DSN%3Dx;PWD=hunter2", "mssql+pyodbc:///?odbc_connect=***"),
+    (
+        "cannot reach postgresql://bob:hunter2@db/x, nor http://h:1/y",
+        "cannot reach postgresql://***@db/x, nor http://h:1/y",
+    ),
+]
+PLAIN = [
+    "http://127.0.0.1:5000",
+    "sqlite:////data/x.db",
+    "databricks",
+    "dataset.instruction=see http://x.org: write to a@b.org",
+    "a@b: password=x",
+]
+
+
+@pytest.mark.parametrize(("text", "told"), SECRETS)
+def test_masked(text: str, told: str) -> None:
+    assert masked(text) == told
+    assert masked(told) == told
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_holds_no_secret_stays_as_it_is(text: str) -> None:
+    assert masked(text) == text
+
+
+def test_sentences_about_a_store_hold_no_secret() -> None:
+    uri = "mysql://bob:hunter2@db/x?password=hunter3"
+    error = StoreError([Path("results/a/b")], uri, f"no connection to {uri} (mysql+pymysql://bob:hunter2@db/x)")
+    assert "hunter" not in str(error) + error.reason
+    assert "harness track results/a/b --uri mysql://***@db/x?password=***" in str(error)
+    assert "hunter" not in " ".join(problems("file://bob:hunter2@h/x"))
+
+
+def test_the_process_that_follows_does_not_show_the_uri() -> None:
+    pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+    follower = Follower("postgresql://bob:hunter2@127.0.0.1:9/runs")
+    assert follower.process is not None
+    seen = Path(f"/proc/{follower.process.pid}/cmdline").read_bytes()
+    assert follower.finish(60) == []
+    assert b"_follow" in seen
+    assert b"hunter2" not in seen
+    assert follower.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("http://127.0.0.1:9", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
+        ("mysql+pymysql://bob:hunter2@127.0.0.1:9/x", "ConnectionRefusedError: nobody answers at 127.0.0.1:9"),
+        ("sqlite:///x.db", None),
+        ("databricks", None),
+        ("postgresql:///runs?host=/run/postgresql", None),
+        ("http://h:port", None),
+    ],
+)
+def test_unreachable(uri: str, told: str | None) -> None:
+    assert unreachable(uri) == told
+
+
+@pytest.mark.parametrize("bad_server", [500], indirect=True)
+def test_somebody_who_listens_is_reached_whatever_he_says(bad_server: str) -> None:
+    assert unreachable(bad_server) is None
+
+
+def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert unreachable("http://store.invalid:1") is None
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert unreachable("http://127.0.0.1:9") is not None
+
+
+def test_the_file_of_a_store_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert own_place("sqlite:///~/x.db") == "sqlite:////home/ann/x.db"
+    assert own_place("sqlite:///x.db") == "sqlite:///x.db"
+    assert own_place("http://h/~") == "http://h/~"
