@@ -57,10 +57,10 @@ def test_every_preset_answers_two_questions(dataset, methods, tmp_path):
         "--limit", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=500",
         cwd=tmp_path,
     )  # fmt: skip
-    # A row whose weights are not on this machine says so and costs the exit code 2; all others run.
+    # A row whose weights are not on this machine says so and costs the exit code 3; all others run.
     missing = set(re.findall(r"^error: (\S+) on \S+: not run: weights: ", ran.stderr, re.MULTILINE))
     assert missing <= RERANKED, ran.stderr
-    assert ran.returncode == (2 if missing else 0), ran.stderr
+    assert ran.returncode == (3 if missing else 0), ran.stderr
     methods = [method for method in methods if method not in missing]
     assert ran.stderr.count("pocket-llama answers, the embedded default") == 1
     lines = [json.loads(line) for line in ran.stdout.splitlines()]

@@ -212,7 +212,7 @@ def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("pecan points of points: kept\n")
     assert done.stdout.splitlines()[-1] == "model"
-    assert len(done.stderr.splitlines()) == 3
+    assert len(done.stderr.splitlines()) == 4
     card = cards.read(model)
     assert card is not None
     assert card.exam == {"questions": 2, "seed": 0}
@@ -226,7 +226,7 @@ def test_eval_as_json_into_another_folder(here: Cli, model: Path, tmp_path: Path
     done = here("pocket", "eval", "model", *EVAL, "--json", "--out", "cards/one")
     told = json.loads(done.stdout)
     assert told["card"] == "cards/one"
-    assert [row["measure"] for row in told["results"]] == ["kept", "invented"] * 3
+    assert [row["measure"] for row in told["results"]] == ["kept", "invented"] * 4
     assert {path.name for path in (tmp_path / "cards" / "one").iterdir()} == {"card.json", "CARD.md"}
     assert not (model / "card.json").exists()
 

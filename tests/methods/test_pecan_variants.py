@@ -332,7 +332,7 @@ def test_the_suite_of_two_models_names_a_builder_and_a_searcher(suite, searcher)
     for method, dataset in itertools.product(found.methods, found.datasets):
         config = resolve(Choices(method=method, dataset=dataset, suite=found)).config
         assert config.roles["builder"].name == "Llama-3.1-8B-Instruct"
-        assert (config.model.name, config.model.window) == (f"Llama-3.2-{searcher}-Instruct", 8192)
+        assert (config.model.name, config.model.window) == (f"Llama-3.2-{searcher}-Instruct", 131072)
         assert set(config.roles) == {"builder"}  # so the searcher is the model itself
 
 
