@@ -42,14 +42,14 @@ def length(folders: Sequence[str], options: Options) -> int:
     Runs whose rows or tokenizer cannot be had are left out with a sentence. Raises UserError where none is left,
     UnknownName for a score that a run does not have, SaveError.
     """
-    from harness.commands.study import _stored, _with_rows
+    from harness.commands.study import stored_runs, with_rows
 
     form = form_of(options.form, options.out)
     edges = _edges(options.edges)
-    runs, damaged = _stored(folders)
+    runs, damaged = stored_runs(folders)
     from reports.figures.length import frame, panels, sections
 
-    table = frame(_measured(_with_rows(runs, options.data)), options.score, edges)
+    table = frame(_measured(with_rows(runs, options.data)), options.score, edges)
     show(Figure("Length of the documents", table, sections(table), panels(table)), form, options.out)
     return 3 if damaged else 0
 
@@ -66,7 +66,7 @@ def _edges(text: str | None) -> tuple[int, ...] | None:
 
 def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     """Each run with what counts a document's tokens, once for runs over the same rows with the same model."""
-    from harness.commands.tokens import _tokens
+    from harness.commands.tokens import tokens_by
     from reports.figures.length import Measured, group
 
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
@@ -75,7 +75,7 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     for run, rows in runs:
         try:
             if (key := group(run)) not in counts:
-                counts[key] = _counting(rows, _tokens(run))
+                counts[key] = _counting(rows, tokens_by(run))
         except UserError as error:
             problems.append(error)
             continue

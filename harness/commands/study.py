@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reports.figures.trials_table import Scored
     from reports.rows import Rows
 
-__all__ = ["Options", "TrialOptions", "position", "requests", "trials"]
+__all__ = ["Options", "TrialOptions", "position", "requests", "stored_runs", "trials", "with_rows"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def position(folders: Sequence[str], options: Options) -> int:
     part is marked, UnknownName for a score that a run does not have, SaveError.
     """
     form = form_of(options.form, options.out)
-    runs, damaged = _stored(folders)
+    runs, damaged = stored_runs(folders)
     from reports.figures.position import frame, panels, sections
 
-    table = frame(_with_rows(runs, options.data), options.score, options.parts)
+    table = frame(with_rows(runs, options.data), options.score, options.parts)
     show(Figure("Place of the supporting parts", table, sections(table), panels(table)), form, options.out)
     return 3 if damaged else 0
 
@@ -70,7 +70,7 @@ def trials(folders: Sequence[str], options: TrialOptions) -> int:
     does not have; SaveError.
     """
     form = form_of(options.form, options.out)
-    runs, damaged = _stored(folders)
+    runs, damaged = stored_runs(folders)
     from reports.figures.trials import recorded
     from reports.figures.trials_table import frame, panels, sections
 
@@ -85,7 +85,7 @@ def requests(folders: Sequence[str], form: str | None, out: str | None, score: s
     Raises UserError where there is no run, UnknownName for a score that a run does not have, SaveError.
     """
     form = form_of(form, out)
-    runs, damaged = _stored(folders)
+    runs, damaged = stored_runs(folders)
     from reports.figures.requests import frame, panels, sections
 
     table = frame(runs, score)
@@ -93,7 +93,7 @@ def requests(folders: Sequence[str], form: str | None, out: str | None, score: s
     return 3 if damaged else 0
 
 
-def _stored(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
+def stored_runs(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
     """The runs at or below the folders, each once, and how many damaged ones were left out."""
     runs: dict[str, StoredRun] = {}
     damaged = 0
@@ -122,7 +122,7 @@ def _scored(run: StoredRun, options: TrialOptions) -> Scored:
     return Scored(run, told, maxima, judged(run, answers, name, options.data) if answers else {})
 
 
-def _with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredRun, Rows]]:
+def with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredRun, Rows]]:
     """Each run with its data set's rows, read once for runs over the same ones. Raises UserError where none has any."""
     from reports import facts
     from reports.rows import read_rows

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reports.figures.tokens import Counted, Texts
     from reports.rows import Rows
 
-__all__ = ["main"]
+__all__ = ["main", "tokens_by"]
 
 
 def main(folder: str | None, form: str | None, out: str | None, data: str | None) -> int:
@@ -77,7 +77,7 @@ def _counted(runs: list[StoredRun], data: str | None) -> Counted:
     notes = []
     if len(asked) < len(rows.examples):
         notes.append(f"of the {len(rows.examples)} questions of {name}, {len(asked)} were asked and are counted")
-    return Counted(name, model, count(_texts(rows, asked, first), _tokens(first)), tuple(notes))
+    return Counted(name, model, count(_texts(rows, asked, first), tokens_by(first)), tuple(notes))
 
 
 def _texts(rows: Rows, asked: list[str], run: StoredRun) -> Texts:
@@ -95,7 +95,7 @@ def _texts(rows: Rows, asked: list[str], run: StoredRun) -> Texts:
     )
 
 
-def _tokens(run: StoredRun) -> Callable[[str], int]:
+def tokens_by(run: StoredRun) -> Callable[[str], int]:
     """What counts the tokens of a plain text as the run's reader does. Raises UserError."""
     from pydantic import ValidationError
 

@@ -291,21 +291,17 @@ def _clean(text: str) -> str:
     return "".join("\ufffd" if (category(c) in ("Cc", "Cs") and c not in "\t\n") or c in _TURNS else c for c in text)
 
 
-def _memory_as_json(memory: Memory, walk: Walked) -> dict[str, Any]:
-    from reports.memory import as_json
-
-    return as_json(memory, walk)
-
-
 def _told(search: _Search) -> dict[str, Any]:
     """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
+    from reports.memory import as_json
+
     record = search.record
     return {
         "run": str(search.stored.path),
         "question_id": record["question_id"],
         "document_ids": record["document_ids"],
         "graph": search.graph is not None,
-        **({"memory": _memory_as_json(*search.memory)} if search.memory is not None else {}),
+        **({"memory": as_json(*search.memory)} if search.memory is not None else {}),
         "notes": search.notes,
         "steps": [
             {

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from harness.datasets.files import Broken, read_rows
+from harness.digests import file_hash
 from harness.errors import DataError
 
 __all__ = ["STORIES", "Stories", "decoded", "stories_in"]
@@ -130,8 +131,7 @@ class _Lines:
         return self._seen[document_id]
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        with self._path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return file_hash(self._path)
 
 
 def stories_in(folder: Path) -> Stories:

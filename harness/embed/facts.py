@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import EncoderConfig, ModelConfig
+from harness.digests import file_hash
 from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
-from harness.llm.facts import file_hash, hash_files, local_folder
+from harness.llm.facts import hash_files, local_folder
 
 __all__ = ["EncoderFacts", "encoder_facts", "encoder_folder", "query_folder"]
 

@@ -5,21 +5,20 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 from harness.config import ModelConfig
-from harness.digests import file_hash, hash_named
+from harness.digests import hash_named
 from harness.errors import CannotRun
 from harness.llm import tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
-__all__ = ["ModelFacts", "file_hash", "hash_files", "hash_named", "local_folder", "memory_problem", "model_facts"]
+__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -148,14 +147,11 @@ def hash_files(folder: Path) -> str:
         raise CannotRun(
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
         )
-    whole = hashlib.sha256()
     # A card says what is known of the weights; what is found out later does not make them another model.
     told = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
         told += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*told}
-    for path in sorted([*weights, *told, *folder.glob("*.jinja")]):
-        whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
-    return whole.hexdigest()
+    return hash_named(folder, (path.name for path in (*weights, *told, *folder.glob("*.jinja"))))
 
 
 def _adapter_hash(path: str) -> str:

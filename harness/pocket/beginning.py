@@ -71,6 +71,6 @@ def take_tokenizer(folder: Path, to: Path) -> None:
 
 def weights_mark(folder: Path) -> str:
     """The first 16 hex digits of the sha256 of its weights."""
-    from harness.llm.facts import file_hash
+    from harness.digests import file_hash
 
     return file_hash(folder / "model.safetensors")[:16]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import canonical
+from harness.digests import file_hash
 from harness.errors import CannotRun
 from harness.home import write_json
 
@@ -121,8 +122,6 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
 
 
 def _sha256(folder: Path, name: str) -> str:
-    from harness.llm.facts import file_hash
-
     try:
         return file_hash(folder / name)
     except OSError as error:

@@ -7,20 +7,25 @@ out/checkpoint/<step>.safetensors    "weight.*", "mean.*", "square.*"
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.optim import AdamW
 
+from harness.digests import file_hash
 from harness.errors import CannotRun, UserError
 from harness.home import write_json
 
-__all__ = ["Found", "Progress", "load", "save", "tokenizer_hash"]
+__all__ = ["Found", "Progress", "load", "put_back", "save", "tensors_of", "tokenizer_hash"]
+
+_MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
 
 @dataclass
@@ -50,7 +55,28 @@ class Found(NamedTuple):
 
 def tokenizer_hash(folder: Path) -> str:
     """sha256 of the folder's tokenizer.json."""
-    return hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
+    return file_hash(folder / "tokenizer.json")
+
+
+def tensors_of(weights: Mapping[str, Tensor], optimizer: AdamW) -> dict[str, Tensor]:
+    """What a checkpoint holds: the weights and AdamW's moments of each, zeros before the first step."""
+    tensors = {f"weight.{name}": weight for name, weight in weights.items()}
+    for name, weight in weights.items():
+        state = optimizer.state.get(weight, {})
+        for ours, theirs in _MOMENTS.items():
+            tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+    return tensors
+
+
+def put_back(found: Found, weights: Mapping[str, Tensor], optimizer: AdamW) -> None:
+    """The other way round: weights and moments as they were at the checkpoint's step."""
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(found.tensors[f"weight.{name}"])
+            # A fused AdamW wants its step where the weights are, any other one on the CPU.
+            where = weight.device if optimizer.defaults.get("fused") else "cpu"
+            moments = {theirs: found.tensors[f"{ours}.{name}"].to(weight.device) for ours, theirs in _MOMENTS.items()}
+            optimizer.state[weight] = {"step": torch.tensor(float(found.progress.step), device=where), **moments}
 
 
 def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:

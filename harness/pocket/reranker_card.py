@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.digests import file_hash
 from harness.home import write_json
-from harness.llm.facts import file_hash
 from harness.pocket import beginning
 from harness.pocket.reranker_exam import SEED
 

@@ -73,25 +73,13 @@ class _Trainer:
         journal.cut(settings.out / "log.jsonl", self.progress.step)
 
     def _restore(self, state: checkpoint.Found) -> None:
-        import torch
-
         self.progress = state.progress
         self.found = list(state.progress.recent.get("found", []))
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(state.tensors[f"weight.{name}"])
-                self.optimizer.state[weight] = {
-                    "step": torch.tensor(float(self.progress.step)),
-                    "exp_avg": state.tensors[f"mean.{name}"],
-                    "exp_avg_sq": state.tensors[f"square.{name}"],
-                }
+        checkpoint.put_back(state, self.weights, self.optimizer)
 
     def save(self) -> None:
         """The checkpoint, then the model as it is now."""
-        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            moments = self.optimizer.state[weight]
-            tensors |= {f"mean.{name}": moments["exp_avg"], f"square.{name}": moments["exp_avg_sq"]}
+        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
         self.progress.recent = {"found": self.found}
         checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, self.about)
         reranker_folder.save(self.net, self.settings.out / "model")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 
 from harness.errors import UnknownName
 from harness.method import Scene, Task
@@ -353,37 +354,11 @@ def about(names: Sequence[str]) -> str:
     return f"About {', '.join(first)} and {last}." if first else f"About {last}."
 
 
-def _walked(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
-    """A scene of scenes_walk.py, which is made of this file's parts and so cannot be imported at the top."""
+def _late(module: str, name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
+    """A scene of scenes_<module>.py, which is made of this file's parts and so cannot be imported at the top."""
 
     def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-        from harness.pocket import scenes_walk
-
-        found: Iterator[Scene] = getattr(scenes_walk, name)(recipe, shown, dice)
-        yield from found
-
-    return made
-
-
-def _remembered(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
-    """A scene of scenes_memory.py, imported late as those above."""
-
-    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-        from harness.pocket import scenes_memory
-
-        found: Iterator[Scene] = getattr(scenes_memory, name)(recipe, shown, dice)
-        yield from found
-
-    return made
-
-
-def _refined(name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
-    """A scene of scenes_refine.py, imported late as those above."""
-
-    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-        from harness.pocket import scenes_refine
-
-        found: Iterator[Scene] = getattr(scenes_refine, name)(recipe, shown, dice)
+        found: Iterator[Scene] = getattr(import_module(f"harness.pocket.scenes_{module}"), name)(recipe, shown, dice)
         yield from found
 
     return made
@@ -398,22 +373,22 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
     "gathered": _gathered,
     "followed": _followed,
     "guessed": _guessed,
-    "shortened": _walked("shortened"),
-    "triage": _walked("triage"),
-    "leaf": _walked("leaf"),
-    "breadth": _refined("breadth"),
-    "outline": _refined("outline"),
-    "titles": _refined("titles"),
-    "entities": _remembered("entities"),
-    "relations": _remembered("relations"),
-    "doubts": _remembered("doubts"),
-    "fusion": _remembered("fusion"),
-    "reflection": _remembered("reflection"),
-    "trial": _remembered("trial"),
-    "elaborated": _remembered("elaborated"),
-    "decomposed": _remembered("decomposed"),
-    "lookup": _remembered("lookup"),
-    "pause": _remembered("pause"),
+    "shortened": _late("walk", "shortened"),
+    "triage": _late("walk", "triage"),
+    "leaf": _late("walk", "leaf"),
+    "breadth": _late("refine", "breadth"),
+    "outline": _late("refine", "outline"),
+    "titles": _late("refine", "titles"),
+    "entities": _late("memory", "entities"),
+    "relations": _late("memory", "relations"),
+    "doubts": _late("memory", "doubts"),
+    "fusion": _late("memory", "fusion"),
+    "reflection": _late("memory", "reflection"),
+    "trial": _late("memory", "trial"),
+    "elaborated": _late("memory", "elaborated"),
+    "decomposed": _late("memory", "decomposed"),
+    "lookup": _late("memory", "lookup"),
+    "pause": _late("memory", "pause"),
 }
 
 

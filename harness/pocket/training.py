@@ -118,22 +118,11 @@ class Trainer:
 
     def _restore(self, found: checkpoint.Found) -> None:
         self.progress = found.progress
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(found.tensors[f"weight.{name}"])
-                self.optimizer.state[weight] = {
-                    "step": torch.tensor(float(self.progress.step), device=self.device),  # fused AdamW wants it there
-                    "exp_avg": found.tensors[f"mean.{name}"].to(self.device),
-                    "exp_avg_sq": found.tensors[f"square.{name}"].to(self.device),
-                }
+        checkpoint.put_back(found, self.weights, self.optimizer)
 
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
-        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            state = self.optimizer.state.get(weight, {})  # before the first step there are no moments
-            for ours, theirs in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
-                tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
         about: dict[str, Any] = {**self.about, **self._origin, "course": resume.marks(self.course)}
         checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, about)
         ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import registry
+from harness.digests import file_hash
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import ScoreError, ScoreSheet, distribution, install_line, installed
 from harness.scorers.table import TABLE, Scorer
@@ -105,10 +106,8 @@ def version(name: str) -> str:
 
 def _file_digest(target: str) -> str:
     """First 8 hex of the sha256 of the file that holds a user's own scorer: its only version."""
-    import hashlib
-
     source = inspect.getsourcefile(sys.modules[registry.load(target).__module__])
-    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:8] if source else "unknown"
+    return file_hash(Path(source))[:8] if source else "unknown"
 
 
 def problems(names: Iterable[str]) -> list[str]:

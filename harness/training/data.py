@@ -10,13 +10,13 @@ A scene is no tokens: the method's own code puts its prompt around it, as it doe
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from harness.config import digest
+from harness.digests import file_hash
 from harness.errors import QuestionError, UserError
 from harness.files import append_line, json_line, read_lines, repair, write_atomic
 from harness.method import Scene, Task
@@ -172,5 +172,4 @@ def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
 
 def file_mark(path: Path) -> str:
     """The first 16 hex digits of the file's sha256."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return file_hash(path)[:16]

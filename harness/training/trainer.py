@@ -110,24 +110,13 @@ class _Run:
 
     def _restore(self, found: checkpoint.Found) -> None:
         self.progress = found.progress
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(found.tensors[f"weight.{name}"])
-                self.optimizer.state[weight] = {
-                    "step": torch.tensor(float(self.progress.step)),
-                    "exp_avg": found.tensors[f"mean.{name}"].to(weight.device),
-                    "exp_avg_sq": found.tensors[f"square.{name}"].to(weight.device),
-                }
+        checkpoint.put_back(found, self.weights, self.optimizer)
         if 0 < self.progress.step < self.job.steps:
             self.tell(f"{self.job.name}: going on from step {self.progress.step} of {self.job.steps}")
 
     def save(self) -> None:
         """Write a checkpoint."""
-        tensors: dict[str, torch.Tensor] = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            state = self.optimizer.state.get(weight, {})
-            for ours, theirs in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
-                tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
         checkpoint.save(self.job.checkpoint, self.progress, tensors, self.job.about)
 
     def go(self, stop: threading.Event) -> None:

@@ -21,7 +21,7 @@ from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLin
 from methods.compression.ranking import RESTRICTIVE, Chosen, choose, priorities
 from methods.compression.sentences import choose_sentences
 from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
-from methods.compression.skills import SKILLS
+from methods.compression.skills import RANKING, TEXT
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of
 
@@ -51,7 +51,7 @@ class LLMLingua(Method):
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text, and texts found likely."""
-        return [*reading.SKILLS, SKILLS[1]]
+        return [*reading.SKILLS, TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -78,7 +78,7 @@ class LongLLMLingua(Method):
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text; questions behind texts, and texts behind questions, found likely."""
-        return [*reading.SKILLS, *SKILLS]
+        return [*reading.SKILLS, RANKING, TEXT]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

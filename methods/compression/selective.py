@@ -23,7 +23,7 @@ from methods import reading
 from methods.chunks import sentences
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, Piece, read
-from methods.compression.skills import SKILLS
+from methods.compression.skills import TEXT
 from methods.compression.surprise import SLACK, opened, surprise
 from methods.compression.units import Units, kept, units_of
 
@@ -46,7 +46,7 @@ class SelectiveContext(Method):
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text, and texts found likely."""
-        return [*reading.SKILLS, SKILLS[1]]
+        return [*reading.SKILLS, TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""

@@ -13,7 +13,7 @@ from methods.compression.ranking import RESTRICTIVE
 from methods.compression.show import SEPARATOR
 from methods.compression.surprise import opened
 
-__all__ = ["SKILLS"]
+__all__ = ["RANKING", "TEXT"]
 
 
 def _ranking(scene: Scene, tools: Tools) -> None:
@@ -29,4 +29,5 @@ def _text(scene: Scene, tools: Tools) -> None:
         s.score(scene.texts[0])
 
 
-SKILLS = [Skill("compressor ranking", "followed", _ranking), Skill("compressor text", "guessed", _text)]
+RANKING = Skill("compressor ranking", "followed", _ranking)
+TEXT = Skill("compressor text", "guessed", _text)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from harness.config import EncoderConfig
+from harness.digests import file_hash
 from harness.embed.facts import encoder_facts, encoder_folder
 from harness.embed.rerank import load_reranker
-from harness.llm.facts import file_hash
 from harness.meter import Meter
 from harness.plan import plan_choices
 from harness.pocket.reranker_lists import Texts, listed

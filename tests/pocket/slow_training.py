@@ -5,15 +5,13 @@ python -m tests.pocket.slow_training OUT COURSE STEP
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from harness.pocket import checkpoint
 from harness.pocket.network import Shape
 from harness.pocket.training import Settings, train
+from tests.kills import kill_at
 
 SHAPE = Shape(vocabulary=9216, width=32, layers=1, heads=2, inner=48, window=256)
 
@@ -27,14 +25,7 @@ def settings(out: Path, course: Path, **more: Any) -> Settings:
 
 def main() -> None:
     out, course, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    write = checkpoint.write_json
-
-    def write_json(path: Path, value: Any) -> None:
-        if value["step"] == last:
-            os.kill(os.getpid(), signal.SIGKILL)  # the tensors are there already, the state is not
-        write(path, value)
-
-    checkpoint.write_json = write_json  # type: ignore[attr-defined]
+    kill_at(last)
     train(settings(out, course, steps=200), print)
 
 

@@ -5,8 +5,6 @@ python -m tests.training.small BASE OUT STEP        trains, and is killed while 
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -14,11 +12,11 @@ from typing import Any
 
 from harness.config import ModelConfig
 from harness.llm import random_model
-from harness.pocket import checkpoint
 from harness.training.course import Course
 from harness.training.settings import read
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
+from tests.kills import kill_at
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 FEW = {"scenes": 12, "batch": 4, "rank": 2, "rate": 0.01, "say": 2, "save": 2, "exam": 2, "length": 2000}
@@ -45,14 +43,7 @@ def train(made: Course, steps: int | None = None) -> list[str]:
 
 def main() -> None:
     base, out, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    write = checkpoint.write_json
-
-    def write_json(path: Path, value: Any) -> None:
-        if value["step"] == last:
-            os.kill(os.getpid(), signal.SIGKILL)  # the tensors are there already, the state is not
-        write(path, value)
-
-    checkpoint.write_json = write_json  # type: ignore[attr-defined]
+    kill_at(last)
     train(course(ModelConfig(name="small", source=str(base)), out, ("analysis", "selection")))
 
 
