@@ -105,13 +105,14 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found, if cut."""
+    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found, if cut, points dropped."""
 
     nodes: list[int]
     texts: list[str]
     weights: np.ndarray
     how: str
     cut: bool
+    again: int
 
 
 def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
@@ -129,7 +130,7 @@ def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: T
         done[0] += 1
         tools.progress(done[0], len(batches), f"level {layer.level} summaries")
         weights = np.asarray(kept["weights"], dtype=np.float64)
-        return _Batch(batch, list(kept["texts"]), weights, str(kept["how"]), bool(kept["cut"]))
+        return _Batch(batch, list(kept["texts"]), weights, str(kept["how"]), bool(kept["cut"]), int(kept["again"]))
 
     written = tools.map(run, batches)
     _tell(graph, layer, written, config)
@@ -145,6 +146,8 @@ def _tell(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfi
         graph.notes.append(f"{name}: {plain} of {len(written)} summaries had no bullet: its lines were taken")
     if cut := sum(b.cut for b in written):
         graph.notes.append(f"{name}: {cut} of {len(written)} summaries were cut at {config.reserve} tokens")
+    if again := sum(b.again for b in written):
+        graph.notes.append(f"{name}: {again} points that a call had written before were dropped")
 
 
 def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
@@ -171,12 +174,18 @@ def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfi
     """One call: texts of new nodes and their normalised edge weights [new nodes, texts]."""
     write = _summary if config.graph == "tree" else _points
     written, rows, how, cut = write(texts, level, model, config.reserve)
+    again = 0
+    if config.repeated_points == "drop":
+        # The first copy was written with the text in view, the later ones mostly with the copies before them.
+        first = [i for i, text in enumerate(written) if text.casefold() not in map(str.casefold, written[:i])]
+        again = len(written) - len(first)
+        written, rows = [written[i] for i in first], rows[first]
     if not written:
         raise QuestionError(f"the builder wrote no summary for {len(texts)} nodes of level {level - 1}")
     if config.token_mean == "sum":
         # A sum over the higher node's tokens cancels in the normalisation; over the lower node's it does not.
         rows = rows * np.array([model.count(text) for text in texts])
-    return {"texts": written, "weights": normalise_rows(rows), "how": how, "cut": cut}
+    return {"texts": written, "weights": normalise_rows(rows), "how": how, "cut": cut, "again": again}
 
 
 _Written = tuple[list[str], np.ndarray, str, bool]

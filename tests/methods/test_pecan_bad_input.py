@@ -67,6 +67,7 @@ def test_an_empty_question_fails(question):
         ("* one two\n* three four", 4, ["one two"], "1 of 1 summaries were cut at 4 tokens"),
         ("* one two three", 2, ["one"], "1 of 1 summaries were cut at 2 tokens"),  # the only point is kept as it is
         ("* one two\n* three four", 20, ["one two", "three four"], ""),
+        ("* one\n* two\n* One\n* two", 20, ["one", "two"], "2 points that a call had written before were dropped"),
     ],
 )  # fmt: skip
 def test_a_summary_that_is_not_as_asked_is_told_in_the_first_steps(reply, reserve, points, note):
@@ -76,6 +77,26 @@ def test_a_summary_that_is_not_as_asked_is_told_in_the_first_steps(reply, reserv
     # It stands at the last node of the start, beside what the start itself has to say.
     assert told[len(points) - 1] == (f"level 2: {note}" if note else "")
     assert "".join(told) == told[len(points) - 1]
+
+
+def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():
+    # The copy, told apart by its capital, attends to the two chunks otherwise than the first.
+    graphs = {}
+    for kept in ("drop", "keep"):
+        tools = FakeTools(
+            [Rule(when="Summary", reply="* one\n* two\n* One"), Rule(reply="x")],
+            probes(),
+            lambda row, column: 0.3 if (row == "* One") == column.startswith("aa") else 0.1,
+        )
+        graphs[kept] = run([], tools, "aa ab ac ba bb bc", repeated_points=kept)[1]
+    drop, keep = graphs["drop"], graphs["keep"]
+    assert ([drop.text[i] for i in drop.top()], [keep.text[i] for i in keep.top()]) == (
+        ["one", "two"],
+        ["one", "two", "One"],
+    )
+    weights = [dict(zip(*(part.tolist() for part in keep.below(i)), strict=True)) for i in keep.top()]
+    assert weights[0] != weights[2]
+    assert [dict(zip(*(part.tolist() for part in drop.below(i)), strict=True)) for i in drop.top()] == weights[:2]
 
 
 def test_a_summary_without_a_word_fails_for_a_tree_too():

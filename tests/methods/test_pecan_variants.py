@@ -371,6 +371,7 @@ DIFFERENCES = {
     ("pecan-choice-sentences", "pecan"): {"chunk_boundaries": ["sentences", "tokens"]},
     ("pecan-choice-wording", "pecan"): {"probe_wording": ["plain", "printed"]},
     ("pecan-choice-token-sum", "pecan"): {"token_mean": ["sum", "mean"]},
+    ("pecan-choice-repeats", "pecan"): {"repeated_points": ["keep", "drop"]},
 }
 MINE = [name for name in presets.names("methods") if name.startswith(("pecan", "garlic"))]
 
