@@ -310,9 +310,7 @@ def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_everything_and_the_way_on(
-    kind: signal.Signals, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_signal_leaves_everything_and_the_way_on(kind: signal.Signals, tmp_path: Path) -> None:
     calls = []
 
     def pause() -> None:
@@ -320,10 +318,6 @@ def test_a_signal_leaves_everything_and_the_way_on(
         if len(calls) == 4:
             signal.raise_signal(kind)
 
-    at_first = signal.getsignal(kind)
-    if at_first is signal.SIG_IGN:  # as under nohup, which a run respects
-        signal.signal(kind, signal.SIG_DFL)
-        request.addfinalizer(lambda: signal.signal(kind, signal.SIG_IGN))
     before = signal.getsignal(kind)
     with pytest.raises(Interrupted) as caught:
         go(make_plan(method=Words(Words.Config(), pause)), tmp_path, command=["harness", "run", "--data", "my file"])
