@@ -102,12 +102,15 @@ def folded(title: str) -> str:
 
 _LIST = re.compile(r"\[.*?\]|\{.*?\}", re.DOTALL)
 _WIDE = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
+# "['Ann's life', 'Work', 'Ea": the inside of a list up to its end, or to where the reply was cut.
+_BROKEN = re.compile(r"""\[\s*(?P<quote>['"])(?P<inside>.*?)(?:(?P=quote)\s*(?P<end>\])|\Z)""", re.DOTALL)
 
 
 def titles(reply: str) -> frozenset[str]:
     """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
 
-    JSON or Python spelling, with text around it; none for a reply that has no such list (facts 5.2).
+    JSON or Python spelling, with text around it. Of a list that is cut, or has an apostrophe in its quotes, the titles
+    that are whole (the released code repairs such lists too); none for a reply that has no list (facts 5.2).
     """
     for pattern in (_WIDE, _LIST):
         for found in pattern.finditer(reply):
@@ -118,7 +121,19 @@ def titles(reply: str) -> frozenset[str]:
                 value = [value]
             if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
                 return frozenset(folded(item) for item in value if item.strip())
-    return frozenset()
+    return _mended(reply)
+
+
+def _mended(reply: str) -> frozenset[str]:
+    found = _BROKEN.search(reply)
+    if found is None:
+        return frozenset()
+    items = re.split(r"""['"]\s*,\s*['"]""", found["inside"])
+    if not found["end"]:
+        # Whole is what a quote closes: all but the last piece, unless the cut came right behind its quote.
+        last = re.fullmatch(r"""(.*)['"]\s*,?\s*""", items[-1], re.DOTALL)
+        items[-1:] = [last[1]] if last else []
+    return frozenset(folded(item) for item in items if item.strip())
 
 
 def _value(text: str) -> Any:

@@ -105,7 +105,10 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found, if cut, points dropped."""
+    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found.
+
+    cut: the output ended at its limit; again: how many points were dropped as repeated.
+    """
 
     nodes: list[int]
     texts: list[str]

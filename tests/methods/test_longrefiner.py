@@ -197,8 +197,17 @@ TITLES = [
     ("[]", set()),
     ("A, B", set()),
     ("['A', 3]", set()),
-    ("['A'", set()),
+    # Cut by the limit of tokens, or with an apostrophe that ends the quotes too early: what is whole is taken.
+    ("['A'", {"a"}),
+    ("['A',", {"a"}),
+    ("['A', 'Be", {"a"}),
+    ("['A", set()),
+    ("['Ann's life', 'Work']", {"ann's life", "work"}),
+    ("['Ann's life', 'Work', 'Ea", {"ann's life", "work"}),
+    ('{\'selected_titles\': ["A", "B', {"a"}),
+    ("see [1] and ['A', 'B'", {"a", "b"}),
     ("[" * 3000, set()),
+    ("['" * 1500, {"['" * 1498 + "["}),  # nonsense, but read in no time
     ("", set()),
 ]
 
