@@ -6,11 +6,11 @@ A prompt is a list of pieces, each encoded on its own, so that a document's word
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.types import Question
+from methods.qrmem.merge import places
 
 __all__ = ["PROMPTS", "Relation", "ask", "elaborate", "entities", "fuse", "marked", "questions", "relations", "trial"]
 
@@ -93,11 +93,24 @@ def asked(question: Question) -> str:
 
 
 def marked(segment: str, names: Sequence[str]) -> str:
-    """The segment with each occurrence of a name in brackets; longer names go first, and none is marked inside one."""
+    """The segment with each occurrence of a name in brackets; longer names go first, and none is marked inside one.
+
+    An occurrence is what merge.places takes for one: no part of a longer word, where the script parts its words.
+    """
     known = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
-    if not known:
-        return segment
-    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)", lambda m: f"[{m.group()}]", segment)
+    found: dict[int, int] = {}
+    inside: set[int] = set()
+    for name in known:
+        for at in places(name, segment):
+            here = range(at, at + len(name))
+            if inside.isdisjoint(here):
+                found[at] = here.stop
+                inside.update(here)
+    pieces, end = [], 0
+    for start, stop in sorted(found.items()):
+        pieces += [segment[end:start], f"[{segment[start:stop]}]"]
+        end = stop
+    return "".join([*pieces, segment[end:]])
 
 
 def entities(question: Question, summary: str, segment: str, guide: Sequence[str]) -> list[str]:

@@ -121,6 +121,7 @@ class JinaSegments(_Segmented):
     """Paragraphs, lines and sentences packed up to `segment_tokens` tokens."""
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
+    index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """By rule."""
