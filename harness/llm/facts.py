@@ -109,6 +109,8 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
             raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
         return folder, {"files": hash_files(folder)}
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+        if source.startswith(("http://", "https://")):
+            raise CannotRun(f"'{source}' is an address; for a server: --model endpoint --set model.base_url={source}")
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
     from harness.llm.hub import snapshot
 

@@ -62,6 +62,7 @@ NAMES: list[tuple[list[str], str]] = [
     ([*BM25, "--dataset", "pocket/musiqe"], "unknown data set 'pocket/musiqe'. Did you mean 'pocket/musique'"),
     ([*SAMPLE, "--model", "lama-3.1-8b"], "unknown model 'lama-3.1-8b'. Did you mean 'llama-3.1-8b-instruct'"),
     ([*SAMPLE, "--model", "./smal"], "no model folder './smal'"),
+    ([*SAMPLE, "--model", "http://127.0.0.1:9/v1"], "--model endpoint --set model.base_url=http://127.0.0.1:9/v1"),
     (
         [*SAMPLE, "--set", "method.chunk_token=9"],
         "unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens' or 'chunk_sentences'",
