@@ -10,6 +10,7 @@ harness report curves results                a figure: see harness.commands.curv
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,16 +78,20 @@ def _check(options: Options) -> None:
 
 def _paper(runs: list[StoredRun], form: str) -> str:
     """Published numbers beside the measured ones."""
-    from reports.paper import frame
+    from reports.paper import frame, incomplete
     from reports.render import render, render_sections
     from reports.views import sections, shortened
 
     whole = frame(runs)
     if form in ("csv", "json"):
         return render(whole, form)
+    missing = [line for sentence in incomplete(runs) for line in textwrap.wrap(sentence, 150)]
     if whole.empty:
-        return "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
-    return render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
+        none = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+        return "\n".join([none, *missing])
+    text = render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
+    lines = [f"% {line}" for line in missing] if form in ("latex", "tex") else missing
+    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if missing else text
 
 
 def _page(runs: list[StoredRun], title: str, options: Options) -> str:

@@ -1,7 +1,11 @@
 """Published numbers beside measured ones.
 
-printed.py     paper_results.csv and mapping.yaml, checked           load() -> Printed
-beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that a run measures
+rules.py       mapping.yaml, checked
+printed.py     paper_results.csv and what it means by the rules      load() -> (Value, ...)
+matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
+measured.py    what they measured                                    Ours(value, low, high)
+comparable.py  what stands between the two                           reasons(value, run)
+beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure
 
 from reports.paper import frame
 frame([read_run(folder) for folder in find_runs("results")])
@@ -10,5 +14,6 @@ frame([read_run(folder) for folder in find_runs("results")])
 from __future__ import annotations
 
 from reports.paper.beside import frame
+from reports.paper.matching import incomplete
 
-__all__ = ["frame"]
+__all__ = ["frame", "incomplete"]

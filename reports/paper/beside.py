@@ -5,29 +5,30 @@ frame(runs)   one row for each printed value and each run that measures it, in t
 dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
 musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  27.9      30.9       …  0.7    reproduced
 
+A value that is a mean over data sets is measured by a run on each of them: its row names them all and comes last.
+
 reproduced       the printed value, as far as its digits go, lies in our interval, or within the metric's tolerance
 off              it does not
-not comparable   the run differs in more than chance; `notes` say in what
+not comparable   a run differs in more than chance; `notes` say in what
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness import embedded
-from harness.stats import interval
 from reports import facts, tables
-from reports.figures.requests import per_question
-from reports.paper.printed import Metric, Value, load
+from reports.paper.comparable import listed, reasons
+from reports.paper.matching import Pair, matches
+from reports.paper.measured import Ours, mean, measure
+from reports.paper.printed import Value, load
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["NOT_COMPARABLE", "OFF", "REPRODUCED", "frame", "reasons", "verdict"]
+__all__ = ["NOT_COMPARABLE", "OFF", "REPRODUCED", "frame", "verdict"]
 
 REPRODUCED, OFF, NOT_COMPARABLE = "reproduced", "off", "not comparable"
 COLUMNS = (
@@ -35,14 +36,7 @@ COLUMNS = (
     "verdict", "notes", "run",
 )  # fmt: skip
 
-
-@dataclass(frozen=True)
-class _Ours:
-    """What was measured, in the paper's units; None where it could not be."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+_Rows = Mapping[tuple[str, str], dict[str, Any]]
 
 
 def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> pd.DataFrame:
@@ -57,15 +51,14 @@ def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> p
         convention: {facts.key(run): row for run, row in zip(runs, _rows(runs, convention), strict=True)}
         for convention in {value.metric.convention for value in values}
     }
-    rows = [
-        _row(value, run, measured[value.metric.convention][facts.key(run)])
+    several = _several(values)
+    found = [
+        (len(pairs), _row(value, pairs, measured[value.metric.convention], several))
         for value in values
-        for run in runs
-        if run.config["method"]["name"] == value.entry.preset
-        and facts.key(run)[0] in (value.dataset.dataset, *value.dataset.stand_ins)
+        for pairs in matches(value, runs)
     ]
-    made = pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("dataset", kind="stable", ignore_index=True)
-    return facts.numbers(made)
+    found.sort(key=lambda each: (each[0] > 1, each[1]["dataset"]))  # stable; means last
+    return facts.numbers(pd.DataFrame([row for _, row in found], columns=list(COLUMNS)))
 
 
 def _rows(runs: Sequence[StoredRun], convention: str) -> list[dict[str, Any]]:
@@ -74,7 +67,16 @@ def _rows(runs: Sequence[StoredRun], convention: str) -> list[dict[str, Any]]:
     return [by_key[facts.key(run)] for run in runs]
 
 
-def verdict(printed: float, digits: int, ours: _Ours, tolerance: float = 0.0) -> str:
+def _several(values: Sequence[Value]) -> set[tuple[str, str]]:
+    """(paper, data set) where the made-up data set stands in for several labels of the paper."""
+    places: dict[tuple[str, str], set[str]] = {}
+    for value in values:
+        for name in value.stand_ins:
+            places.setdefault((value.paper.name, name), set()).add(value.place)
+    return {key for key, labels in places.items() if len(labels) > 1}
+
+
+def verdict(printed: float, digits: int, ours: Ours, tolerance: float = 0.0) -> str:
     """REPRODUCED or OFF. A printed 28.7 stands for anything that is rounded to it, so half a digit is allowed for."""
     assert ours.value is not None
     half = 0.5 * 10.0**-digits
@@ -83,129 +85,39 @@ def verdict(printed: float, digits: int, ours: _Ours, tolerance: float = 0.0) ->
     return REPRODUCED if inside or near else OFF
 
 
-def _row(value: Value, run: StoredRun, measured: dict[str, Any]) -> dict[str, Any]:
-    why, ours = reasons(value, run), _requests(run) if value.metric.requests else _measure(value, run, measured)
+def _row(value: Value, pairs: tuple[Pair, ...], rows: _Rows, several: set[tuple[str, str]]) -> dict[str, Any]:
+    own = [rows[facts.key(run)] for _, run in pairs]
+    ours = mean([measure(value, run, row) for (_, run), row in zip(pairs, own, strict=True)])
+    why = _why(value, pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model tells no shape"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
     told = NOT_COMPARABLE if why else verdict(value.printed, value.digits, ours, value.metric.tolerance)
+    names = [facts.key(run)[0] for _, run in pairs]
+    label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     return {
-        "dataset": facts.key(run)[0],
+        "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {value.entry.table}",
-        "row": value.entry.method,
+        "row": f"{value.entry.method}{label}",
         "metric": value.label,
         "printed": value.printed,
-        "method": measured["method"],
-        "model": measured["model"],
+        "method": own[0]["method"],
+        "model": own[0]["model"],
         "ours": ours.value,
         "ours.low": ours.low,
         "ours.high": ours.high,
-        "n": measured["n"],
+        "n": sum(row["n"] for row in own),
         "apart": None if ours.value is None else ours.value - value.printed,
         "verdict": told,
         "notes": tuple(why),
-        "run": run.path.name,
+        "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }
 
 
-def _measure(value: Value, run: StoredRun, row: dict[str, Any]) -> _Ours:
-    entry, metric = value.entry, value.metric
-    if metric.score is not None:
-        score = _score(metric, run)
-        return _Ours(*(_known(row.get(f"{score}{end}"), 100.0) for end in ("", ".low", ".high")))
-    if not metric.phases:
-        return _Ours()
-    index = _known(row["tflops.index"])
-    if entry.per_document:
-        return _Ours(index)
-    if entry.questions_per_document is None:
-        return _Ours(*(_known(row[f"tflops{end}"]) for end in ("", ".low", ".high")))
-    search = _known(row["tflops"])
-    return _Ours() if index is None or search is None else _Ours(index / entry.questions_per_document + search)
-
-
-def _requests(run: StoredRun) -> _Ours:
-    """Requests of search and answer per question; what an index took is no part of it."""
-    values, clusters = per_question(run)
-    found = interval(values, clusters, seed=int(run.config.get("seed") or 0), bounds=None)
-    return _Ours(found.mean, found.low, found.high)
-
-
-def _score(metric: Metric, run: StoredRun) -> str | None:
-    """The run's score for a metric: its first choice, else one that measures the same."""
-    own = facts.score_names(run)
-    return next((name for name in (metric.score, *metric.instead) if name in own), metric.score)
-
-
-def _known(value: Any, scale: float = 1.0) -> float | None:
-    return None if value is None or pd.isna(value) else scale * float(value)
-
-
-# ---- what stands between the two -----------------------------------------------------------------------------------
-
-
-def reasons(value: Value, run: StoredRun) -> list[str]:
-    """Why the run's number is no reproduction of the printed one, a sentence each; [] when it is one."""
-    return [*_models(value, run), *_method(value, run), *_data(value, run), *_metric(value, run)]
-
-
-def _models(value: Value, run: StoredRun) -> list[str]:
-    config = run.config
-    if config["model"].get("embedded"):
-        return [f"model: {embedded.caveat(config['model'], config['dataset'])}"]
-    used = {"reader": config["model"], **(config.get("roles") or {})}
-    return [
-        f"model: the {role} is {model['name']}, the paper's is {value.paper.model}"
-        for role, model in used.items()
-        if not _is(model, value.paper.model)
-    ]
-
-
-def _is(config: dict[str, Any], wanted: str) -> bool:
-    """Whether a model or encoder is the one named: by its name, or the last part of its hub id or folder."""
-    names = (str(config.get("name") or ""), str(config.get("source") or "").rstrip("/").rpartition("/")[2])
-    return wanted.lower() in [name.lower() for name in names]
-
-
-def _method(value: Value, run: StoredRun) -> list[str]:
-    entry, method = value.entry, run.config["method"]
-    found = [f"method: {entry.unlike}"] if entry.unlike else []
-    params = method.get("params") or {}
-    for key, wanted in entry.params.items():
-        if params.get(key, wanted) != wanted:
-            found.append(f"method: {key} is {params[key]}, the paper's is {wanted}")
-    encoder = run.config.get("encoder") or {}
-    if entry.encoder is not None and not _is(encoder, entry.encoder):
-        found.append(f"encoder: {encoder.get('name') or 'not recorded'}, the paper's is most likely {entry.encoder}")
-    return found
-
-
-def _data(value: Value, run: StoredRun) -> list[str]:
-    rule, config = value.dataset, run.config["dataset"]
-    if config["name"] != rule.dataset:
-        return [f"split: {config['name']} is made up, the paper has {rule.dataset}'s {rule.split} split"]
-    found = []
-    if config.get("split", rule.split) != rule.split:
-        found.append(f"split: {config['split']}, the paper's is {rule.split}")
-    n = len(run.records)
-    if n != rule.questions:
-        found.append(f"sample: {n} questions, the paper has {rule.questions}")
-    if rule.subset is not None:
-        found.append(f"sample: {rule.subset}")
-    cut = sum(record["truncated"] is not None for record in run.records)
-    if cut and not value.entry.truncated:
-        found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
-    return found
-
-
-def _metric(value: Value, run: StoredRun) -> list[str]:
-    metric = value.metric
-    if metric.problem is not None:
-        return [f"metric: {metric.problem}"]
-    if metric.score is None:
-        return []
-    if _score(metric, run) not in facts.score_names(run):
-        return [f"metric: the run has no {metric.score}; add it with: harness score RUN --scorers {metric.score}"]
-    if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
-        return ["metric: failed questions are left out of the mean"]
-    return []
+def _why(value: Value, pairs: tuple[Pair, ...]) -> list[str]:
+    """The reasons of all runs; one that is not every run's names the data sets that it is of."""
+    found: dict[str, list[str]] = {}
+    for rule, run in pairs:
+        for reason in reasons(value, run, rule):
+            found.setdefault(reason, []).append(facts.key(run)[0])
+    return [r if len(of) == len(pairs) else f"{r} ({listed(of)})" for r, of in found.items()]

@@ -1,7 +1,7 @@
 """What the papers print, and which of it a run here measures: the two data files, checked before use.
 
 paper_results.csv   1,056 printed values ─┐
-mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, dataset, metric, printed=35.8, digits=1), ...)
+mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, rules, metric, printed=35.8, digits=1), ...)
 """
 
 from __future__ import annotations
@@ -10,118 +10,37 @@ import csv
 import io
 import math
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Any
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import DataError
+from reports.paper.rules import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse
 
-__all__ = ["DatasetRule", "Entry", "Mapping", "Metric", "Paper", "Value", "load", "parse"]
+__all__ = ["Value", "load"]
 
 COLUMNS = ("source", "table", "method", "dataset", "metric", "value")
 _EMPTY = "-"  # a cell in which a paper prints nothing
 _CSV, _YAML = "reports/paper/paper_results.csv", "reports/paper/mapping.yaml"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DatasetRule(_Strict):
-    """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
-
-    subset: what the paper says of the questions where they are some of the data set's, and it does not name them.
-    """
-
-    dataset: str
-    split: str
-    questions: int = Field(gt=0)
-    stand_ins: tuple[str, ...] = ()
-    subset: str | None = None
-
-
-class Paper(_Strict):
-    """name: as tables say it; model: of every role, the last part of its hub id; scale: what 1 point of 100 is printed
-    as; datasets: labels that mean other data than in the other papers."""
-
-    name: str
-    model: str
-    scale: float = Field(default=1.0, gt=0)
-    datasets: dict[str, DatasetRule] = Field(default_factory=dict)
-
-
-class Metric(_Strict):
-    """A score of the records (times 100), a cost in TFLOPs, requests a question, or why none of them can be had.
-
-    label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
-    without `score`; tolerance: how far apart two values may be and still agree, as a share of the printed one.
-    """
-
-    label: str | None = None
-    score: str | None = None
-    instead: tuple[str, ...] = ()
-    requests: bool = False
-    phases: tuple[str, ...] = ()
-    convention: str = "full"
-    tolerance: float = Field(default=0.0, ge=0)
-    problem: str | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Metric:
-        if sum((self.score is not None, bool(self.phases), self.requests, self.problem is not None)) != 1:
-            raise ValueError("set exactly one of score, phases, requests and problem")
-        if self.instead and self.score is None:
-            raise ValueError("instead: only for a score")
-        if self.phases and self.phases != ("search", "answer"):
-            raise ValueError("phases: only [search, answer] is printed by the papers")
-        return self
-
-
-class Entry(_Strict):
-    """A printed row and the preset that measures it.
-
-    params and encoder: what the run must have; truncated: whether the paper's contexts were cut; unlike: why the row is
-    another method; per_document: the cost of the index instead; questions_per_document: its share is added; model:
-    where the paper has several; questions: how many, where this row has the whole data set and others a subset.
-    """
-
-    source: str
-    table: str
-    method: str
-    preset: str
-    metrics: tuple[str, ...] = Field(min_length=1)
-    params: dict[str, Any] = Field(default_factory=dict)
-    encoder: str | None = None
-    truncated: bool = False
-    unlike: str | None = None
-    per_document: bool = False
-    questions_per_document: int | None = Field(default=None, gt=0)
-    model: str | None = None
-    questions: int | None = Field(default=None, gt=0)
-
-
-class Mapping(_Strict):
-    """mapping.yaml."""
-
-    papers: dict[str, Paper]
-    datasets: dict[str, DatasetRule]
-    metrics: dict[str, Metric]
-    entries: tuple[Entry, ...]
-
-
 @dataclass(frozen=True)
 class Value:
-    """One printed value with all that is said of it; `digits` after its decimal point."""
+    """One printed value with all that is said of it; `digits` after its decimal point.
+
+    place: the data set's label as printed; rules: what it means, one data set or those that the value is a mean over;
+    stand_ins: made-up data sets, a run on any of which stands for all of `rules`; line: in paper_results.csv.
+    """
 
     entry: Entry
     paper: Paper
-    dataset: DatasetRule
+    place: str
+    rules: tuple[DatasetRule, ...]
+    stand_ins: tuple[str, ...]
     label: str
     metric: Metric
     printed: float
     digits: int
+    line: int
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
@@ -129,10 +48,8 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 
     Raises DataError for a column, key or label that is unknown, or a mapped value that is no number.
     """
-    here = resources.files("reports.paper")
-    results = here.joinpath("paper_results.csv").read_text(encoding="utf-8") if results is None else results
-    rules = parse(here.joinpath("mapping.yaml").read_text(encoding="utf-8") if mapping is None else mapping)
-    table = _table(results)
+    rules = _shipped_rules() if mapping is None else parse(mapping)
+    table = _table(_text("paper_results.csv") if results is None else results)
     found: list[Value] = []
     for entry in rules.entries:
         paper = _of(entry, rules.papers[entry.source])
@@ -152,41 +69,47 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
             printed, digits = _number(text, line)
             if rules.metrics[metric].score is not None and paper.scale != 1:
                 printed, digits = _scaled(printed, digits, paper.scale)
-            found.append(Value(entry, paper, datasets[label], metric, rules.metrics[metric], printed, digits))
+            meant, stand_ins = _meant(datasets, label), datasets[label].stand_ins
+            rule = rules.metrics[metric]
+            found.append(Value(entry, paper, label, meant, stand_ins, metric, rule, printed, digits, line))
     return tuple(found)
 
 
+def _text(name: str) -> str:
+    return resources.files("reports.paper").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _shipped_rules() -> Mapping:
+    """Read once: a page asks for them for each of its data sets."""
+    return parse(_text("mapping.yaml"))
+
+
 def _of(entry: Entry, paper: Paper) -> Paper:
-    """The paper as this entry has it: with its own model; `questions` are the whole set where others have a subset."""
+    """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
+    own: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
         whole = {"questions": entry.questions, "subset": None}
-        rules = {k: r.model_copy(update=whole) if r.subset else r for k, r in paper.datasets.items()}
-        paper = paper.model_copy(update={"datasets": rules})
-    return paper if entry.model is None else paper.model_copy(update={"model": entry.model})
+        own["datasets"] = {
+            label: rule.model_copy(update=whole) if isinstance(rule, DatasetRule) and rule.subset else rule
+            for label, rule in paper.datasets.items()
+        }
+    if entry.model is not None:
+        own["model"] = entry.model
+    return paper.model_copy(update=own)
+
+
+def _meant(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
+    """The data set of a label, or those of a mean; `parse` has checked that there are such."""
+    rule = datasets[label]
+    labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
+    return tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
 
 
 def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:
     """A printed 0.7207 as 72.07 of 100 points, with as many digits as are left."""
     left = max(digits - max(round(-math.log10(scale)), 0), 0)
     return round(printed / scale, left), left
-
-
-def parse(text: str) -> Mapping:
-    """The mapping of a YAML text. Raises DataError that names the first key that is wrong."""
-    try:
-        rules = Mapping.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise DataError(_YAML, None, None, f"not valid YAML ({error})") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(_YAML, None, ".".join(str(part) for part in first["loc"]), first["msg"]) from None
-    for entry in rules.entries:
-        for metric in entry.metrics:
-            if metric not in rules.metrics:
-                raise DataError(_YAML, None, "entries", f"{entry.method}: metrics has no '{metric}'")
-        if entry.source not in rules.papers:
-            raise DataError(_YAML, None, "entries", f"{entry.method}: papers has no '{entry.source}'")
-    return rules
 
 
 def _table(text: str) -> dict[tuple[str, ...], tuple[int, str]]:

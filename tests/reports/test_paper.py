@@ -14,8 +14,10 @@ from harness.errors import DataError
 from harness.flops import CONVENTIONS
 from harness.store import StoredRun, read_run
 from reports.paper import frame
-from reports.paper.beside import NOT_COMPARABLE, OFF, REPRODUCED, _Ours, verdict
-from reports.paper.printed import Value, load, parse
+from reports.paper.beside import NOT_COMPARABLE, OFF, REPRODUCED, verdict
+from reports.paper.measured import Ours
+from reports.paper.printed import Value, load
+from reports.paper.rules import DatasetRule, parse
 from reports.render import render
 from tests.reports.build import record, usage, write_run
 
@@ -61,9 +63,19 @@ def values(**changes: Any) -> tuple[Value, ...]:
 
 
 def run(
-    root: Path, *, mean: float = 0.287, tflops: float = 13.15, n: int = QUESTIONS, settings: Any = None, **changes: Any
+    root: Path,
+    *,
+    mean: float = 0.287,
+    tflops: float = 13.15,
+    n: int = QUESTIONS,
+    settings: Any = None,
+    roles: tuple[str, ...] = ("reader",),
+    **changes: Any,
 ) -> StoredRun:
-    """BM25 on `n` questions with F1 around `mean`; its all-params TFLOPs are twice `tflops`, as build.usage has it."""
+    """BM25 on `n` questions with F1 around `mean`; its all-params TFLOPs are twice `tflops`, as build.usage has it.
+
+    roles: those that the method has, as the manifest says.
+    """
     rows = [
         record(
             i,
@@ -82,7 +94,15 @@ def run(
         "encoder": {"name": "mpnet", "source": "sentence-transformers/multi-qa"},
     }
     documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(33.35)}}]
-    return read_run(write_run(root, rows, method="bm25", settings={**plain, **(settings or {})}, documents=documents))
+    written = write_run(
+        root,
+        rows,
+        method="bm25",
+        settings={**plain, **(settings or {})},
+        documents=documents,
+        manifest={"models": {role: {} for role in roles}},
+    )
+    return read_run(written)
 
 
 def row(root: Path, metric: str = "F1", **changes: Any) -> dict[str, Any]:
@@ -117,7 +137,11 @@ class TestVerdicts:
                 r"model: pocket-llama is trained on pocket/\* only: on musique it shows plumbing, no method's quality",
             ),
             ({"settings": {"model": {**LLAMA, "name": "Qwen"}}}, "model: the reader is Qwen, the paper's is Llama-3.1"),
-            ({"settings": {"roles": {"builder": {"name": "B"}}}}, "model: the builder is B"),
+            (
+                {"settings": {"roles": {"builder": {"name": "B"}}}, "roles": ("reader", "builder")},
+                "model: the builder is B, the paper's is Llama-3.1",
+            ),
+            ({"settings": {"roles": {"builder": {"name": "B"}}}, "roles": ()}, "model: the builder is B"),
             ({"settings": {"encoder": {"name": "minilm"}}}, "encoder: minilm, the paper's is most likely mpnet"),
             (
                 {"settings": {"method": {"name": "bm25", "implementation": "m:B", "params": {"k": 7}}}},
@@ -163,16 +187,16 @@ class TestVerdicts:
     @pytest.mark.parametrize(
         ("ours", "digits", "tolerance", "told"),
         [
-            (_Ours(28.74), 1, 0.0, REPRODUCED),
-            (_Ours(28.76), 1, 0.0, OFF),
-            (_Ours(29.2), 1, 0.02, REPRODUCED),
-            (_Ours(29.4), 1, 0.02, OFF),
-            (_Ours(30.0, 28.74, 31.0), 1, 0.0, REPRODUCED),
-            (_Ours(30.0, 28.76, 31.0), 1, 0.0, OFF),
-            (_Ours(30.0, 28.76, 31.0), 0, 0.0, REPRODUCED),
+            (Ours(28.74), 1, 0.0, REPRODUCED),
+            (Ours(28.76), 1, 0.0, OFF),
+            (Ours(29.2), 1, 0.02, REPRODUCED),
+            (Ours(29.4), 1, 0.02, OFF),
+            (Ours(30.0, 28.74, 31.0), 1, 0.0, REPRODUCED),
+            (Ours(30.0, 28.76, 31.0), 1, 0.0, OFF),
+            (Ours(30.0, 28.76, 31.0), 0, 0.0, REPRODUCED),
         ],
     )
-    def test_printed_digits_are_allowed_for(self, ours: _Ours, digits: int, tolerance: float, told: str) -> None:
+    def test_printed_digits_are_allowed_for(self, ours: Ours, digits: int, tolerance: float, told: str) -> None:
         assert verdict(28.7, digits, ours, tolerance) == told
 
 
@@ -223,17 +247,21 @@ class TestShippedData:
             assert metric.convention in CONVENTIONS
         for entry in rules.entries:
             assert entry.preset in presets.names("methods")
-        for rule in [rule for named in (rules, *rules.papers.values()) for rule in named.datasets.values()]:
-            assert rule.dataset in presets.names("datasets")
+        known_data = presets.names("datasets")
+        for rule in [
+            r for named in (rules.datasets, *(p.datasets for p in rules.papers.values())) for r in named.values()
+        ]:
+            assert set(rule.stand_ins) <= set(known_data)
+            assert not isinstance(rule, DatasetRule) or rule.dataset in known_data
 
     def test_values_are_those_of_the_csv(self) -> None:
-        found = {(v.paper.name, v.entry.method, v.dataset.dataset, v.label): v.printed for v in load()}
+        found = {(v.paper.name, v.entry.method, v.rules[0].dataset, v.label): v.printed for v in load()}
         assert found["GARLIC", "Llama3.1-8B", "musique", "F1"] == 35.8
         assert found["GARLIC", "BM25 top-5", "hotpotqa", "ROUGE-L"] == 40.9
         assert found["PECAN", "PECAN Graph Search", "musique", "TFLOPs"] == 30.9
         assert found["GARLIC", "w/o Attention Search", "qasper", "F1"] == 46.9
         # Four data sets: the thirteen rows of GARLIC's table 1, four ablations, its table 3, and PECAN's table A4.
-        assert len([key for key in found if key[0] != "QRMeM"]) == 4 * (13 * 4 + 4 * 3 + 5 + 7)
+        assert len([key for key in found if key[0] in ("GARLIC", "PECAN")]) == 4 * (13 * 4 + 4 * 3 + 5 + 7)
 
     def test_the_csv_is_whole(self) -> None:
         with resources.files("reports.paper").joinpath("paper_results.csv").open() as file:
@@ -254,6 +282,11 @@ class TestShippedData:
             ),
             ({"metrics": {"F1": {"score": F1}}}, "entries", "metrics has no 'TFLOPs'"),
             ({"papers": {}}, "entries", "papers has no 'P'"),
+            (
+                {"datasets": {"MuSiQue": {"dataset": "musique", "split": "test", "question": 3}}},
+                "datasets.MuSiQue.one.questions",
+                "required",
+            ),
             ({"entries": [{**RULES["entries"][0], "method": "BM25 top-6"}]}, "entries", "no printed value of"),
         ],
     )

@@ -74,7 +74,7 @@ def run(root: Path, dataset: str, scores: dict[str, list[float]], method: str = 
 
 
 def test_shares_of_one_are_told_in_points_and_empty_cells_are_none() -> None:
-    told = {(v.entry.method, v.label): (v.printed, v.digits, v.dataset.dataset) for v in values()}
+    told = {(v.entry.method, v.label): (v.printed, v.digits, v.rules[0].dataset) for v in values()}
     assert told == {
         ("TE", "Acc"): (69.36, 2, "quality"),
         ("KN", "Acc"): (72.07, 2, "quality"),
@@ -115,9 +115,9 @@ def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path: Path) -> Non
 
 def test_the_shipped_values() -> None:
     found = {
-        (v.entry.table[:7], v.entry.method, v.dataset.dataset, v.label): v for v in load() if v.paper.name == "QRMeM"
+        (v.entry.table[:7], v.entry.method, v.rules[0].dataset, v.label): v for v in load() if v.paper.name == "QRMeM"
     }
-    kept = {key: (v.printed, v.dataset.questions, v.paper.model) for key, v in found.items()}
+    kept = {key: (v.printed, v.rules[0].questions, v.paper.model) for key, v in found.items()}
     gpt, llama = "GPT-3.5-turbo / ", "LLaMa-70B-Chat / "
     assert kept["Table 1", gpt + "QRMeM(KN)", "quality", "Acc"] == (72.07, 222, "gpt-3.5-turbo")
     assert kept["Table 1", llama + "QRMeM (KN)", "longbench/musique", "F1"] == (19.96, 200, "Llama-2-70b-chat-hf")

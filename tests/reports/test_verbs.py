@@ -137,6 +137,17 @@ class TestReport:
         assert "sample: 8 questions, the paper has 2417" in out
         assert max(map(len, out.splitlines())) <= 160
 
+    @pytest.mark.parametrize(("form", "begins"), [("text", ""), ("latex", "% "), ("csv", None)])
+    def test_a_mean_of_the_paper_that_lacks_a_run_is_told(
+        self, call: Call, tmp_path: Path, form: str, begins: str | None
+    ) -> None:
+        stored(tmp_path / "results", OURS, dataset="nq", method="longrefiner")
+        code, out, _ = call("report", "--paper", "--format", form)
+        said = [line for line in out.splitlines() if "Single-hop is a mean over" in line]
+        assert code == 0
+        assert bool(said) == (begins is not None)
+        assert all(line.startswith(f"{begins}LongRefiner's ") for line in said)
+
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [

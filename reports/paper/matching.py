@@ -1,0 +1,88 @@
+"""Which runs measure a printed value: one, or for a mean over data sets one on each of them.
+
+matches(value, runs)     [((rule of nq, run), (rule of triviaqa, run), (rule of popqa, run)), ...]
+incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from harness.config import canonical
+from reports import facts
+from reports.paper.comparable import listed
+from reports.paper.printed import Value, load
+from reports.paper.rules import DatasetRule
+
+if TYPE_CHECKING:
+    from harness.store import StoredRun
+
+__all__ = ["Pair", "incomplete", "matches"]
+
+Pair = tuple[DatasetRule, "StoredRun"]
+
+
+def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
+    """Each way in which the runs measure the value, in the order of the runs.
+
+    For a mean that is a run on each of its data sets, all with the same preset, models and settings, or one run on a
+    stand-in. Nothing where a member is missing: see `incomplete`.
+    """
+    own = [run for run in runs if _preset(run) == value.entry.preset]
+    alone = [((value.rules[0], run),) for run in own if facts.key(run)[0] in value.stand_ins]
+    if len(value.rules) == 1:
+        named = (value.rules[0].dataset, *value.stand_ins)
+        return [((value.rules[0], run),) for run in own if facts.key(run)[0] in named]
+    found: list[tuple[Pair, ...]] = []
+    for alike in _alike(value, own):
+        found += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
+    return found + alone
+
+
+def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
+    """A sentence for each mean that some of the runs measure in part, with the data sets that lack a run.
+
+    values: by default those of paper_results.csv that mapping.yaml maps.
+    """
+    told: list[str] = []
+    for value in load() if values is None else values:
+        members = [rule.dataset for rule in value.rules]
+        own = [run for run in runs if _preset(run) == value.entry.preset] if len(members) > 1 else []
+        for alike in _alike(value, own):
+            missing = [name for name in members if not alike[name]]
+            if missing:
+                first = next(run for name in members for run in alike[name])
+                told.append(
+                    f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of "
+                    f"{first.config['method']['name']} with {first.config['model']['name']} and these settings on "
+                    f"{listed(missing)}"
+                )
+    return list(dict.fromkeys(told))
+
+
+def _preset(run: StoredRun) -> str:
+    """The preset's name without the encoder that stands in for its own: "dragon[minilm]" is dragon."""
+    return re.sub(r"(\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
+
+
+def _alike(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
+    """The runs on the value's data sets by data set, those of the same settings together."""
+    members = [rule.dataset for rule in value.rules]
+    found: dict[str, dict[str, list[StoredRun]]] = {}
+    for run in runs:
+        if (name := facts.key(run)[0]) in members:
+            found.setdefault(_settings(run), {member: [] for member in members})[name].append(run)
+    return list(found.values())
+
+
+def _settings(run: StoredRun) -> str:
+    """All of a run's settings but its data set's own: method, models and encoders as the manifest has them, seed, and
+    what was asked of answers besides the instruction."""
+    config, manifest = run.config, run.manifest
+    asked = {key: text for key, text in facts.task(run).items() if key != "instruction"}
+    named = {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
+    told = {"method": config["method"], "models": manifest.get("models") or named, "prompts": manifest.get("prompts")}
+    return canonical({**told, "task": asked, "seed": config.get("seed"), "failed": config.get("failed")})

@@ -1,0 +1,165 @@
+"""What the printed values mean here: mapping.yaml, checked before use.
+
+Mapping
+├── papers     {source: Paper}        a paper's models, its unit, and labels that mean data of its own
+├── datasets   {label: DatasetRule or MeanRule}
+├── metrics    {label: Metric}
+└── entries    (Entry, ...)           a printed row, the preset that measures it, and what that run must be like
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+
+from harness.errors import DataError
+
+__all__ = ["DatasetRule", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
+
+_YAML = "reports/paper/mapping.yaml"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatasetRule(_Strict):
+    """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
+
+    settings: what the run's data set must have been set to, by the name that --set takes behind "dataset."; subset:
+    what the paper says of the questions where they are some of the data set's, and it does not name them.
+    """
+
+    dataset: str
+    split: str
+    questions: int = Field(gt=0)
+    stand_ins: tuple[str, ...] = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    subset: str | None = None
+
+
+class MeanRule(_Strict):
+    """A label that is a mean over the data sets of other labels, each counting the same; stand_ins: as above."""
+
+    mean_of: tuple[str, ...] = Field(min_length=1)
+    stand_ins: tuple[str, ...] = ()
+
+
+def _form(value: Any) -> str:
+    return "mean" if isinstance(value, MeanRule) or (isinstance(value, dict) and "mean_of" in value) else "one"
+
+
+LabelRule = Annotated[
+    Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")],
+    Discriminator(_form),
+]
+
+
+class Paper(_Strict):
+    """name: as tables say it; model: of every role that `roles` does not name, the last part of its hub id; roles:
+    another model for a role, or null where any will do; scale: what 1 point of 100 is printed as; datasets: labels
+    that mean other data than in the other papers."""
+
+    name: str
+    model: str
+    roles: dict[str, str | None] = Field(default_factory=dict)
+    scale: float = Field(default=1.0, gt=0)
+    datasets: dict[str, LabelRule] = Field(default_factory=dict)
+
+
+class Metric(_Strict):
+    """A score of the records (times 100), a cost in TFLOPs, requests a question, or why none of them can be had.
+
+    label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
+    without `score`; tolerance: how far apart two values may be and still agree, as a share of the printed one.
+    """
+
+    label: str | None = None
+    score: str | None = None
+    instead: tuple[str, ...] = ()
+    requests: bool = False
+    phases: tuple[str, ...] = ()
+    convention: str = "full"
+    tolerance: float = Field(default=0.0, ge=0)
+    problem: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Metric:
+        if sum((self.score is not None, bool(self.phases), self.requests, self.problem is not None)) != 1:
+            raise ValueError("set exactly one of score, phases, requests and problem")
+        if self.instead and self.score is None:
+            raise ValueError("instead: only for a score")
+        if self.phases and self.phases != ("search", "answer"):
+            raise ValueError("phases: only [search, answer] is printed by the papers")
+        return self
+
+
+class Entry(_Strict):
+    """A printed row and the preset that measures it.
+
+    params, encoder and reranker: what the run must have; adapters: of a role's model, trained ones that it must have;
+    truncated: whether the paper's contexts were cut; unlike: why the row is another method; per_document: the cost of
+    the index instead; questions_per_document: its share is added; questions: how many, where this row has the whole
+    data set and others a subset.
+
+    model, roles and settings come before those of the paper and of its data sets; in roles and settings null is for
+    what does not matter to this row.
+    """
+
+    source: str
+    table: str
+    method: str
+    preset: str
+    metrics: tuple[str, ...] = Field(min_length=1)
+    params: dict[str, Any] = Field(default_factory=dict)
+    encoder: str | None = None
+    reranker: str | None = None
+    model: str | None = None
+    roles: dict[str, str | None] = Field(default_factory=dict)
+    adapters: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    truncated: bool = False
+    unlike: str | None = None
+    per_document: bool = False
+    questions_per_document: int | None = Field(default=None, gt=0)
+    questions: int | None = Field(default=None, gt=0)
+
+
+class Mapping(_Strict):
+    """mapping.yaml."""
+
+    papers: dict[str, Paper]
+    datasets: dict[str, LabelRule]
+    metrics: dict[str, Metric]
+    entries: tuple[Entry, ...]
+
+
+def parse(text: str) -> Mapping:
+    """The mapping of a YAML text. Raises DataError that names the first key that is wrong."""
+    try:
+        rules = Mapping.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise DataError(_YAML, None, None, f"not valid YAML ({error})") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(_YAML, None, ".".join(str(part) for part in first["loc"]), first["msg"]) from None
+    for entry in rules.entries:
+        for metric in entry.metrics:
+            if metric not in rules.metrics:
+                raise DataError(_YAML, None, "entries", f"{entry.method}: metrics has no '{metric}'")
+        if entry.source not in rules.papers:
+            raise DataError(_YAML, None, "entries", f"{entry.method}: papers has no '{entry.source}'")
+    _check_means(rules.datasets)
+    for paper in rules.papers.values():
+        _check_means({**rules.datasets, **paper.datasets})
+    return rules
+
+
+def _check_means(datasets: dict[str, LabelRule]) -> None:
+    """A mean is over labels that are data sets. Raises DataError for another."""
+    for label, rule in datasets.items():
+        for member in rule.mean_of if isinstance(rule, MeanRule) else ():
+            if not isinstance(datasets.get(member), DatasetRule):
+                raise DataError(_YAML, None, "datasets", f"{label}: mean_of names '{member}', which is no data set")

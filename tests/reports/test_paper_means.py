@@ -1,0 +1,174 @@
+"""A printed mean over data sets beside a run on each of them: which runs go together, the mean, its interval."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.config import digest
+from harness.errors import DataError
+from harness.store import StoredRun, read_run
+from reports import tables
+from reports.paper import frame, incomplete
+from reports.paper.beside import NOT_COMPARABLE, OFF, REPRODUCED
+from reports.paper.measured import Ours, mean
+from reports.paper.printed import Value, load
+from tests.reports.build import record, write_run
+
+ACC = "flashrag.acc"
+RESULTS = """source,table,method,dataset,metric,value
+L,Table 4,Ours,Single,Acc,45.0
+L,Table 2,Ours,Two,Acc,60.0
+"""
+RULES: dict[str, Any] = {
+    "papers": {"L": {"name": "Paper", "model": "Llama"}},
+    "datasets": {
+        "One": {"dataset": "nq", "split": "test", "questions": 40, "stand_ins": ["pocket/retrieved"]},
+        "Two": {"dataset": "popqa", "split": "test", "questions": 20},
+        "Single": {"mean_of": ["One", "Two"], "stand_ins": ["pocket/retrieved"]},
+    },
+    "metrics": {"Acc": {"score": ACC}},
+    "entries": [
+        {"source": "L", "table": table, "method": "Ours", "preset": "ours", "metrics": ["Acc"]}
+        for table in ("Table 4", "Table 2")
+    ],
+}
+
+
+def values(**changes: Any) -> tuple[Value, ...]:
+    return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
+
+
+def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> StoredRun:
+    """A question on a document of its own for each score; `params` and `name` of the method, `model`, `seed`."""
+    rows = [record(2 * i, None, scores={ACC: score}, error=None) for i, score in enumerate(scores)]
+    name, model = changes.pop("name", "ours"), changes.pop("model", "Llama")
+    settings = {
+        "method": {"name": name, "implementation": "m:M", "view": "document", "params": changes.pop("params", {})},
+        "dataset": {"name": dataset, "format": "retrieved", "split": "test", "scorers": [ACC]},
+    } | changes
+    hash8 = digest([settings, model])[:8]
+    written = write_run(
+        root, rows, dataset=dataset, method=name, model=model, settings=settings, hash8=hash8,
+        manifest={"models": {"reader": {"weights": model}}},
+    )  # fmt: skip
+    return read_run(written)
+
+
+def halves(n: int, right: float) -> list[float]:
+    """n answers, a share `right` of them right."""
+    return [float(i < n * right) for i in range(n)]
+
+
+class TestMean:
+    def test_by_hand(self) -> None:
+        # Half-widths 3 and 4 below, 6 and 8 above: 5 and 10 in quadrature, halved as the mean is.
+        assert mean([Ours(30.0, 27.0, 36.0), Ours(60.0, 56.0, 68.0)]) == Ours(45.0, 42.5, 50.0)
+        # Of three: sqrt(1 + 4 + 4) / 3.
+        three = mean([Ours(10.0, 9.0, 11.0), Ours(20.0, 18.0, 22.0), Ours(60.0, 58.0, 62.0)])
+        assert three == Ours(30.0, 29.0, 31.0)
+
+    def test_what_is_not_known(self) -> None:
+        assert mean([Ours(30.0, 27.0, 33.0), Ours()]) == Ours()
+        assert mean([Ours(30.0, 27.0, 33.0), Ours(50.0)]) == Ours(40.0)
+        assert mean([Ours(0.1, 0.07, 0.3)]) == Ours(0.1, 0.07, 0.3)
+
+    @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), min_size=1, max_size=7))
+    def test_is_as_narrow_as_independent_samples_allow(self, parts: list[tuple[float, float]]) -> None:
+        found = mean([Ours(m, m - half, m + half) for m, half in parts])
+        assert found.value is not None
+        assert found.low is not None
+        assert found.high is not None
+        width, widest = found.high - found.low, max(2 * half for _, half in parts)
+        assert width <= widest / math.sqrt(len(parts)) + 1e-6
+        assert width >= widest / len(parts) - 1e-6
+
+
+class TestFrame:
+    def test_every_member(self, tmp_path: Path) -> None:
+        runs = [run(tmp_path, "nq", halves(40, 0.3)), run(tmp_path, "popqa", halves(20, 0.6))]
+        table = frame(runs, values()).set_index("dataset")
+        assert list(table.index) == ["popqa", "Single (mean of nq and popqa)"]
+        row = table.loc["Single (mean of nq and popqa)"]
+        assert (row["ours"], row["n"], row["verdict"], row["notes"]) == (pytest.approx(45.0), 60, REPRODUCED, ())
+        assert row["run"] == ", ".join(one.path.name for one in runs)
+        own = tables.frame(runs)
+        widths = list(100 * (own[f"{ACC}.high"] - own[ACC]))
+        assert row["ours.high"] - row["ours"] == pytest.approx(math.hypot(*widths) / 2)
+        assert 0 < row["ours.high"] - row["ours"] < max(widths)
+        assert incomplete(runs, values()) == []
+
+    def test_off(self, tmp_path: Path) -> None:
+        runs = [run(tmp_path, "nq", [1.0] * 40), run(tmp_path, "popqa", [1.0] * 20)]
+        table = frame(runs, values()).set_index("dataset")
+        assert table.loc["Single (mean of nq and popqa)", "verdict"] == OFF
+
+    def test_a_member_is_missing(self, tmp_path: Path) -> None:
+        only = [run(tmp_path, "popqa", halves(20, 0.6))]
+        assert list(frame(only, values())["dataset"]) == ["popqa"]
+        assert incomplete(only, values()) == [
+            "Paper's Single is a mean over nq and popqa: no run of ours with Llama and these settings on nq"
+        ]
+
+    @pytest.mark.parametrize("other", [{"params": {"k": 7}}, {"model": "Qwen"}, {"seed": 1}, {"name": "ours[minilm]"}])
+    def test_members_are_of_the_same_settings(self, tmp_path: Path, other: dict[str, Any]) -> None:
+        runs = [run(tmp_path, "nq", halves(40, 0.3), **other), run(tmp_path, "popqa", halves(20, 0.6))]
+        assert list(frame(runs, values())["dataset"]) == ["popqa"]
+        assert len(incomplete(runs, values())) == 2
+
+    def test_each_setting_has_a_row_of_its_own(self, tmp_path: Path) -> None:
+        runs = [
+            run(tmp_path, dataset, halves(n, 0.5), params={"k": k})
+            for k in (5, 7)
+            for dataset, n in (("nq", 40), ("popqa", 20))
+        ]
+        table = frame(runs, values())
+        assert list(table["n"][table["dataset"].str.startswith("Single")]) == [60, 60]
+
+    def test_a_reason_of_one_member_names_it(self, tmp_path: Path) -> None:
+        runs = [
+            run(tmp_path, "nq", halves(10, 0.3), model="Qwen"),
+            run(tmp_path, "popqa", halves(20, 0.6), model="Qwen"),
+        ]
+        row = frame(runs, values()).iloc[-1]
+        assert row["verdict"] == NOT_COMPARABLE
+        assert row["notes"] == (
+            "model: the reader is Qwen, the paper's is Llama",
+            "sample: 10 questions, the paper has 40 (nq)",
+        )
+
+    def test_one_run_stands_in_for_all(self, tmp_path: Path) -> None:
+        found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], values())
+        assert list(found["dataset"]) == ["pocket/retrieved"]
+        assert found["notes"][0] == ("split: pocket/retrieved is made up, the paper has the mean of nq and popqa",)
+        assert (found["ours"][0], found["n"][0]) == (50.0, 20)
+
+    def test_a_stand_in_for_several_labels_says_for_which(self, tmp_path: Path) -> None:
+        csv = RESULTS + "L,Table 2,Ours,One,Acc,30.0\n"
+        found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], load(csv, yaml.safe_dump(RULES)))
+        assert list(found["row"]) == ["Ours, Single", "Ours, One"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({"mean_of": ["One", "Three"]}, "Single: mean_of names 'Three', which is no data set"),
+        ({"mean_of": ["One", "Single"]}, "Single: mean_of names 'Single', which is no data set"),
+        ({"mean_of": []}, "at least 1 item"),
+        ({"mean_of": ["One"], "questions": 3}, "not permitted"),
+    ],
+)
+def test_a_wrong_mean_is_named(rule: dict[str, Any], problem: str) -> None:
+    for change in ({"datasets": {**RULES["datasets"], "Single": rule}}, {"papers": paper_with(rule)}):
+        with pytest.raises(DataError, match=problem):
+            values(**change)
+
+
+def paper_with(rule: dict[str, Any]) -> dict[str, Any]:
+    return {"L": {**RULES["papers"]["L"], "datasets": {"Single": rule}}}
