@@ -17,7 +17,7 @@ from harness.method import Task
 if TYPE_CHECKING:
     from harness.config import DatasetConfig
 
-__all__ = ["ASK", "final", "scored", "task"]
+__all__ = ["ASK", "final", "task"]
 
 ASK = " Put '{prefix}' before your final answer."
 
@@ -32,9 +32,3 @@ def final(reply: str, prefix: str) -> str | None:
     """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower case differ."""
     _, found, answer = reply.rpartition(prefix)
     return answer.strip() if found else None
-
-
-def scored(reply: str, prefix: str | None) -> str:
-    """What scorers see of a reply: the final answer, or all of it where there is no prefix."""
-    answer = None if prefix is None else final(reply, prefix)
-    return reply if answer is None else answer

@@ -44,12 +44,12 @@ class Memory:
 class Walked:
     """What a search did in a memory.
 
-    asked: entities that the question names; reached: entity -> (step, what the step noted); read: segment -> step;
+    asked: entities that the question names; reached: entity -> step; read: segment -> step;
     evident: segments that overlap a supporting part, None where the data set's marks are not at hand.
     """
 
     asked: tuple[int, ...]
-    reached: Mapping[int, tuple[int, str]]
+    reached: Mapping[int, int]
     read: Mapping[int, int]
     evident: tuple[int, ...] | None
 
@@ -84,7 +84,7 @@ def walked(memory: Memory, record: Mapping[str, Any], question: str, evident: fr
 
     question: its text, "" where it is not at hand; evident: see Walked.
     """
-    reached: dict[int, tuple[int, str]] = {}
+    reached: dict[int, int] = {}
     read: dict[int, int] = {}
     for number, step in enumerate(record["steps"]):
         node = step["node"]
@@ -93,7 +93,7 @@ def walked(memory: Memory, record: Mapping[str, Any], question: str, evident: fr
         if step["shown"]:
             read.setdefault(node, number)
         elif 0 <= node < len(memory.names):
-            reached.setdefault(node, (number, step["note"]))
+            reached.setdefault(node, number)
     asked = tuple(e for e, mentions in enumerate(memory.mentions) if any(_named(m, question) for m in mentions))
     return Walked(asked, reached, read, None if evident is None else tuple(sorted(evident)))
 
@@ -119,7 +119,7 @@ def _of_evidence(memory: Memory, walk: Walked, segment: int) -> str:
 
 
 def _entity(memory: Memory, walk: Walked, entity: int) -> str:
-    how = "in the question" if entity in walk.asked else f"reached at step {walk.reached[entity][0]}"
+    how = "in the question" if entity in walk.asked else f"reached at step {walk.reached[entity]}"
     return f"{entity} {memory.names[entity]}, {how}: {_numbers('segment', memory.places[entity])}"
 
 
@@ -143,7 +143,7 @@ def as_json(memory: Memory, walk: Walked) -> dict[str, Any]:
                 "mentions": list(memory.mentions[e]),
                 "segments": list(memory.places[e]),
                 "in_question": e in walk.asked,
-                "reached": walk.reached[e][0] if e in walk.reached else None,
+                "reached": walk.reached.get(e),
             }
             for e, name in enumerate(memory.names)
         ],

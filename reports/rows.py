@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.store import StoredRun
     from harness.types import Document, Example
 
-__all__ = ["Rows", "read_rows"]
+__all__ = ["Rows", "offline", "read_rows"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def read_rows(run: StoredRun) -> Rows:
 
     name = run.config["dataset"]["name"]
     try:
-        with _offline():
+        with offline():
             data = load(DatasetConfig.model_validate(run.config["dataset"]))
     except ValidationError as e:
         return Rows(
@@ -65,7 +65,7 @@ def _first(error: object) -> str:
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
+def offline() -> Iterator[None]:
     """A report never connects: files of the hub come from the cache or not at all."""
     before = os.environ.get("HF_HUB_OFFLINE")
     os.environ["HF_HUB_OFFLINE"] = "1"

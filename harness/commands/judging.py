@@ -7,7 +7,6 @@ The data set is loaded for its gold answers, as `harness score` does. No model i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -37,8 +36,9 @@ def judged(
     another version.
     """
     from harness import scorers
-    from harness.answer_prefix import scored
+    from harness.config import DatasetConfig
     from harness.rescoring import shown_of
+    from harness.verdict import judge
     from reports import facts
     from reports.rows import read_rows
 
@@ -53,14 +53,11 @@ def judged(
     rows = read_rows(run)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
-    prefix = run.config["dataset"].get("answer_prefix")
+    dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
     found: dict[tuple[str, int], float | None] = {}
     for (question, step), told in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
         seen = [shown_of(part) for part in told.shown]
-        sheet = scorers.score_record([name], scored(told.answer, prefix), seen, rows.examples[question].gold)
-        value = sheet.scores.get(name)
-        # As in a run: a score that is no number counts 0, one that was left out is missing.
-        found[question, step] = None if value is None else float(value) if math.isfinite(value) else 0.0
+        found[question, step] = judge(dataset, told.answer, seen, rows.examples[question].gold).scores.get(name)
     return found

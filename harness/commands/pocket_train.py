@@ -7,7 +7,6 @@ OUT/checkpoint   where it stands; OUT/log.jsonl: a line every 50 steps; OUT/curr
 from __future__ import annotations
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,17 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import split
-from harness.commands.stopping import say, say_again, signals
-from harness.errors import ConfigError, UnknownName, UserError
+from harness.commands.stopping import say_again
+from harness.commands.training import Tell, check, feed, watched
+from harness.errors import UnknownName, UserError
 from harness.pocket import beginning
 
 if TYPE_CHECKING:
     from harness.pocket.curriculum import Curriculum
-    from harness.pocket.feed import Feed
 
 __all__ = ["Options", "main"]
-
-_DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -45,23 +42,16 @@ class Options:
 
 def main(options: Options) -> int:
     """Train and print the model's folder. Raises UserError, ConfigError, CannotRun, SaveError before it starts."""
-    _check(options)
+    check(options.device, options.mlflow)
+    if options.begin is not None:
+        beginning.check(options.begin, options.out / "model")
     course = _course(options)
     from harness.files import touch
 
     touch(options.out)
-    feed = _feed(options)
-    stop, status = threading.Event(), "FAILED"
-    try:
-        with signals(stop):
-            step = _train(options, course, feed, stop)
-        status = "KILLED" if stop.is_set() else "FINISHED"
-    except KeyboardInterrupt:
-        step, status = None, "KILLED"
-    finally:
-        if feed is not None:
-            feed.close(status)
-    if status == "KILLED":
+    told = feed(options.out, options.mlflow, _params(options))
+    done, step = watched(lambda tell, stop: _train(options, course, tell, stop), told)
+    if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
         say_again(f"interrupted; {where}", ["harness", *sys.argv[1:]])
         return 130
@@ -69,15 +59,10 @@ def main(options: Options) -> int:
     return 0
 
 
-def _train(options: Options, course: Curriculum, feed: Feed | None, stop: threading.Event) -> int:
+def _train(options: Options, course: Curriculum, tell: Tell, stop: threading.Event) -> int:
     """Run the training; the step it ended with."""
     from harness.pocket.stoppable import Stoppable
     from harness.pocket.training import Settings
-
-    def tell(line: str) -> None:
-        say(line)
-        if feed is not None:
-            feed.wake()
 
     o = options
     settings = Settings(o.out, course, o.begin, o.seed, o.steps, device=o.device)
@@ -87,32 +72,11 @@ def _train(options: Options, course: Curriculum, feed: Feed | None, stop: thread
     return trainer.progress.step
 
 
-def _check(options: Options) -> None:
-    """Raise UnknownName for a device that is none, ConfigError for an MLflow that cannot be used at all.
-
-    CannotRun and UserError come from a folder that cannot be begun from.
-    """
-    if options.device not in _DEVICES and not re.fullmatch(r"cuda:\d+", options.device):
-        raise UnknownName("device", options.device, _DEVICES)
-    if options.mlflow not in (None, "off"):
-        from harness.tracking import problems
-
-        if found := problems(options.mlflow or ""):
-            raise ConfigError(found)
-    if options.begin is not None:
-        beginning.check(options.begin, options.out / "model")
-
-
-def _feed(options: Options) -> Feed | None:
-    if options.mlflow in (None, "off"):
-        return None
-    from harness.pocket.feed import Feed
-
+def _params(options: Options) -> dict[str, str]:
+    """What MLflow is told of the flags."""
     told = {"out", "mlflow", "skills"}
-    params: dict[str, Any] = {k: str(v) for k, v in vars(options).items() if k not in told and v is not None}
-    if options.skills:
-        params["skills"] = ", ".join(split(options.skills))
-    return Feed(options.out, options.mlflow or "", params, lambda line: say(f"warning: {line}"))
+    params = {k: str(v) for k, v in vars(options).items() if k not in told and v is not None}
+    return params | ({"skills": ", ".join(split(options.skills))} if options.skills else {})
 
 
 # --- what to learn ----------------------------------------------------------------------------------------------------

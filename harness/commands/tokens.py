@@ -5,10 +5,8 @@ Only a tokenizer is loaded, that of the model which the run read with; the texts
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -118,8 +116,9 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
     from harness.llm.facts import local_folder
     from harness.llm.text import Text
     from harness.llm.tokenizer_files import place
+    from reports.rows import offline
 
-    with _offline():
+    with offline():
         folder = place(config, local_folder(config)[0])
     if config.package and not config.tokenizer:
         from harness.llm.light import LightTokenizer
@@ -134,17 +133,3 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
             raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
         text = Text(found, config.name)
     return lambda plain: len(text.plain(plain))
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """A report never connects: what a hub id names comes from the cache or not at all."""
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = before

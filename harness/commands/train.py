@@ -7,23 +7,21 @@ OUT/adapters/<task>       the adapter with its card   OUT/adapters/CARD.md    be
 from __future__ import annotations
 
 import json as json_
-import re
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.common import columns, sets_of, split
-from harness.commands.stopping import say, say_again, signals
-from harness.errors import ConfigError, UnknownName, UserError
+from harness.commands.stopping import say, say_again
+from harness.commands.training import check, feed, watched
+from harness.errors import UnknownName, UserError
 from harness.train_flags import AdapterFlags
 
 if TYPE_CHECKING:
     from harness.config import ModelConfig
     from harness.method import Method
-    from harness.pocket.feed import Feed
     from harness.training.course import Course
     from harness.training.measures import Measure
     from harness.training.task import TrainingTask
@@ -48,7 +46,8 @@ def main(name: str, flags: AdapterFlags, asked: Asked) -> int:
     from harness.files import save_error, touch
     from harness.training.course import examine
 
-    touch(asked.out)
+    if not asked.eval_only:
+        touch(asked.out)
     try:
         if not asked.eval_only and not _trained(course, flags):
             say_again("interrupted; a checkpoint of the step is saved", ["harness", *sys.argv[1:]])
@@ -65,37 +64,11 @@ def main(name: str, flags: AdapterFlags, asked: Asked) -> int:
 
 def _trained(course: Course, flags: AdapterFlags) -> bool:
     """Run the training; False when it was asked to stop."""
-    feed = _feed(flags, course)
-
-    def tell(line: str) -> None:
-        say(line)
-        if feed is not None:
-            feed.wake()
-
-    stop, status = threading.Event(), "FAILED"
-    try:
-        with signals(stop):
-            course.run(tell, stop, flags.steps)
-        status = "KILLED" if stop.is_set() else "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-    finally:
-        if feed is not None:
-            feed.close(status)
-    return status == "FINISHED"
-
-
-def _feed(flags: AdapterFlags, course: Course) -> Feed | None:
-    if flags.mlflow in (None, "off"):
-        return None
-    from harness.pocket.feed import Feed
-    from harness.tracking import problems
-
-    if found := problems(flags.mlflow or ""):
-        raise ConfigError(found)
     params = {"method": course.method_name, "base": course.base.name, "seed": str(course.seed)}
     params |= {"teacher": flags.teacher or "the synthetic world", "dataset": flags.dataset or ""}
-    return Feed(course.out, flags.mlflow or "", params, lambda line: say(f"warning: {line}"), "adapter training")
+    told = feed(course.out, flags.mlflow, params, "adapter training")
+    done, _ = watched(lambda tell, stop: course.run(tell, stop, flags.steps), told)
+    return done
 
 
 def _show(found: Sequence[Measure], asked: Asked) -> None:
@@ -120,8 +93,7 @@ def _advise(course: Course, name: str) -> None:
 def _course(name: str, flags: AdapterFlags, out: Path) -> Course:
     """All that is said, checked, before anything is loaded. Raises UserError."""
     found, method = _method(name)
-    if flags.device not in ("auto", "cpu", "cuda") and not re.fullmatch(r"cuda:\d+", flags.device):
-        raise UnknownName("device", flags.device, ("auto", "cpu", "cuda"))
+    check(flags.device, flags.mlflow)
     if (flags.teacher is None) != (flags.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
     if flags.dataset is None and flags.data is not None:
@@ -162,14 +134,12 @@ def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _method(name: str) -> tuple[str, Method]:
-    """The preset's name and its method, default parameters. Raises UnknownName, UserError for one without adapters."""
-    from harness import presets, registry
-    from harness.method import Method
+    """The preset's name, and its method. Raises UnknownName, UserError for one without adapters."""
+    from harness.plan import make_method
+    from harness.settings import Choices, resolve_one
 
-    found = presets.find("methods", name)
-    values = {key: value for _, layer in presets.read("methods", found) for key, value in layer.items()}
-    cls: type[Method] = registry.load(str(values["implementation"]), Method)
-    method = cls(cls.Config())
+    drawn = resolve_one("methods", Choices(method=name))
+    found, method = str(drawn.parts["method"].name), make_method(drawn)
     if not method.training():
         raise UserError(f"'{found}' has no adapters that could be trained; longrefiner has, for instance")
     return found, method

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "Feed", "points"]
 
 EXPERIMENT = "pocket training"
+_STEPS = ("step", "task_step")  # where a point stands, no number to draw
 _WAIT = 60.0  # seconds that the end of a training waits for the store
 
 
@@ -38,7 +39,7 @@ def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for key, value in line.items():
         if isinstance(value, Mapping):
             yield from ((f"{key}/{name}", float(number)) for name, number in value.items())
-        elif isinstance(value, int | float) and key != "step":
+        elif isinstance(value, int | float) and key not in _STEPS:
             yield key, float(value)
 
 

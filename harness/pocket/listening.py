@@ -82,6 +82,9 @@ class _Ear(Session):
     def __init__(self, inner: Session, heard: Heard, most: int) -> None:
         self._inner, self._heard, self._most = inner, heard, most
 
+    def begin_text(self) -> None:
+        self._inner.begin_text()
+
     def user(self, text: str = "") -> Span:
         return self._inner.user(text)
 
@@ -106,7 +109,8 @@ class _Ear(Session):
 
     def score(self, text: str) -> list[float]:
         found = self._inner.score(text)
-        self._heard.scored.append(sum(found) / len(found))
+        if found:  # an empty text has no token whose likelihood could be heard
+            self._heard.scored.append(sum(found) / len(found))
         return found
 
     def branch(self) -> AbstractContextManager[None]:

@@ -21,9 +21,9 @@ from harness.pocket.facts import Fact, FactBase, Path, prove
 from harness.pocket.growth import NOUNS, UNANSWERABLE, Asked
 from harness.pocket.names import Namer
 from harness.pocket.questions import Asker
+from harness.pocket.scene_parts import distinct, drawn, plain, question_of
 from harness.pocket.values import KINDS as VALUES
 from harness.pocket.values import make
-from harness.pocket.wording import openers
 from harness.pocket.world import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
 from harness.types import Question
 
@@ -81,6 +81,11 @@ class Shown:
     sentences: Mapping[Fact, str]
     asker: Asker
 
+    @property
+    def schema(self) -> str:
+        """Name of the schema that its world has."""
+        return SCHEMAS[self.kind]
+
 
 @cache
 def task_of(kind: str) -> Task:
@@ -94,15 +99,6 @@ def task_of(kind: str) -> Task:
 def _seed(dice: Dice, purpose: Purpose) -> int:
     low = FIRST_TRAINING_SEED if purpose == "training" else 0
     return low + dice.below(_MAX if purpose == "training" else FIRST_TRAINING_SEED)
-
-
-def _plain(sentence: str, schema: str) -> str:
-    """A sentence without its opening phrase."""
-    for opener in openers(schema):
-        if sentence.startswith(opener):
-            rest = sentence[len(opener) :]
-            return rest[0].upper() + rest[1:]
-    return sentence
 
 
 def _join(dice: Dice) -> str:
@@ -149,13 +145,13 @@ def _few(
     needed = list(dict.fromkeys(f for a in asked[:1] for f in a.supports))[:count]
     others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
     facts = dice.shuffled([*needed, *others])
-    plain = {f: _plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
+    told = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
         groups = [(f,) for f in facts]
-        return Shown(kind, tuple(plain[f] for f in facts), tuple(groups), plain, asker)
-    text = _join(dice).join(plain[f] for f in facts)
-    return Shown(kind, (text,), (tuple(facts),), plain, asker)
+        return Shown(kind, tuple(told[f] for f in facts), tuple(groups), told, asker)
+    text = _join(dice).join(told[f] for f in facts)
+    return Shown(kind, (text,), (tuple(facts),), told, asker)
 
 
 def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
@@ -176,41 +172,15 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 # --- scenes -----------------------------------------------------------------------------------------------------------
 
 
-def _draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    total = sum(recipe.ask.values())
-    left = dice.random() * total
-    for name, weight in recipe.ask.items():
-        left -= weight
-        if left < 0:
-            found: Asked | None = getattr(shown.asker, name)()
-            return found
-    return None
-
-
-def _question(asked: Asked, options: tuple[str, ...] | None = None) -> Question:
-    return Question("scene", asked.text, ("scene",), options)
-
-
-def _asked_once(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    seen: set[object] = set()
-    for _ in range(recipe.questions * 2 if shown.asker.facts else 0):
-        asked = _draw(recipe, shown, dice)
-        if asked is not None and asked.query not in seen:
-            seen.add(asked.query)
-            yield asked
-            if len(seen) == recipe.questions:
-                return
-
-
 def _answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Short answers; the text is shown whole."""
-    for asked in _asked_once(recipe, shown, dice):
-        yield Scene(_question(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
+    for asked in distinct(recipe, shown, dice):
+        yield Scene(question_of(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
 
 
 def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
-    for asked in _asked_once(recipe, shown, dice):
+    for asked in distinct(recipe, shown, dice):
         path = asked.query
         if not isinstance(path, Path) or asked.answer in ("yes", "no", UNANSWERABLE):
             continue
@@ -223,7 +193,7 @@ def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
             if other not in (asked.answer, path.start, *wrong):
                 wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
         options = tuple(dice.shuffled([asked.answer, *wrong]))
-        yield Scene(_question(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
+        yield Scene(question_of(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
 
 
 def _of_kind(shown: Shown, kind: str) -> list[str]:
@@ -239,7 +209,7 @@ def _of_kind(shown: Shown, kind: str) -> list[str]:
 
 def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
-    for asked in _asked_once(recipe, shown, dice):
+    for asked in distinct(recipe, shown, dice):
         parts = _parts(recipe, shown, dice)
         if asked.supports and dice.chance(_LACKING):
             missing = dice.pick(asked.supports)
@@ -255,16 +225,16 @@ def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         # What follows is what happens after a search stops; before, the answer is not there to be given.
         replies = (asked.answer,) if verdicts[-1] else ()
         texts = (*heads, *(text for text, _ in parts))
-        yield Scene(_question(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
+        yield Scene(question_of(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
 
 
 def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
     """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
     found: list[tuple[str, tuple[Fact, ...]]] = []
-    schema = SCHEMAS[shown.kind]
+    schema = shown.schema
     for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
         if recipe.mixed and dice.chance(0.5):
-            found += [(_plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
+            found += [(plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
         else:
             found.append((_line(shown.texts[i]), shown.stated[i]))
     return found
@@ -278,16 +248,16 @@ def _headlines(shown: Shown) -> list[str]:
 
 def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text as a point, in order; sentences that state none are left out."""
-    schema = SCHEMAS[shown.kind]
-    lines = [_BULLET + _plain(sentence, schema) for sentence in shown.sentences.values()]
+    schema = shown.schema
+    lines = [_BULLET + plain(sentence, schema) for sentence in shown.sentences.values()]
     texts = tuple(map(_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
 def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
-    schema = SCHEMAS[shown.kind]
-    told = " ".join(_plain(sentence, schema) for sentence in shown.sentences.values())
+    schema = shown.schema
+    told = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
     texts = tuple(map(_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
 
@@ -295,15 +265,15 @@ def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
 def _followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A part of the text, and questions that a compressor ranks it by; most are about the part."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
-    asker = Asker(SCHEMAS[shown.kind], list(facts), dice) if facts and dice.chance(0.8) else shown.asker
-    for asked in _asked_once(recipe, replace(shown, asker=asker), dice):
-        yield Scene(_question(asked), (text.strip(),), task_of(shown.kind))
+    asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
+    for asked in distinct(recipe, replace(shown, asker=asker), dice):
+        yield Scene(question_of(asked), (text.strip(),), task_of(shown.kind))
 
 
 def _guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A text whose tokens a compressor scores behind a question, or behind nothing."""
-    asked = _draw(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
-    question = Question("scene", "", ("scene",)) if asked is None else _question(asked)
+    asked = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
+    question = Question("scene", "", ("scene",)) if asked is None else question_of(asked)
     yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
 
 
@@ -327,7 +297,7 @@ def _gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         count = min(len(facts), dice.between(3, _LEVEL))
         start = dice.below(len(facts) - count + 1)
         chosen = facts[start : start + count]
-        parts = [(_plain(shown.sentences[f], SCHEMAS[shown.kind]), f.subject) for f in chosen]
+        parts = [(plain(shown.sentences[f], shown.schema), f.subject) for f in chosen]
     if not parts:
         return
     if dice.chance(0.25):

@@ -25,8 +25,8 @@ from harness.pocket.dice import Dice
 from harness.pocket.facts import INVERSE, Fact, Path, Query
 from harness.pocket.growth import Asked
 from harness.pocket.names import ENDINGS
+from harness.pocket.scene_parts import Part, distinct, plain, proved, question_of, without
 from harness.pocket.scenes import Recipe, Shown
-from harness.pocket.scenes_walk import _asked, _plain, _proved, _question, _without
 from harness.pocket.wording import Schema, schema
 from harness.types import Question
 
@@ -46,8 +46,6 @@ __all__ = [
 _MOST = 4  # questions about a segment
 _TRIES = 4  # drawn questions for each one that is wanted
 _LACKING = 0.3  # share of questions that lose a fact they need
-
-Part = tuple[Fact, ...]
 
 
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -79,7 +77,7 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Two relations of one pair: the same fact in other words, which one sentence tells, or two, which take two."""
-    words = schema(scenes.SCHEMAS[shown.kind])
+    words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _pairs(part, shown)
         if not pairs:
@@ -88,7 +86,7 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         relation = words.relations[fact.relation]
         alike = [r for r in words.of[relation.subject] if r.object == relation.object and r is not relation]
         other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
-        first, second = _plain(shown.sentences[fact], shown), _plain(words.say(other, dice), shown)
+        first, second = plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema)
         merged = first if other == fact else f"{first} {second}"
         asked = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
         texts = (_about(shown, dice), text, first, second, second)
@@ -98,19 +96,19 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """What is known of the question and what is not said; the answer where all of it is."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    every = list(_asked(recipe, shown, dice))
+    every = list(distinct(recipe, shown, dice))
     for asked in every:  # before the first is told, so that all share one text
         if asked.supports and dice.chance(_LACKING):
             missing = dice.pick(asked.supports)
-            parts = [_without(missing, text, facts, shown) for text, facts in parts]
+            parts = [without(missing, text, facts, shown) for text, facts in parts]
     facts = tuple(fact for _, part in parts for fact in part)
     texts = tuple(text for text, _ in parts if text)
     for asked in every:
         known = [fact for fact in asked.supports if fact in facts]
-        answer = asked.answer if _proved(asked, facts) else None
+        answer = asked.answer if proved(asked, facts) else None
         reason = _reason(asked, known, answer, shown, dice)
         action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield _scene(_question(asked), shown, texts, f"Reasoning: {reason}\n{action}")
+        yield _scene(question_of(asked), shown, texts, f"Reasoning: {reason}\n{action}")
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -121,24 +119,24 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         start = [asked.query.start]
         others = dice.shuffled([n for n in _names(tuple(shown.sentences), shown) if n not in start])
         reason = _reason(asked, [first], None, shown, dice)
-        yield _scene(_question(asked), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle]))
+        yield _scene(question_of(asked), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle]))
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A relation tells the first fact of two: the question about the second one."""
-    words = schema(scenes.SCHEMAS[shown.kind])
+    words = schema(shown.schema)
     for asked, first, middle in _two_steps(recipe, shown):
         assert isinstance(asked.query, Path)
         rest = words.ask(Path(middle, asked.query.steps[1:]), dice)
-        told = [f"{first.subject} ; {_plain(shown.sentences[first], shown)} ; {first.object}"]
+        told = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
         texts = ("\n".join([asked.query.start, middle]), "\n".join(told))
-        yield _scene(_question(asked), shown, texts, _listed([rest]))
+        yield _scene(question_of(asked), shown, texts, _listed([rest]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A question for each step: one after the other, or one for each of two that are compared."""
-    words = schema(scenes.SCHEMAS[shown.kind])
-    for asked in _asked(recipe, shown, dice):
+    words = schema(shown.schema)
+    for asked in distinct(recipe, shown, dice):
         found: list[str] = [asked.text]
         paths = _paths(asked.query)
         steps = [step for path in paths for step in path.steps]
@@ -151,7 +149,7 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
                 for step in path.steps:
                     found.append(words.ask(Path(here, (step,)), dice))
                     here = f"#{len(found)}"
-        yield _scene(_question(asked), shown, (), _listed(found))
+        yield _scene(question_of(asked), shown, (), _listed(found))
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -159,11 +157,11 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     facts = list(shown.sentences)
     count = min(len(facts), dice.between(2, 6))
     pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
-    for asked in _asked(recipe, shown, dice):
+    for asked in distinct(recipe, shown, dice):
         right = [i for i, page in enumerate(pages) if set(page) & set(asked.supports)]
         if right:
             texts = tuple(_told(page, shown) for page in pages)
-            yield _scene(_question(asked), shown, texts, "Pages: " + ", ".join(map(str, right)))
+            yield _scene(question_of(asked), shown, texts, "Pages: " + ", ".join(map(str, right)))
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -176,7 +174,7 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     right = changes[0] if changes else len(facts)
     texts: list[str] = []
     for i, fact in enumerate(facts):
-        texts += [str(i) if i >= least else "", _plain(shown.sentences[fact], shown)]
+        texts += [str(i) if i >= least else "", plain(shown.sentences[fact], shown.schema)]
     texts += [str(len(facts)), ""]
     yield _scene(Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {right}")
 
@@ -191,9 +189,9 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], reply: str)
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
     """A question about the text, and a part of it with the facts it states; parts without any are left out."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
-    for asked in _asked(recipe, shown, dice) if parts else ():
+    for asked in distinct(recipe, shown, dice) if parts else ():
         text, facts = dice.pick(parts)
-        yield _question(asked), text, facts
+        yield question_of(asked), text, facts
 
 
 def _about(shown: Shown, dice: Dice) -> str:
@@ -207,12 +205,12 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _told(facts: Sequence[Fact], shown: Shown) -> str:
-    return " ".join(_plain(shown.sentences[fact], shown) for fact in facts)
+    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
 
 
 def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
     """What the facts are about and the things they lead to, in order; values are none."""
-    relations_ = schema(scenes.SCHEMAS[shown.kind]).relations
+    relations_ = schema(shown.schema).relations
     found: dict[str, None] = {}
     for fact in part:
         found[fact.subject] = None
@@ -223,17 +221,17 @@ def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
 
 def _pairs(part: Sequence[Fact], shown: Shown) -> list[Fact]:
     """The facts that relate two things."""
-    relations_ = schema(scenes.SCHEMAS[shown.kind]).relations
+    relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    return [f"{f.subject} | {f.object} | {_plain(shown.sentences[f], shown)}" for f in _pairs(part, shown)]
+    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _pairs(part, shown)]
 
 
 def _doubts_about(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     """A question for each fact that has one."""
-    words = schema(scenes.SCHEMAS[shown.kind])
+    words = schema(shown.schema)
     return list(dict.fromkeys(q for fact in part if (q := _ask(fact, words, dice))))
 
 
@@ -254,7 +252,7 @@ def _paths(query: Query) -> tuple[Path, ...]:
 
 def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]]:
     """Questions of two steps, whatever the recipe asks for, with the first fact and the thing it leads to."""
-    words = schema(scenes.SCHEMAS[shown.kind])
+    words = schema(shown.schema)
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
         asked = shown.asker.two()
@@ -268,7 +266,7 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]
 
 def _reason(asked: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
     """The sentences that are known, and the first question that the text leaves open."""
-    told = [_plain(shown.sentences[fact], shown) for fact in known]
+    told = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:
         told.append(f"The text does not say: {_open_question(asked, known, shown, dice)}")
     return " ".join(told) or "The text says so."
@@ -276,7 +274,7 @@ def _reason(asked: Asked, known: Sequence[Fact], answer: str | None, shown: Show
 
 def _open_question(asked: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
     """The first step that no known fact takes, as a question; the whole question where it has no words of its own."""
-    words = schema(scenes.SCHEMAS[shown.kind])
+    words = schema(shown.schema)
     for path in _paths(asked.query):
         here = path.start
         for step in path.steps:

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from harness.method import Scene
 from harness.pocket import scenes
 from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact, Path, Query
+from harness.pocket.facts import Fact
 from harness.pocket.growth import Asked
+from harness.pocket.scene_parts import distinct, question_of, starts_of
 from harness.pocket.scenes import Recipe, Shown
 from harness.types import Question
 
 __all__ = ["breadth", "outline", "titles"]
 
-_TRIES = 2  # drawn questions for each one that is wanted
 _HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
 _ENDS = 4  # words that an outline keeps of each end of a paragraph
 _SKIP = " <skip> "
@@ -44,9 +44,9 @@ class _Paragraph:
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Questions; one that takes a single fact is local, all others are global."""
-    for asked in _asked(recipe, shown, dice):
+    for asked in distinct(recipe, shown, dice):
         if asked.supports:
-            yield Scene(_question(asked), (), scenes.task_of(shown.kind), verdicts=(len(asked.supports) == 1,))
+            yield Scene(question_of(asked), (), scenes.task_of(shown.kind), verdicts=(len(asked.supports) == 1,))
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -64,22 +64,18 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """An abstract and the titles of a document; those that the question names and that state what it needs."""
     documents = [found for found in _documents(shown, dice) if len(found) > 1]
-    for asked in _asked(recipe, shown, dice) if documents else ():
+    for asked in distinct(recipe, shown, dice) if documents else ():
         helping = [found for found in documents if any(_helps(p, asked) for p in found)]
         first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
         lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
         named = ["abstract"] * _helps(first, asked) + [p.title for p in others if _helps(p, asked)]
         texts = (first.title, " ".join(first.text.split()), lines)
-        yield Scene(_question(asked), texts, scenes.task_of(shown.kind), (str(named),))
+        yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (str(named),))
 
 
 def _helps(paragraph: _Paragraph, asked: Asked) -> bool:
-    starts = _starts(asked.query)
+    starts = starts_of(asked.query)
     return paragraph.title in starts and any(fact in paragraph.facts for fact in asked.supports)
-
-
-def _starts(query: Query) -> list[str]:
-    return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
 
 
 def _clip(text: str) -> str:
@@ -118,32 +114,3 @@ def _headed(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
         stated = tuple(fact for fact in facts if shown.sentences[fact] in paragraph)
         found.append(_Paragraph(head.group().strip(), paragraph, stated))
     return found
-
-
-# --- questions --------------------------------------------------------------------------------------------------------
-
-
-def _asked(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    """Questions about the text, none twice, as often of each kind as the recipe says."""
-    seen: set[Query] = set()
-    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
-        kind = _drawn(recipe, dice)
-        asked: Asked | None = getattr(shown.asker, kind)()
-        if asked is not None and asked.query not in seen:
-            seen.add(asked.query)
-            yield asked
-            if len(seen) == recipe.questions:
-                return
-
-
-def _drawn(recipe: Recipe, dice: Dice) -> str:
-    left = dice.random() * sum(recipe.ask.values())
-    for name, weight in recipe.ask.items():
-        left -= weight
-        if left < 0:
-            return name
-    return list(recipe.ask)[-1]
-
-
-def _question(asked: Asked) -> Question:
-    return Question("scene", asked.text, ("scene",))

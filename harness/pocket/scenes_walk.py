@@ -17,21 +17,19 @@ from dataclasses import replace
 from harness.method import Scene
 from harness.pocket import scenes
 from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact, FactBase, Path, Query, prove
+from harness.pocket.facts import Fact
 from harness.pocket.growth import Asked
 from harness.pocket.names import ENDINGS
 from harness.pocket.questions import Asker
+from harness.pocket.scene_parts import Part, distinct, plain, proved, question_of, starts_of, without
 from harness.pocket.scenes import Recipe, Shown
-from harness.pocket.wording import openers, schema
+from harness.pocket.wording import schema
 from harness.types import Question
 
 __all__ = ["leaf", "shortened", "triage"]
 
 _PARTS = 9  # summaries to choose from at most
 _LOST = 0.4  # share of segments from which facts are taken out, and of questions that lose one there
-_TRIES = 2  # drawn questions for each one that is wanted
-
-Part = tuple[Fact, ...]
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -57,12 +55,12 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         return
     named = dice.chance(0.4)
     told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
-    for asked in _asked(recipe, shown, dice):
+    for asked in distinct(recipe, shown, dice):
         lacking = [fact for fact in asked.supports if fact not in told]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
         if right and (not named or _leads(asked, told, lacking[0], left, shown) == right):
             texts = ("\n".join(memory), *told_of)
-            yield Scene(_question(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+            yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -82,53 +80,17 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     told = dice.pick(others) if others and dice.chance(0.6) else ()
     memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
     memory += [_facts_told(told, shown)] if told else []
-    near = replace(shown, asker=Asker(scenes.SCHEMAS[shown.kind], [*told, *facts], dice))
+    near = replace(shown, asker=Asker(shown.schema, [*told, *facts], dice))
     half = replace(recipe, questions=max(1, recipe.questions // 2))
-    every = {asked.query: asked for about in (near, shown) for asked in _asked(half, about, dice)}
+    every = {asked.query: asked for about in (near, shown) for asked in distinct(half, about, dice)}
     found = dice.shuffled(list(every.values()))[: recipe.questions]
     for asked in found if dice.chance(_LOST) else ():
         if asked.supports and dice.chance(_LOST):
-            text, facts = _without(dice.pick(asked.supports), text, facts, shown)
+            text, facts = without(dice.pick(asked.supports), text, facts, shown)
     for asked in found:
-        answer = asked.answer if _proved(asked, (*told, *facts)) else None
+        answer = asked.answer if proved(asked, (*told, *facts)) else None
         reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield Scene(_question(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
-
-
-# --- questions --------------------------------------------------------------------------------------------------------
-
-
-def _asked(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    """Questions about the text, none twice, as often of each kind as the recipe says."""
-    seen: set[Query] = set()
-    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
-        asked = _draw(recipe, shown, dice)
-        if asked is not None and asked.query not in seen:
-            seen.add(asked.query)
-            yield asked
-            if len(seen) == recipe.questions:
-                return
-
-
-def _draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    left = dice.random() * sum(recipe.ask.values())
-    for name, weight in recipe.ask.items():
-        left -= weight
-        if left < 0:
-            found: Asked | None = getattr(shown.asker, name)()
-            return found
-    return None
-
-
-def _question(asked: Asked) -> Question:
-    return Question("scene", asked.text, ("scene",))
-
-
-def _proved(asked: Asked, facts: Sequence[Fact]) -> bool:
-    base = FactBase()
-    for fact in facts:
-        base.add(fact)
-    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+        yield Scene(question_of(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
 
 
 # --- parts and what is told of them -----------------------------------------------------------------------------------
@@ -152,15 +114,7 @@ def _halves(part: Part) -> list[Part]:
 
 def _facts_told(part: Part, shown: Shown) -> str:
     """The facts as sentences without their openings, in one line."""
-    return " ".join(_plain(shown.sentences[fact], shown) for fact in part)
-
-
-def _plain(sentence: str, shown: Shown) -> str:
-    for opener in openers(scenes.SCHEMAS[shown.kind]):
-        if sentence.startswith(opener):
-            rest = sentence[len(opener) :]
-            return rest[0].upper() + rest[1:]
-    return sentence
+    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in part)
 
 
 def _names_told(parts: Sequence[Part], shown: Shown) -> str:
@@ -170,7 +124,7 @@ def _names_told(parts: Sequence[Part], shown: Shown) -> str:
 
 def _names(part: Part, shown: Shown) -> list[str]:
     """What the facts are about, and the things they lead to, in order; values are none."""
-    relations = schema(scenes.SCHEMAS[shown.kind]).relations
+    relations = schema(shown.schema).relations
     found: dict[str, None] = {}
     for fact in part:
         found[fact.subject] = None
@@ -181,19 +135,6 @@ def _names(part: Part, shown: Shown) -> list[str]:
 
 def _leads(asked: Asked, told: Part, wanted: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
     """The parts that name what is known of the wanted fact: from the question, or from facts that were told."""
-    known = set(_starts(asked.query)) | {end for fact in told for end in (fact.subject, fact.object)}
+    known = set(starts_of(asked.query)) | {end for fact in told for end in (fact.subject, fact.object)}
     known &= {wanted.subject, wanted.object}
     return [i for i, part in enumerate(parts) if known & set(_names(part, shown))]
-
-
-def _starts(query: Query) -> list[str]:
-    return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
-
-
-def _without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
-    """The segment without one of its facts; as it is, where it does not state that fact."""
-    if fact not in facts or text.count(shown.sentences[fact]) != 1:
-        return text, facts
-    before, _, after = text.partition(shown.sentences[fact])
-    joined = before.rstrip(" ") + " " + after.lstrip(" ") if after.strip() else before
-    return joined.strip(), tuple(f for f in facts if f != fact)

@@ -19,7 +19,7 @@ from harness.config import ModelConfig
 from harness.home import read_lock, write_json
 from harness.llm.adapters import CARD
 from harness.llm.facts import hash_files
-from harness.training.measures import Measure, as_json, rows_of
+from harness.training.measures import Measure, as_json, from_json, rows_of
 
 __all__ = ["Known", "adapter_mark", "hardware", "measured", "write"]
 
@@ -54,27 +54,31 @@ def write(folder: Path, known: Known) -> None:
 
 
 def measured(out: Path, exam: dict[str, Any], found: Sequence[Measure]) -> None:
-    """Put the measures into the card of each adapter, and all of them into CARD.md. Raises OSError."""
+    """Put the measures into the card of each adapter; CARD.md has those of all adapters there. Raises OSError."""
     adapters = out / "adapters"
-    for task in dict.fromkeys(one.task for one in found):
+    now = list(dict.fromkeys(one.task for one in found))
+    for task in now:
         card = read_lock(adapters / task / CARD)
         card["measures"] = {"exam": exam, "rows": as_json([one for one in found if one.task == task])}
         write_json(adapters / task / CARD, card)
-    first, *lines = rows_of(found)
-    table = ["| " + " | ".join(first) + " |", "|" + " --- |" * len(first)]
-    table += ["| " + " | ".join(line) + " |" for line in lines]
-    cards = {task: read_lock(adapters / task / CARD) for task in dict.fromkeys(one.task for one in found)}
-    (adapters / "CARD.md").write_text(_page(cards, exam, table), encoding="utf-8")
+    others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
+    cards = {task: card for task in (*now, *others) if "measures" in (card := read_lock(adapters / task / CARD))}
+    (adapters / "CARD.md").write_text(_page(cards), encoding="utf-8")
 
 
-def _page(cards: dict[str, dict[str, Any]], exam: dict[str, Any], table: Sequence[str]) -> str:
+def _page(cards: dict[str, dict[str, Any]]) -> str:
     one = next(iter(cards.values()))
+    exams = [card["measures"]["exam"] for card in cards.values()]
+    asked = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
+    first, *lines = rows_of([row for card in cards.values() for row in from_json(card["measures"]["rows"])])
     told = [
         f"# Adapters of {one['method']} for {one['base']['name']}",
         "",
-        f"Percent [95 % interval] over {exam['scenes']} scenes a task, {exam['source']}; no training saw them.",
+        f"Percent [95 % interval] over {' or '.join(asked)}; no training saw them.",
         "",
-        *table,
+        "| " + " | ".join(first) + " |",
+        "|" + " --- |" * len(first),
+        *("| " + " | ".join(line) + " |" for line in lines),
         "",
         "| task | rank | rows | left out | steps | tokens | minutes | on |",
         "|" + " --- |" * 8,

@@ -20,6 +20,7 @@ from typing import Any
 from harness import answer_prefix
 from harness.config import DatasetConfig, ModelConfig, canonical, digest
 from harness.errors import CannotRun, UserError
+from harness.llm.adapters import WEIGHTS
 from harness.llm.base import LanguageModel
 from harness.llm.load import load_model, unload
 from harness.method import Method, Scene, Task
@@ -60,7 +61,6 @@ class Course:
 
     def __post_init__(self) -> None:
         self._net: Base | None = None
-        self._models: Models | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> None:
         """Train what is not trained yet. Raises UserError, CannotRun, SaveError."""
@@ -81,7 +81,7 @@ class Course:
 
     def finished(self) -> bool:
         """Whether every adapter is there."""
-        return all((self.folder(task) / "adapter_model.safetensors").is_file() for task in self.tasks)
+        return all((self.folder(task) / WEIGHTS).is_file() for task in self.tasks)
 
     def folder(self, task: TrainingTask) -> Path:
         """Of a task's adapter."""
@@ -120,31 +120,35 @@ class Course:
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
         if missing:
             raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
+        from harness.standin import load_once
+
+        dataset = load_once(self.labels.dataset, own.scenes)
         about = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.dataset.name}",
+            "rows": dataset.fingerprint[:16],
             "questions": own.scenes,
             "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
         }
-        from harness.standin import load_once
-
-        found = items(load_once(self.labels.dataset, own.scenes), task.per, own.scenes)
-        data.labelled(path, task, found, about, self._labelling(task), tell)
+        data.labelled(path, task, items(dataset, task.per, own.scenes), about, self._labelling(task), tell)
         self._unload()
 
     def _labelling(self, task: TrainingTask) -> Models:
         assert self.labels is not None  # asked for with labels only
-        teacher, dataset = self.labels.teacher, self.labels.dataset
-        told = answer_prefix.task(dataset)
+        teacher = self.labels.teacher
         ready = [one for one in self.method.training() if one.name in task.after]
-        return Models(told, lambda: load_model(teacher), lambda: self.with_adapters(ready))
+        return Models(self._asked(), lambda: load_model(teacher), lambda: self.with_adapters(ready))
+
+    def _asked(self) -> Task:
+        """What a scene's question is asked with: the instruction of the data set that was labelled."""
+        return _WORLD if self.labels is None else answer_prefix.task(self.labels.dataset)
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
         """(to train on, to measure on). Labelled: the last share `held` of the file is measured on."""
-        found, _ = data.scenes_of(self.file(task), _WORLD)
+        found, _ = data.scenes_of(self.file(task), self._asked())
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return found, measures.fresh(task, recipes, self.settings.exam, self.seed)
-        held = max(1, round(len(found) * self.settings.held)) if self.settings.held else 0
+        held = max(1, round(len(found) * self.settings.held))
         if not found[: len(found) - held]:
             raise UserError(f"the teacher made too few scenes for '{task.name}'; {self.file(task)} has all of them")
         return found[: len(found) - held], found[len(found) - held :][: self.settings.exam]

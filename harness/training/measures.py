@@ -21,7 +21,7 @@ from harness.pocket.recipes import RecipeModel
 from harness.training.data import drawn
 from harness.training.task import TrainingTask
 
-__all__ = ["Measure", "Value", "With", "as_json", "compare", "fresh", "rows_of"]
+__all__ = ["Measure", "Value", "With", "as_json", "compare", "fresh", "from_json", "rows_of"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Measure:
-    """floor: what guessing would reach, where that is known. failed: scenes that could not be asked to the end."""
+    """floor: what guessing would reach, where that is known.
+
+    failed: scenes that could not be asked to the end, without the adapter or with it.
+    """
 
     task: str
     name: str
@@ -56,12 +59,12 @@ def compare(
 ) -> list[Measure]:
     """Every measure of the task without its adapter and with it; the headline first. Raises what the model raises."""
     told: dict[str, dict[str, Value]] = {}
-    failed = 0
+    failed: set[int] = set()
     for state, adapter in (("before", None), ("after", task.name)):
         values: dict[str, list[float]] = {}
-        for scene in scenes:
+        for number, scene in enumerate(scenes):
             heard = listen(With(model, adapter), task.skill, scene)
-            failed += heard.failed
+            failed |= {number} if heard.failed else set()
             for name, value in task.measure(scene, heard).items():
                 values.setdefault(name, []).append(value)
         told[state] = {name: _value(one) for name, one in values.items()}
@@ -71,7 +74,7 @@ def compare(
     floor = task.floor(scenes) if task.floor is not None and scenes else None
     names = sorted(told["after"], key=lambda name: name != task.headline)
     found = [(name, told["before"][name], told["after"][name]) for name in names]
-    return [Measure(task.name, n, b, a, floor if n == task.headline else None, failed) for n, b, a in found]
+    return [Measure(task.name, n, b, a, floor if n == task.headline else None, len(failed)) for n, b, a in found]
 
 
 def _value(values: Sequence[float]) -> Value:
@@ -122,3 +125,8 @@ def _shown(value: Value) -> str:
 def as_json(found: Sequence[Measure]) -> list[dict[str, Any]]:
     """For a card."""
     return [asdict(one) for one in found]
+
+
+def from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:
+    """The measures of a card."""
+    return [Measure(**{**row, "before": Value(**row["before"]), "after": Value(**row["after"])}) for row in rows]

@@ -63,7 +63,7 @@ class Settings(BaseModel):
     checkpointing: bool = False
     save: int = Field(default=100, ge=1)
     say: int = Field(default=20, ge=1)
-    held: float = Field(default=0.03, ge=0, lt=1)
+    held: float = Field(default=0.03, gt=0, lt=1)
     exam: int = Field(default=100, ge=2)
     tasks: dict[str, TaskSettings]
 

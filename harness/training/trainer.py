@@ -105,8 +105,7 @@ class _Run:
         found = checkpoint.load(job.checkpoint, job.about)
         if found is not None:
             self._restore(found)
-        if self.progress.step < job.steps:  # what a finished task has behind it is a later task's
-            journal.cut(job.out / "log.jsonl", job.before + self.progress.step)
+        journal.cut(job.out / "log.jsonl", self.progress.step, job.name)
 
     def _restore(self, found: checkpoint.Found) -> None:
         self.progress = found.progress
@@ -161,11 +160,13 @@ class _Run:
             (loss / targets).backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
             self._right[0] += right
-        if not np.isfinite(total):
-            raise CannotRun(
-                f"the loss of '{job.name}' is {total} at step {p.step}; begin again with a lower --set {job.name}.rate"
-            )
-        torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip)
+        slope = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip))
+        for name, value in (("loss", total), ("gradient", slope)):
+            if not np.isfinite(value):  # before the weights are touched, so that no checkpoint ever holds it
+                raise CannotRun(
+                    f"the {name} of '{job.name}' is {value} at step {p.step}; begin again with a lower --set "
+                    f"{job.name}.rate"
+                )
         self.optimizer.step()
         self._right[1] += targets
         self._loss.append(total / targets)
@@ -179,6 +180,7 @@ class _Run:
         line = {
             "step": job.before + p.step,
             "task": job.name,
+            "task_step": p.step,
             "loss": {job.name: round(loss, 5)},
             "right": {job.name: round(right, 4)},
             "tokens_per_s": round(speed),

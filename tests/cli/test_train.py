@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands.train import _method
 from tests.cli.conftest import Cli, configs, environment, here
 from tests.training.small import save
 
@@ -30,6 +31,7 @@ BAD: list[tuple[list[str], str]] = [
     (["longrefiner", "--profile", "tiny"], "has no profile 'tiny'; it has: paper, pocket"),
     (["longrefiner", "--set", "rnk=3"], "unknown key 'rnk' (--set). Did you mean 'rank'"),
     (["longrefiner", "--device", "tpu"], "unknown device 'tpu'"),
+    (["longrefiner", "--mlflow", "mlruns"], "MLflow no longer writes to a folder ('mlruns')"),
     (["longrefiner", "--model", "scripted"], "runs elsewhere, so it cannot be trained here"),
     (["longrefiner", "--model", "/no/where"], "no model folder '/no/where'"),
     (["longrefiner", "--profile", "paper"], "let a teacher label with --teacher MODEL --dataset NAME"),
@@ -43,6 +45,13 @@ def test_what_cannot_be_trained(words: list[str], says: str, here: Cli, tmp_path
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists(), "nothing was begun"
+
+
+def test_a_preset_is_trained_with_its_own_settings() -> None:
+    name, method = _method("longrefiner-no-adapters")
+    assert (name, method.config.analysis_adapter) == ("longrefiner-no-adapters", None)
+    assert _method("longrefiner")[1].config.analysis_adapter == "auto"
 
 
 def test_a_base_that_cannot_be_held_is_told_with_its_memory(here: Cli, base: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from harness.layers import Raw
 from harness.method import Index, Tools
 from harness.plan import Plan
 from harness.runner import RunResult
+from harness.scorers.base import ScoreSheet
 from harness.settings import Choices, resolve
 from harness.store import read_run
 from harness.summary import summarise
@@ -42,8 +43,6 @@ REPLIES = [
 @pytest.mark.parametrize(("reply", "answer"), REPLIES, ids=lambda value: repr(value)[:40])
 def test_what_stands_behind_the_last_prefix(reply: str, answer: str | None) -> None:
     assert answer_prefix.final(reply, PREFIX) == answer
-    assert answer_prefix.scored(reply, PREFIX) == (reply if answer is None else answer)
-    assert answer_prefix.scored(reply, None) == reply
 
 
 @given(st.text(), st.text(alphabet="abc So:", min_size=1))
@@ -126,6 +125,30 @@ def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(
     monkeypatch.setattr(rows, "read_rows", lambda _: found)
     answers = {("q0", n): judging.Recorded(text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
     assert judging.judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
+
+
+@pytest.mark.parametrize("name", [SCORER, "evidence_recall"])
+@pytest.mark.parametrize("value", [None, float("nan")], ids=["as it is", "no number"])
+def test_a_stop_is_scored_as_the_run_scores_the_same_reply(
+    name: str, value: float | None, result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(result.folder)
+    dataset = DatasetConfig.model_validate(run.config["dataset"])
+    gold = Gold(("Paris", "Mira", "nothing", "w0"))
+    if value is not None:
+        sheet = ScoreSheet({name: value})
+        monkeypatch.setattr("harness.scorers.score_record", lambda *_: sheet)
+    monkeypatch.setattr(rows, "read_rows", lambda _: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {}))
+    replies = [reply for reply, _ in REPLIES]
+    found = judging.judged(run, {("q0", n): judging.Recorded(r, []) for n, r in enumerate(replies)}, name, None)
+    wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
+    assert list(found.values()) == wanted
+    if value is not None:
+        assert set(wanted) == {0.0}
+    elif name == SCORER:
+        assert {0.0, 1.0} <= set(wanted)
+    else:
+        assert set(wanted) == {None}, "there are no supporting marks"
 
 
 def test_scoring_again_replaces_what_scoring_noted() -> None:

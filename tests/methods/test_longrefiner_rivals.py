@@ -54,6 +54,19 @@ def test_segments_cover_every_word_in_order(text, size):
     assert all(MODEL.count(t) <= size for t in texts(text, recursive(text, size, MODEL)))
 
 
+class Trailing:
+    """A tokenizer whose tokens keep the white space behind them."""
+
+    def offsets(self, text):
+        return [m.span() for m in re.finditer(r"\S+\s*", text)]
+
+
+def test_other_cuts_have_another_version():
+    # Cuts are stored under the version: change this pair together, or old indexes are taken for new ones.
+    text = "a b\nc d"
+    assert (JinaSegments.index_version, texts(text, recursive(text, 2, Trailing()))) == ("2", ["a b", "c", "d"])
+
+
 MINIMA = [
     # perplexities, threshold, sentences that end a segment
     ([3, 1, 3], 0.5, [1]),

@@ -16,6 +16,7 @@ from harness.config import ModelConfig
 from harness.errors import WindowExceeded
 from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
+from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.meter import Meter
 from harness.method import Scene, Skill, Tools
 from harness.pocket import exam, measures, scenes
@@ -357,6 +358,22 @@ def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
     assert heard.p_first == pytest.approx(p)
     assert heard.written == [written.text.strip()]
     assert (written.finish, heard.failed) == ("length", False), "random weights go on and on, so the cap was met"
+
+
+def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(ScriptedSession, "begin_text", lambda _: begun.append("begun"))
+
+    def played(_: Scene, tools: Tools) -> None:
+        with tools.model("compressor").session() as s:
+            s.begin_text()
+            s.user()
+            s.score("a b")
+            s.score("")
+
+    scene = Scene(Question("q", "", ("d",)), ("a b",), TASK)
+    heard = listen(ScriptedModel(Script(replies=[])), Skill("s", "guessed", played), scene)
+    assert (begun, heard.scored, heard.failed) == (["begun"], [-1.5], False)  # the n-th token has -n
 
 
 def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) -> None:

@@ -42,3 +42,15 @@ def test_a_torn_line_goes_too(tmp_path: Path, torn: str) -> None:
 def test_no_log_is_no_log(tmp_path: Path) -> None:
     cut(tmp_path / "log.jsonl", 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_one_task_of_several_is_cut_by_its_own_steps(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for task, own, at in (("a", 1, 1), ("b", 1, 2), ("a", 2, 3), ("b", 2, 4)):
+        append(path, {"step": at, "task": task, "task_step": own})
+    with path.open("a") as file:
+        file.write('{"task": "a", "task_step": 1')
+    cut(path, 1, "b")
+    assert lines(path) == [1, 2, 3]
+    cut(path, 0, "a")
+    assert lines(path) == [2]

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import UnknownName
 from harness.method import Scene
-from harness.pocket import scenes
+from harness.pocket import scene_parts, scenes
 from harness.pocket.dice import Dice
 from harness.pocket.facts import Fact, FactBase, prove
 from harness.pocket.growth import UNANSWERABLE, Asked
@@ -177,7 +177,7 @@ def test_choices() -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
     """Question text -> what was asked, for everything drawn while the test runs."""
     found: dict[str, Asked] = {}
-    before = scenes._draw
+    before = scene_parts.drawn
 
     def draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
         asked = before(recipe, shown, dice)
@@ -185,7 +185,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
             found[asked.text] = asked
         return asked
 
-    monkeypatch.setattr(scenes, "_draw", draw)
+    monkeypatch.setattr(scene_parts, "drawn", draw)
     return found
 
 
@@ -310,7 +310,7 @@ def test_gathered_points_name_every_subject_once_in_groups(size: dict[str, tuple
             kinds["lines"] += 1
             assert named == list(dict.fromkeys(of_line(f"* {text}")[0] for text in scene.texts))
             continue
-        subjects = {scenes._plain(s, scenes.SCHEMAS[shown.kind]): f.subject for f, s in shown.sentences.items()}
+        subjects = {scene_parts.plain(s, shown.schema): f.subject for f, s in shown.sentences.items()}
         kinds["points"] += 1
         kinds["several of a subject"] += len(named) < len(scene.texts)
         assert named == list(dict.fromkeys(subjects[text] for text in scene.texts))

@@ -25,8 +25,8 @@ def told(
 ) -> Iterator[tuple[Shown, Asked | None, Scene]]:
     """Scenes, each with the text and the question that it was made for."""
     asked: list[Asked] = []
-    question = scenes_memory._question
-    monkeypatch.setattr(scenes_memory, "_question", lambda a: (asked.append(a), question(a))[1])
+    question = scenes_memory.question_of
+    monkeypatch.setattr(scenes_memory, "question_of", lambda a: (asked.append(a), question(a))[1])
     for n in range(count):
         size = {"facts": (3, 12)} if n % 2 else {"tokens": (200, 400)}
         recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=3, pieces=pieces, **size)

@@ -37,8 +37,8 @@ def shows(count: int = 56) -> Iterator[tuple[Recipe, Shown, Dice]]:
 
 def told(monkeypatch: pytest.MonkeyPatch, kind: str) -> list[tuple[Shown, Asked, Scene]]:
     asked: list[Asked] = []
-    question = scenes_refine._question
-    monkeypatch.setattr(scenes_refine, "_question", lambda a: (asked.append(a), question(a))[1])
+    question = scenes_refine.question_of
+    monkeypatch.setattr(scenes_refine, "question_of", lambda a: (asked.append(a), question(a))[1])
     found: list[tuple[Shown, Asked, Scene]] = []
     for recipe, shown, dice in shows():
         found += [(shown, asked.pop(), scene) for scene in getattr(scenes_refine, kind)(recipe, shown, dice)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method import Scene
-from harness.pocket import scenes_walk
+from harness.pocket import scene_parts, scenes_walk
 from harness.pocket.dice import Dice
 from harness.pocket.facts import Fact, FactBase, prove
 from harness.pocket.growth import Asked
@@ -31,8 +31,8 @@ def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> list[tuple[
     """Scenes with the question each was made for."""
     found: list[tuple[Shown, Asked | None, Scene]] = []
     asked: list[Asked] = []
-    question = scenes_walk._question
-    monkeypatch.setattr(scenes_walk, "_question", lambda a: (asked.append(a), question(a))[1])
+    question = scenes_walk.question_of
+    monkeypatch.setattr(scenes_walk, "question_of", lambda a: (asked.append(a), question(a))[1])
     for recipe, shown, dice in shows(pieces):
         scenes = getattr(scenes_walk, kind)(recipe, shown, dice)
         found += [(shown, asked.pop() if kind != "shortened" else None, scene) for scene in scenes]
@@ -41,7 +41,7 @@ def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> list[tuple[
 
 def stated(text: str, shown: Shown) -> list[Fact]:
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
-    sentences = {fact: scenes_walk._plain(s, shown) for fact, s in shown.sentences.items()}
+    sentences = {fact: scene_parts.plain(s, shown.schema) for fact, s in shown.sentences.items()}
     return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
 
 
@@ -127,7 +127,7 @@ def test_scenes_are_the_same_every_time(kind: str) -> None:
 def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
     fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
     shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]
-    without = scenes_walk._without
+    without = scene_parts.without
     assert without(fact, "One. A is B. Two.", (fact, other), shown) == ("One. Two.", (other,))
     assert without(fact, "A is B. Two.", (fact,), shown) == ("Two.", ())
     assert without(fact, "One. A is B.", (fact,), shown) == ("One.", ())

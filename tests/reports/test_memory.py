@@ -53,7 +53,7 @@ def test_what_a_search_did_in_a_memory() -> None:
     memory = memory_of(INDEX)
     assert memory is not None
     walk = walked(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
-    assert walk == Walked((0,), {1: (3, "Velindra ; by him ; Toren")}, {0: 1, 1: 4}, (1, 2))
+    assert walk == Walked((0,), {1: 3}, {0: 1, 1: 4}, (1, 2))
     assert lines(memory, walk) == [
         "memory     3 segments, 4 entities, 3 relations",
         "evidence   segment 1, read at step 4: Toren, Kelford",

@@ -147,6 +147,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     [
         ({"rnk": 3}, "unknown key 'rnk' .--set.. Did you mean 'rank'"),
         ({"analysis.rnk": 3}, "unknown key 'tasks.analysis.rnk' .--set.. Did you mean 'rank'"),
+        ({"held": 0}, "held=0 .--set.: should be greater than 0"),
         ({"rank": 0}, "rank=0 .--set.: should be greater than or equal to 1"),
         ({"rate": "fast"}, "rate='fast'"),
         ({"dtype": "fp8"}, "should be 'float32' or 'bfloat16'"),

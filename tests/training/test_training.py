@@ -8,20 +8,26 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness.config import ModelConfig
+from harness.config import DatasetConfig, ModelConfig
+from harness.datasets.base import Dataset
 from harness.errors import CannotRun, UserError
 from harness.llm.facts import model_facts
 from harness.llm.load import load_model
+from harness.llm.scripted import Script, ScriptedModel
 from harness.meter import Meter
+from harness.method import Scene, Task
 from harness.training.base import Base
-from harness.training.course import Course, examine
+from harness.training.course import Course, Labels, examine
+from harness.training.measures import compare
 from harness.training.rows import Row
+from harness.types import Document, Example, Gold, Question
 from tests.training import small
 
 TWO = ("analysis", "selection")
@@ -155,6 +161,74 @@ def test_before_and_after_are_measured_on_other_texts(trained: tuple[Course, lis
     # The card of the same training keeps its measures.
     small.train(copy)
     assert "measures" in json.loads((copy.folder(copy.tasks[0]) / "card.json").read_text())
+
+
+def test_a_task_alone_leaves_what_is_known_of_the_others(base: ModelConfig, tmp_path: Path) -> None:
+    for task in TWO:
+        made = small.course(base, tmp_path, (task,))
+        small.train(made)
+        examine(made, lambda _: None)
+    assert {line["task"] for line in lines(tmp_path)} == {*TWO}, "one task's log is not another's"
+    page = (tmp_path / "adapters" / "CARD.md").read_text()
+    assert page.index("| selection | selection F1 |") < page.index("| analysis | accuracy |")
+    assert "over 2 scenes a task, texts of evaluation seeds; no" in page
+    small.train(small.course(base, tmp_path, ("analysis",)))
+    assert {line["task"] for line in lines(tmp_path)} == {*TWO}
+
+
+def test_a_gradient_that_is_no_number_never_reaches_the_weights(
+    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip, calls = torch.nn.utils.clip_grad_norm_, list[int]()
+
+    def broken(parameters: Iterable[torch.nn.Parameter], most: float) -> torch.Tensor:
+        calls.append(1)
+        return clip(parameters, most) * (float("nan") if len(calls) == 3 else 1)
+
+    monkeypatch.setattr("torch.nn.utils.clip_grad_norm_", broken)
+    with pytest.raises(CannotRun, match="the gradient of 'analysis' is nan at step 2; begin again with a lower --set"):
+        small.train(small.course(base, tmp_path, ("analysis",), save=1))
+    (kept,) = (tmp_path / "checkpoint" / "analysis").glob("*.safetensors")
+    assert kept.name == "0000002.safetensors"
+    assert all(torch.isfinite(value).all() for value in load_file(kept).values())
+
+
+def test_a_scene_that_fails_twice_is_one_scene() -> None:
+    task = small.course(ModelConfig(name="small"), Path()).tasks[0]
+    asked = Task(instruction="x", max_answer_tokens=4)
+    scene = Scene(Question("q", "Where was Mira born?", ("d",)), (), asked, verdicts=(True,))
+    model = ScriptedModel(Script(replies=[], window=8))
+    (measure,) = compare(model, task, [scene, scene], lambda _: None)
+    assert (measure.failed, measure.before.mean, measure.after.n) == (2, 0.0, 2)
+
+
+# --- labels of a teacher ----------------------------------------------------------------------------------------------
+
+
+def test_labels_are_of_the_rows_and_asked_with_their_instruction(
+    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small.course(base, tmp_path, ("analysis",), scenes=4)
+    told = {"name": "mine", "format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",)}
+    made.labels = Labels(ModelConfig(name="wise"), DatasetConfig.model_validate(told))
+    teacher = ScriptedModel(Script(replies=[{"reply": '{"query_type": "local"}'}]))
+    monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
+
+    def rows(mark: str) -> None:
+        questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(4)]
+        examples = tuple(Example(question, Gold(("never",))) for question in questions)
+        found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
+        monkeypatch.setattr("harness.standin.load_once", lambda *_: found)
+
+    rows("a")
+    made._make_data(made.tasks[0], lambda _: None)
+    train_on, measure_on = made.scenes(made.tasks[0])
+    assert (len(train_on), len(measure_on)) == (3, 1), "one is held back at least"
+    assert {scene.task.instruction for scene in (*train_on, *measure_on)} == {"Say it."}
+    assert "never" not in made.file(made.tasks[0]).read_text()
+    rows("b")
+    with pytest.raises(UserError, match=r"analysis.jsonl in .* is of other data: rows \(aaaa.* there, bbbb.* here\)"):
+        made._make_data(made.tasks[0], lambda _: None)
 
 
 def test_what_is_not_trained_cannot_be_measured(base: ModelConfig, tmp_path: Path) -> None:
