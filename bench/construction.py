@@ -105,7 +105,8 @@ def main() -> None:
     print(f"{sum(n for n, _ in seen)} tokens read, {sum(g for _, g in seen)} written")
     print(f"FLOPs booked {booked:.4g}, counted by hand {expected:.4g}: {booked / expected - 1:+.2%}")
     for kind, watched, without in zip(("", " of the processor"), seconds, plain, strict=True):
-        print(f"{watched:.1f} s{kind}; without watching attention {without:.1f} s: {watched / without:.3f} times as long")
+        ratio = watched / without
+        print(f"{watched:.1f} s{kind}; without watching attention {without:.1f} s: {ratio:.3f} times as long")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ TAIL = (
     "begins with '* '. Where a question needs the answer of an earlier one, write # and its number, as in #1.\n\n"
     "Questions:"
 )
-STEP = "Question {number}: {question}\nAnswer {number}: {answer}"
+# Sub-answers as sentences: listed as questions with answers, a small model takes them for no text that could hold an
+# answer (F1 5 against 36 on 40 questions of pocket/musique, seed 8).
+STEP = 'The answer to "{question}" is {answer}.'
 INSTRUCTION = "Answer the question as concisely as you can."
 
 _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
@@ -110,8 +112,8 @@ class Decompose(Method):
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
             steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {told}"))
         lines = [
-            STEP.format(number=i, question=filled(one, answers[: i - 1]), answer=told)
-            for i, (one, told) in enumerate(zip(asked, answers, strict=True), 1)
+            STEP.format(question=filled(one, answers[:i]), answer=told)
+            for i, (one, told) in enumerate(zip(asked, answers, strict=True))
         ]
         final = reading.Reading(tools.task, config.window)
         text = reading.ask(question, ["\n".join(lines)], tools, model, final)

@@ -186,13 +186,15 @@ class Trainer:
         loss, right = self._losses(self.weights, self.shape, told)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.weights.values(), _CLIP)
-        self.optimizer.step()
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), _CLIP)
+        # A gradient may overflow behind a finite loss, and both are asked for before they reach the weights.
         value = float(loss.item())
-        if not np.isfinite(value):
-            raise CannotRun(
-                f"the loss is {value} at step {p.step}; start again from the last checkpoint with a lower rate"
-            )
+        for name, found in (("loss", value), ("gradient", float(norm))):
+            if not np.isfinite(found):
+                raise CannotRun(
+                    f"the {name} is {found} at step {p.step}; start again from the last checkpoint with a lower rate"
+                )
+        self.optimizer.step()
         recent = p.recent.setdefault(str(number), [])
         recent.append(round(share_right(right.cpu().numpy(), batch), 4))
         del recent[: -stage.over]

@@ -127,6 +127,7 @@ class Course:
             "source": f"labels of {self.labels.teacher.name} over {self.labels.dataset.name}",
             "rows": dataset.fingerprint[:16],
             "questions": own.scenes,
+            "asked": digest(task.asked)[:16],
             "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
         }
         data.labelled(path, task, items(dataset, task.per, own.scenes), about, self._labelling(task), tell)

@@ -43,7 +43,7 @@ _SELECTION = (
     "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of titles as they stand "
     'in the outline, or "abstract": ["title", "title"]. Reply [] where no part helps.'
 )
-PROMPTS = {"teacher breadth": _BREADTH, "teacher selection": _SELECTION}
+PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
 _REPLY = 256  # tokens of a teacher's reply to the short tasks
 _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 

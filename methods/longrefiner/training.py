@@ -16,7 +16,7 @@ from harness.training.task import TrainingTask
 from methods.longrefiner import prompts, skills
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse
-from methods.longrefiner.labels import Selection, label_breadth, label_outline
+from methods.longrefiner.labels import PROMPTS, Selection, label_breadth, label_outline
 
 if TYPE_CHECKING:
     from harness.pocket.listening import Heard
@@ -29,11 +29,28 @@ _ANALYSIS, _STRUCTURING, _SELECTION = skills.SKILLS
 def tasks() -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
     selecting = Selection(LongRefinerConfig(scoring="bm25"))
-    return [
-        TrainingTask("analysis", _ANALYSIS, "accuracy", _analysis, label_breadth, floor=_commoner),
-        TrainingTask("structuring", _STRUCTURING, "outline F1", _structuring, label_outline, per="document"),
-        TrainingTask("selection", _SELECTION, "selection F1", _selection, selecting, after=("structuring",)),
-    ]
+    analysis = TrainingTask(
+        "analysis", _ANALYSIS, "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
+    )
+    structuring = TrainingTask(
+        "structuring",
+        _STRUCTURING,
+        "outline F1",
+        _structuring,
+        label_outline,
+        per="document",
+        asked=prompts.PROMPTS["structuring"],
+    )
+    selection = TrainingTask(
+        "selection",
+        _SELECTION,
+        "selection F1",
+        _selection,
+        selecting,
+        after=("structuring",),
+        asked=PROMPTS["selection"],
+    )
+    return [analysis, structuring, selection]
 
 
 def f1(found: Collection[Hashable], right: Collection[Hashable]) -> float:

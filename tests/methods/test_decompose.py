@@ -54,7 +54,7 @@ def test_two_steps():
     assert "Text:\nToren wrote Velindra last winter.\n" in prompts[1]
     assert "Text:\nKelford is home to Toren.\n" in prompts[2]
     told = (
-        "Question 1: Who wrote Velindra?\nAnswer 1: Toren\nQuestion 2: Where is the home of Toren?\nAnswer 2: Kelford"
+        'The answer to "Who wrote Velindra?" is Toren.\nThe answer to "Where is the home of Toren?" is Kelford.'
     )
     assert f"Text:\n{told}\n\nThe text ends here." in prompts[3]
     sources = tuple(("d", *SPANS[k]) for k in (0, 1))
