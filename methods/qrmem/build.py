@@ -29,7 +29,7 @@ from methods.qrmem.memory import Memory
 from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
 from methods.qrmem.pool import Pool
 from methods.raptor.sentences import packed
-from methods.retry import Retry, hear
+from methods.retry import Retry, hear, prompt_tokens
 
 __all__ = ["build_memory", "retry_of"]
 
@@ -83,6 +83,7 @@ class _Building:
     tools: IndexTools
     pool: Pool = field(init=False)
     _lost: dict[str, list[int]] = field(default_factory=dict)
+    _cut: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.config.novelty)
@@ -109,26 +110,29 @@ class _Building:
             "prompts": [prompts.PROMPTS["entities"], prompts.PROMPTS["relations"]],
             "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
             "model window": self.tools.model("builder").window,
-            "version": 2,
+            "version": 3,
         }
 
         def extract() -> dict[str, Any]:
             numbers = range(len(self.segments))
             graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
-            return {"graphs": [[g.names, g.relations] for g in graphs], "lost": self._lost}
+            return {"graphs": [[g.names, g.relations] for g in graphs], "lost": self._lost, "cut": sorted(self._cut)}
 
         told = self.tools.share("qrmem-graphs", "builder", needs, extract)
         self._lost = {what: list(where) for what, where in told["lost"].items()}
+        self._cut = set(told["cut"])
         return [
             SubGraph(list(names), [(a, b, text) for a, b, text in relations]) for names, relations in told["graphs"]
         ]
 
     def notes(self) -> list[str]:
-        """A sentence for each kind of request that was never understood."""
-        return [
+        """A sentence for each kind of request that was never understood, and for those that were too long."""
+        lost = [
             f"{what} of {len(where)} of {len(self.segments)} segments were never understood"
             for what, where in sorted(self._lost.items())
         ]
+        cut = f"the lists of {len(self._cut)} of {len(self.segments)} segments were cut to fit the window"
+        return [*lost, cut] if self._cut else lost
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
         """The graph with what an extraction adds: the first one, or one guided by questions."""
@@ -137,13 +141,25 @@ class _Building:
         if not names:
             names = recogniser(config.recogniser).names(segment)
         if config.open_entities:
-            pieces = prompts.entities(self.question, self.summary, segment, guide)
+            pieces = self._fitting(
+                k,
+                lambda n: prompts.entities(self.question, self.summary, segment, guide[:n]),
+                len(guide),
+                config.entity_tokens,
+            )
             listed = self._hear(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
             names += [found for one in listed if (found := _written(one, segment))]
         names = _distinct(names)
         relations = list(graph.relations)
         if len(names) > 1:
-            pieces = prompts.relations(self.question, self.summary, segment, names, guide)
+            pieces = self._fitting(
+                k,
+                lambda n: prompts.relations(
+                    self.question, self.summary, segment, names[:n], guide[: max(0, n - len(names))]
+                ),
+                len(names) + len(guide),
+                config.relation_tokens,
+            )
             listed = self._hear(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
             here = {normal(one) for one in names}
             told = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
@@ -154,9 +170,33 @@ class _Building:
         """Questions about the segment's graph (the paper's Q_k = LLM(T, S_k, E_k, R_k))."""
         config = self.config
         told = [" | ".join(triple) for triple in graph.relations]
-        pieces = prompts.questions(self.summary, self.segments[k], graph.names, told, config.questions)
+        names = graph.names
+        pieces = self._fitting(
+            k,
+            lambda n: prompts.questions(
+                self.summary, self.segments[k], names[:n], told[: max(0, n - len(names))], config.questions
+            ),
+            len(names) + len(told),
+            config.question_tokens,
+        )
         found = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
         return [str(one) for one in found][: config.questions]
+
+    def _fitting(self, k: int, pieces: Callable[[int], list[str]], lines: int, limit: int) -> list[str]:
+        """The request pieces(n) with the most of its `lines` listed lines that fits; with none of them where none does.
+
+        limit: tokens of its reply.
+        """
+        model: MeteredModel = self.tools.model("builder")
+        room = min(self.config.window or model.window, model.window) - limit
+        for n in range(lines, 0, -1):
+            if prompt_tokens(made := pieces(n), model) <= room:
+                break
+        else:
+            n, made = 0, pieces(0)
+        if n < lines:
+            self._cut.add(k)
+        return made
 
     def _hear(self, k: int, what: str, pieces: list[str], limit: int, parse: Callable[[str], Any]) -> list[Any]:
         """What was understood, [] where nothing was; kept, so that a build that was stopped goes on."""

@@ -19,7 +19,7 @@ from harness.types import Question
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Relation
-from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to, require
+from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to
 
 __all__ = ["Fusing"]
 
@@ -39,7 +39,8 @@ class Fusing:
     ) -> tuple[str, bool]:
         """The one relation of `pair`, told: (segment, its relation); False where one was never written.
 
-        Such a pair has the relations of its segments side by side.
+        Such a pair has the relations of its segments side by side: no reply was understood, or two segments and what is
+        merged are too long for the window.
         """
         (place, text), *rest = told
         understood = True
@@ -56,7 +57,9 @@ class Fusing:
         pieces = prompts.fuse(self.question, self.summary, first, second, config.questions)
         tokens = prompt_tokens(pieces, model)
         tail = 2 * model.turn_tokens() + model.count(prompts.FUSE_TAIL)
-        require(tokens + config.question_tokens + tail + config.relation_tokens, model, self.how)
+        window = min(config.window or model.window, model.window)
+        if tokens + config.question_tokens + tail + config.relation_tokens > window:
+            return None
         with model.session() as s:
             feed(s, pieces)
             doubts: Heard[list[str]] = Heard(tokens)

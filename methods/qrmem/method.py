@@ -42,7 +42,7 @@ class QRMeM(Method):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "3"
+    index_version = "4"
 
     def prompts(self) -> dict[str, str]:
         """The same for every navigation, so that all of them share one memory."""
