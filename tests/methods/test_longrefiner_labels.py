@@ -138,6 +138,7 @@ def test_titles_are_selected_from_the_trained_models_outline() -> None:
     assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
     assert scene.replies == ("['Work']",)
     assert "Section1: Work" in labels.model.prompts[-1]
+    assert task.asked.split("{")[0] in labels.model.prompts[-1]  # what the file of labels is bound to
     task.label(QUESTION, [DOCUMENT], labels)
     assert len(labels.built.prompts) == 1  # a document is structured once
     assert tasks()[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,9 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
     rows("b")
     with pytest.raises(UserError, match=r"analysis.jsonl in .* is of other data: rows \(aaaa.* there, bbbb.* here\)"):
         made._make_data(made.tasks[0], lambda _: None)
+    rows("a")
+    with pytest.raises(UserError, match="is of other data: asked"):
+        made._make_data(replace(made.tasks[0], asked="The same in other words: {question}"), lambda _: None)
 
 
 def test_what_is_not_trained_cannot_be_measured(base: ModelConfig, tmp_path: Path) -> None:
