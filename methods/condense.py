@@ -16,6 +16,7 @@ from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import IndexTools
 from methods import summary
+from methods.retry import window_of
 
 __all__ = ["Piece", "condense", "one_summary"]
 
@@ -38,7 +39,7 @@ def condense(
     hold so many, until they fit or one is left; a room of 0 asks for one. window: tokens of a request in all, None =
     the model's. Raises QuestionError where a request is too short for a segment, or for two summaries.
     """
-    limit = min(window or model.window, model.window)
+    limit = window_of(window, model)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
     level = 0
     while pieces and (level == 0 or (len(pieces) > 1 and _tokens(pieces, model) > room)):

@@ -21,7 +21,7 @@ from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.pages import PAUSE, Pages
-from methods.retry import Retry, feed, hear, numbered, prompt_tokens
+from methods.retry import Retry, feed, hear, numbered, prompt_tokens, window_of
 
 __all__ = ["Gist"]
 
@@ -147,7 +147,7 @@ class Gist(Method):
     def _share(self, pages: int, model: MeteredModel) -> int:
         """Tokens of a gist: what the window leaves for all of them, beside the question and one page's length."""
         config = self.config
-        window = min(config.window or model.window, model.window)
+        window = window_of(config.window, model)
         room = window - prompt_tokens([LOOKUP_HEAD, QUESTION, LOOKUP_TAIL], model) - config.reply_tokens - window // 8
         most: int = min(config.gist_tokens, room // max(pages, 1) - model.count(PAGE.format(number=pages)))
         if most < 1:

@@ -18,7 +18,19 @@ from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel, Session
 from harness.tools import derived_seed
 
-__all__ = ["Heard", "Retry", "feed", "hear", "listed", "numbered", "prompt_tokens", "reply_to", "require"]
+__all__ = [
+    "Heard",
+    "Retry",
+    "feed",
+    "fitting",
+    "hear",
+    "listed",
+    "numbered",
+    "prompt_tokens",
+    "reply_to",
+    "require",
+    "window_of",
+]
 
 T = TypeVar("T")
 
@@ -54,6 +66,22 @@ class Heard(Generic[T]):
         return [f"invalid reply {told[:60]!r}" for told in self.refused]
 
 
+def window_of(window: int | None, model: MeteredModel) -> int:
+    """Tokens of a request in all: what a method allows (None: all there is), within the model's window."""
+    return min(window or model.window, model.window)
+
+
+def fitting(pieces: Callable[[int], list[str]], lines: int, room: int, model: MeteredModel) -> tuple[list[str], int]:
+    """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and n; n may be 0.
+
+    One that does not fit without any line either is left to `require`.
+    """
+    n = lines
+    while n and prompt_tokens(pieces(n), model) > room:
+        n -= 1
+    return pieces(n), n
+
+
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
     """Tokens of a request of these pieces, without its reply."""
     return model.turn_tokens() + sum(map(model.count, pieces))
@@ -68,7 +96,7 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 
 def require(tokens: int, model: MeteredModel, how: Retry) -> None:
     """Raise WindowExceeded where a request of so many tokens, its reply included, does not fit the window."""
-    window = min(how.window or model.window, model.window)
+    window = window_of(how.window, model)
     if tokens > window:
         raise WindowExceeded(
             f"a request with its reply takes {tokens} tokens, more than the window of {window} tokens of "

@@ -17,6 +17,7 @@ from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.condense import condense
 from methods.raptor.sentences import packed
+from methods.retry import window_of
 
 __all__ = ["Summarised"]
 
@@ -51,7 +52,7 @@ class Summarised(Method):
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The summaries, each with the part of the text it stands for. Raises QuestionError for a window too short."""
         config, model = self.config, tools.model("builder")
-        window = min(config.window or model.window, model.window)
+        window = window_of(config.window, model)
         room = window - config.reserve
         if room < config.summary_tokens:
             raise QuestionError(

@@ -86,10 +86,9 @@ def _paper(runs: list[StoredRun], form: str) -> str:
     if form in ("csv", "json"):
         return render(whole, form)
     missing = [line for sentence in incomplete(runs) for line in textwrap.wrap(sentence, 150)]
-    if whole.empty:
-        none = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
-        return "\n".join([none, *missing])
-    text = render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
+    text = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+    if not whole.empty:
+        text = render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
     lines = [f"% {line}" for line in missing] if form in ("latex", "tex") else missing
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if missing else text
 

@@ -17,7 +17,7 @@ from methods.qrmem import prompts, replies
 from methods.qrmem.desk import NOT_PARSED, Desk, fit_start
 from methods.qrmem.merge import normal
 from methods.qrmem.trials import End, Moves, drive
-from methods.retry import prompt_tokens
+from methods.retry import fitting, prompt_tokens, window_of
 
 __all__ = ["entity_trial", "graph_expansion"]
 
@@ -59,7 +59,7 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
     searcher = desk.tools.model("searcher")
     chosen = [memory.names[e] for e in entities]
     others = [name for e, name in enumerate(memory.names) if e not in entities]
-    window = min(config.window or searcher.window, searcher.window) - config.entity_tokens
+    window = window_of(config.window, searcher) - config.entity_tokens
     # What does not fit goes: first segments (the model has read them already), then entities from the end of the text.
     texts = [desk.texts[k] for k in mix]
     listed, shown = list(others), list(texts)
@@ -123,11 +123,13 @@ def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> li
     """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
     memory, config = desk.memory, desk.config
     searcher = desk.tools.model("searcher")
-    window = min(config.window or searcher.window, searcher.window) - config.question_tokens
+    room = window_of(config.window, searcher) - config.question_tokens
     names, told = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
-    while (told or names) and prompt_tokens(prompts.elaborate(desk.question, names, told), searcher) > window:
-        (told or names).pop()
-    pieces = prompts.elaborate(desk.question, names, told)
+
+    def pieces_of(n: int) -> list[str]:
+        return prompts.elaborate(desk.question, names[:n], told[: max(0, n - len(names))])
+
+    pieces, _ = fitting(pieces_of, len(names) + len(told), room, searcher)
     with desk.searching():
         heard = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
     found = (heard.found or [])[:1]

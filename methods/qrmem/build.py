@@ -29,7 +29,7 @@ from methods.qrmem.memory import Memory
 from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
 from methods.qrmem.pool import Pool
 from methods.raptor.sentences import packed
-from methods.retry import Retry, hear, prompt_tokens
+from methods.retry import Retry, fitting, hear, window_of
 
 __all__ = ["build_memory", "retry_of"]
 
@@ -183,17 +183,9 @@ class _Building:
         return [str(one) for one in found][: config.questions]
 
     def _fitting(self, k: int, pieces: Callable[[int], list[str]], lines: int, limit: int) -> list[str]:
-        """The request pieces(n) with the most of its `lines` listed lines that fits; with none of them where none does.
-
-        limit: tokens of its reply.
-        """
+        """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
         model: MeteredModel = self.tools.model("builder")
-        room = min(self.config.window or model.window, model.window) - limit
-        for n in range(lines, 0, -1):
-            if prompt_tokens(made := pieces(n), model) <= room:
-                break
-        else:
-            n, made = 0, pieces(0)
+        made, n = fitting(pieces, lines, window_of(self.config.window, model) - limit, model)
         if n < lines:
             self._cut.add(k)
         return made

@@ -23,7 +23,7 @@ from methods.qrmem import prompts, replies
 from methods.qrmem.build import retry_of
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
-from methods.retry import Heard, hear, prompt_tokens
+from methods.retry import Heard, hear, prompt_tokens, window_of
 
 __all__ = ["Desk", "fit", "fit_start"]
 
@@ -95,7 +95,7 @@ class Desk:
     def room(self) -> int:
         """Tokens of segments that fit both the question's prompt and the shared reading prompt."""
         config, task = self.config, self.tools.task
-        window = min(config.window or self.model.window, self.model.window)
+        window = window_of(config.window, self.model)
         frame = prompt_tokens(prompts.ask(self.question, [], task.instruction), self.model)
         request = reading.Reading(task, config.window)
         read = reading.room_for_text(self.question, self.tools, self.model, request)

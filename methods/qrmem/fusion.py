@@ -19,7 +19,7 @@ from harness.types import Question
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Relation
-from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to
+from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to, window_of
 
 __all__ = ["Fusing"]
 
@@ -57,8 +57,7 @@ class Fusing:
         pieces = prompts.fuse(self.question, self.summary, first, second, config.questions)
         tokens = prompt_tokens(pieces, model)
         tail = 2 * model.turn_tokens() + model.count(prompts.FUSE_TAIL)
-        window = min(config.window or model.window, model.window)
-        if tokens + config.question_tokens + tail + config.relation_tokens > window:
+        if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
             return None
         with model.session() as s:
             feed(s, pieces)
