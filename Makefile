@@ -4,15 +4,24 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: venv demo test lint bench release-check adapters clean
+.PHONY: venv lock demo test lint bench release-check adapters clean
 
 venv: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# Everything is pinned and hashed (requirements/). The CPU build of PyTorch is taken where an index has it.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation
+LOCKED := $(PIP_INSTALL) --require-hashes
+
+$(READY): pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mlflow,minilm,evaluate,zh,flops,adapters,raptor,test,lint]'
+	$(LOCKED) -r requirements/torch-cpu.txt 2> /dev/null || $(LOCKED) -r requirements/torch.txt -r requirements/cuda.txt
+	$(LOCKED) -r requirements/torch.txt -r requirements/all.txt
+	$(PIP_INSTALL) --editable .
 	touch $@
+
+# Pins the versions anew; needs uv.
+lock:
+	bash requirements/lock.sh
 
 demo: venv
 	# One thread: with eight questions in flight two threads took 3:58, one 3:22 on two cores.

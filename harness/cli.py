@@ -1,7 +1,7 @@
 """The command line: verbs parse and call; their bodies are in harness/commands/ and imported when called.
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
-    harness list | show | validate | score | compare | report | track | trace
+    harness list | show | validate | score | compare | report | track | trace | ui
     harness report curves | nodes | queries | tokens
     harness study position
     harness train METHOD
@@ -173,6 +173,19 @@ def track(
     from harness.commands import track as body
 
     return body.main(runs, uri=uri)
+
+
+@app.command()
+@takes_flags
+def ui(
+    out: Out = "results",
+    uri: Annotated[str | None, typer.Option("--uri", help="The MLflow server's database.")] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+) -> int:
+    """Open MLflow's pages over the results; nothing is reported to MLflow's makers."""
+    from harness.commands import ui as body
+
+    return body.main(out, uri=uri, port=port)
 
 
 @app.command()
