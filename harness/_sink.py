@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from harness._columns import Point, first_columns, numbers, params, saved_view, suite_of, tags
 from harness._uri import sqlite_path
 from harness.errors import SaveError
+from harness.paths import inside
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -121,7 +122,7 @@ class Sink:
         if found is None:
             path = sqlite_path(self.uri)
             # Without this, artifacts of a sqlite store land in ./mlruns of whatever folder one is in.
-            where = None if path is None else (path.parent / "mlflow-artifacts" / name).resolve().as_uri()
+            where = None if path is None else inside(path.parent / "mlflow-artifacts", name).resolve().as_uri()
             view = {f"mlflow.sharedViewState.{_VIEW}": saved_view(first_columns(self.run), _now())}
             try:
                 made = str(self.client.create_experiment(name, artifact_location=where, tags=_KIND | view))

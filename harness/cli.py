@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.errors import SaveError, UserError
+from harness.errors import SaveError, UserError, printable
 from harness.figure_flags import add_figures, join_figure
 from harness.flags import Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
@@ -116,12 +116,13 @@ def score(
     runs: Runs,
     scorers: Annotated[str | None, typer.Option(metavar="A,B", help="These scorers instead of the run's own.")] = None,
     data: Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Show code that a run folder names, and ask.")] = False,
     json: Json = False,
 ) -> int:
     """Score stored predictions again; no model is loaded."""
     from harness.commands import score as body
 
-    return body.main(runs, scorers=scorers, data=data, json=json)
+    return body.main(runs, scorers=scorers, data=data, json=json, trust=trust)
 
 
 @app.command()
@@ -325,7 +326,7 @@ def _main(arguments: list[str]) -> int:
 
 def _complain(sentence: str, code: int) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"error: {sentence}\n")
+    sys.stderr.write(f"error: {printable(sentence)}\n")
     return code
 
 

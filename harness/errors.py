@@ -17,6 +17,7 @@ HarnessError
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 __all__ = [
@@ -33,7 +34,26 @@ __all__ = [
     "UserError",
     "WindowExceeded",
     "close_matches",
+    "printable",
 ]
+
+# Longer text from outside (a row id, a server's reply) would bury the sentence around it.
+_LONGEST = 2_000
+
+
+def printable(text: str, longest: int = _LONGEST) -> str:
+    """`text` from outside as a terminal may show it: control characters escaped, at most `longest` characters.
+
+    >>> printable("a\\x1b]0;title\\x07b")
+    'a\\\\x1b]0;title\\\\x07b'
+    """
+    shown = "".join(sign if _visible(sign) else sign.encode("unicode_escape").decode() for sign in text[: longest + 1])
+    return shown if len(text) <= longest else f"{shown[:longest]} ... ({len(text):,} characters)"
+
+
+def _visible(sign: str) -> bool:
+    """Line ends stay, for errors that list several mistakes; escapes, bells and text-direction marks do not."""
+    return sign == "\n" or (sign.isprintable() and not unicodedata.category(sign).startswith("C"))
 
 
 class HarnessError(Exception):

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.errors import DataError, SaveError
 
-__all__ = ["append_line", "json_line", "read_lines", "repair", "save_error", "tidy", "touch", "write_atomic"]
+__all__ = ["append_line", "json_line", "no_link", "read_lines", "repair", "save_error", "tidy", "touch", "write_atomic"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -26,7 +26,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
     """Say in one sentence what could not be written and what to do; `place` is what chooses the folder."""
     why = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno == errno.ELOOP:
+        fix = "it is a link to another place; remove it, then run the same command again"
+    elif error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
     else:
         fix = f"choose a folder you may write to with {place}"
@@ -41,11 +43,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def no_link(path: str, flags: int) -> int:
+    """Open a file of a run folder, which may come from a stranger: a link raises OSError and is not followed."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(draft, "wb") as file:
+        with open(draft, "wb", opener=no_link) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -69,7 +76,7 @@ def touch(folder: Path) -> None:
     probe = folder / f".touch.{os.getpid()}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(probe, "wb") as file:
+        with open(probe, "wb", opener=no_link) as file:
             file.write(b"\0" * 65536)
             file.flush()
             os.fsync(file.fileno())
@@ -160,7 +167,7 @@ def repair(path: Path, field: str) -> str | None:
     if not torn and line.endswith(b"\n"):
         return None
     try:
-        with open(path, "r+b") as file:
+        with open(path, "r+b", opener=no_link) as file:
             if torn:
                 file.truncate(offset)
             else:

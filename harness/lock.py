@@ -2,8 +2,10 @@
 
     with FolderLock(folder): ...
 
-The kernel's lock on the file `lock` decides and dies with its process, so a killed run never blocks the next one. The
-file's content (process, start time, host) names the holder, and covers file systems without kernel locks.
+The kernel's lock on the file `lock` decides and dies with its process, so a killed run never blocks the next one, also
+under another host name (a new container). The file's content (process, start time, host) names the holder; it decides
+only on a file system without kernel locks. A `lock` that this module did not write is never opened through a link,
+emptied or removed: the folder may come from a stranger.
 """
 
 from __future__ import annotations
@@ -14,23 +16,26 @@ import fcntl
 import json
 import os
 import socket
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.errors import RunLocked
+from harness.errors import RunLocked, UserError
 from harness.files import save_error
 
 __all__ = ["FolderLock", "process_start"]
+
+_SIGNED = b'{"pid":'  # how every signature begins
 
 
 def process_start(pid: int) -> str | None:
     """Start time of a live process as the kernel counts it (clock ticks since boot); None where it cannot be told."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        line = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    return stat.rpartition(")")[2].split()[19]
+    return line.rpartition(")")[2].split()[19]
 
 
 def _alive(pid: int) -> bool:
@@ -54,10 +59,14 @@ class FolderLock:
     def __enter__(self) -> Self:
         while True:
             try:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+                # NONBLOCK: a FIFO of that name would hold the open for good.
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                    raise self._foreign() from None
                 raise save_error(self.path, error) from error
             try:
+                self._check_ours(fd)
                 self._take(fd)
                 # The former holder removes the file as it leaves: a lock on a removed file protects nothing.
                 if self._current(fd):
@@ -77,13 +86,23 @@ class FolderLock:
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
                 raise save_error(self.path, error) from error
-        holder = self._holder(fd)
-        if holder and self._holds(holder):
-            raise self._locked(holder)
+            holder = self._holder(fd)
+            if holder and self._holds(holder):
+                raise self._locked(holder) from None
+
+    def _check_ours(self, fd: int) -> None:
+        """Raise UserError for a file of that name that no FolderLock wrote; a torn signature is one of ours."""
+        status = os.fstat(fd)
+        head = os.pread(fd, len(_SIGNED), 0) if stat.S_ISREG(status.st_mode) else b""
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not _SIGNED.startswith(head):
+            raise self._foreign()
+
+    def _foreign(self) -> UserError:
+        return UserError(f"{self.path} is not a lock of this program; remove it if you know what it is, then run again")
 
     def _current(self, fd: int) -> bool:
         try:
-            return os.stat(self.path).st_ino == os.fstat(fd).st_ino
+            return os.lstat(self.path).st_ino == os.fstat(fd).st_ino
         except FileNotFoundError:
             return False
 

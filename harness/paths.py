@@ -4,6 +4,7 @@ expanded("~/models/x")                      "/home/ann/models/x"        once, wh
 without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
 said_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
 words_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
+inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
 
 A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is: a prompt is stored
 as it was sent. "/data/home/ann/x" is another folder.
@@ -17,7 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["expanded", "said_without_home", "with_home", "without_home", "words_without_home"]
+from harness.errors import UserError
+
+__all__ = ["expanded", "inside", "said_without_home", "with_home", "without_home", "words_without_home"]
 
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
@@ -27,6 +30,17 @@ _AFTER = rf"(?={re.escape(os.sep)})"
 def expanded(path: str) -> str:
     """`path` with its leading ~ or ~user as a folder; as it is where it has none, or where nobody is called so."""
     return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def inside(folder: Path, *names: str) -> Path:
+    """`folder` joined with names that come from data, a run folder or a server.
+
+    Raises UserError for a name that is absolute or has a part "..", a NUL or a line end.
+    """
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
+            raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
+    return folder.joinpath(*names)
 
 
 def without_home(value: Any) -> Any:

@@ -10,6 +10,7 @@ Nothing heavy is imported: a method's module, the data set's rows and the models
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import answer_prefix, presets, registry
@@ -27,6 +28,7 @@ from harness.errors import HarnessError, UserError
 from harness.layers import Tree, flatten
 from harness.method import Method, Task
 from harness.own_code import own_code
+from harness.paths import inside
 from harness.settings import Choices, Draft, Resolved, config_of, draft, raise_all
 from harness.standin import find
 
@@ -292,6 +294,7 @@ def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
     task = answer_prefix.task(config.dataset)
     hash8 = digest(_what_counts(sketch, config, method, dataset, task))[:8]
     names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
+    folder = inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
     return Plan(
         config=config,
         origins=dict(sorted(sketch.draft.origins.items())),
@@ -302,7 +305,7 @@ def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
         encoders=sketch.encoders,
         facts=sketch.facts,
         hash8=hash8,
-        folder="/".join(n.replace("/", "~") for n in names),
+        folder=folder,
         warnings=tuple(dict.fromkeys(sketch.warnings)),
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.layers import read_yaml
-from harness.registry import ENV, GROUPS, additions, load
+from harness.registry import ENV, GROUPS, additions, code_named, load, trust
 
 __all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries", "twin"]
 
@@ -104,13 +104,16 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     files = _files(kind)
     if name in files:
         shown, path = files[name]
-        return shown, read_yaml(path, shown)
+        values = read_yaml(path, shown)
+        trust(*code_named(values))  # shipped, or in the user's own folder
+        return shown, values
     target = additions(GROUPS[kind])[name]
     if kind == "methods":
         return target, {"implementation": target}
     values = load(target)
     if not isinstance(values, dict):
         raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
+    trust(*code_named(values))
     return target, dict(values)
 
 

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from harness import presets
 from harness.checks import unknown
 from harness.errors import HarnessError, UserError
-from harness.layers import read_yaml
+from harness.layers import Raw, flatten, read_yaml, scalar
 from harness.paths import with_home
+from harness.registry import code_named, refusal, trust, trusted
 from harness.suites import Suite
 
 __all__ = ["PARTS", "SCALARS", "Choices", "Layer", "Said", "attempt", "layers"]
@@ -84,13 +85,29 @@ def layers(c: Choices, problems: list[HarnessError]) -> Said:
         name, profile = (None, []) if chosen is None else _profile(chosen, problems)
         found = [*suite, *profile, *files]
     found = [(label, _shape(problems, values, label)) for label, values in found]
-    return Said([*found, *_flags(c, problems)], name, "default" if chosen is None else origin)
+    flags = _flags(c, problems)
+    for label, values in files:
+        problems += _foreign_code(label, values, c.sets)
+    return Said([*found, *flags], name, "default" if chosen is None else origin)
+
+
+def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
+    """A configuration file may come from anybody, so it cannot choose what is imported or executed."""
+    foreign = {target: key for target, key in code_named(values).items() if not trusted(target)}
+    sentences = [f"{label}: {refusal(target, key)}" for target, key in foreign.items()]
+    for key, value in flatten(values).items():
+        if key.endswith("trust_remote_code") and value and not sets.get(key):
+            sentences.append(
+                f"{label}: {key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
+            )
+    return [UserError(sentence) for sentence in sentences]
 
 
 def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
     """The settings of a suite, its profile apart."""
     label = f"suite {suite.name}"
     made = [(label, attempt(problems, partial(_assignment, *item, label)) or {}) for item in suite.sets.items()]
+    trust(*(target for _, values in made for target in code_named(_parsed(values))))
     return made + ([(label, {"limit": suite.limit})] if suite.limit is not None else [])
 
 
@@ -108,12 +125,21 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     for key, value in c.sets.items():
         if flags.get(key) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        found.append(("--set", attempt(problems, partial(_assignment, key, value, "--set")) or {}))
+        named = attempt(problems, partial(_assignment, key, value, "--set")) or {}
+        trust(*code_named(_parsed(named)))
+        found.append(("--set", named))
     parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
     found += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
     if c.data is not None:
         found.append(("--data", {"dataset": {"data": c.data}}))
     return found + [(f"--{k}", {k: v}) for k, v in (("seed", c.seed), ("limit", c.limit)) if v is not None]
+
+
+def _parsed(values: Any) -> Any:
+    """`values` with what was typed after --set as YAML reads it."""
+    if isinstance(values, dict):
+        return {key: _parsed(value) for key, value in values.items()}
+    return scalar(values) if isinstance(values, Raw) else values
 
 
 def _file(values: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.errors import DataError, UserError
-from harness.files import append_line, json_line, read_lines, repair, save_error, tidy, touch, write_atomic
+from harness.files import append_line, json_line, no_link, read_lines, repair, save_error, tidy, touch, write_atomic
 from harness.lock import FolderLock
 from harness.paths import without_home
 
@@ -76,6 +76,10 @@ def read_run(folder: Path) -> StoredRun:
     folder = Path(folder)
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
+    for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY):
+        path = folder / name
+        if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
+            raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
     run = _yaml(folder / RUN)
     notes: list[str] = []
     records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes)}
@@ -149,7 +153,7 @@ class RunStore:
     def _appender(self, name: str) -> int:
         path = self.folder / name
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise save_error(path, error) from error
         self._stack.callback(os.close, fd)
@@ -172,7 +176,7 @@ class RunStore:
         path = self.folder / RECORDS
         write_atomic(path, b"".join(json_line(row) for row in rows))
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+            fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             raise save_error(path, error) from error
         os.dup2(fd, self._records, inheritable=False)  # the open file is the one that was replaced

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import registry
 from harness.commands.common import mean_texts, run_folders, split
-from harness.errors import ConfigError, UserError
+from harness.errors import ConfigError, UserError, printable
 from harness.paths import expanded
 
 if TYPE_CHECKING:
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
     from harness.store import StoredRun
 
 
-def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool) -> int:
-    """Score each run again and print its new means. Raises UserError, DataError, RunLocked or SaveError."""
-    for folder in run_folders(runs):
+def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool, trust: bool = False) -> int:
+    """Score each run again and print its new means. Raises UserError, DataError, RunLocked or SaveError.
+
+    trust: list the code that the run folders name and ask whether to import it.
+    """
+    folders = run_folders(runs)
+    registry.trust(*(split([scorers]) if scorers else ()))
+    if trust:
+        _ask(folders)
+    for folder in folders:
         summary = rescore(folder, scorers=split([scorers]) if scorers else None, data=data)
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
@@ -27,6 +35,26 @@ def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool) 
             means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")
     return 0
+
+
+def _ask(folders: list[Path]) -> None:
+    """Trust the code that the run folders name once the user has agreed to it. Raises UserError for a no."""
+    import typer
+
+    from harness.store import read_run
+
+    for folder in folders:
+        for target, key in registry.code_named(read_run(folder).config.get("dataset")).items():
+            if registry.trusted(target):
+                continue
+            sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")
+            try:
+                agreed = typer.confirm("Import its module, which executes it?", default=False, err=True)
+            except typer.Abort:
+                agreed = False
+            if not agreed:
+                raise UserError(f"{printable(target)} was not imported, so nothing was scored")
+            registry.trust(target)
 
 
 def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None = None) -> dict[str, Any]:
@@ -42,6 +70,12 @@ def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None 
 
     stored = read_run(folder)
     config = _config(stored, scorers, data)
+    named = registry.code_named(config.dataset.model_dump())
+    if foreign := [target for target in named if not registry.trusted(target)]:
+        raise UserError(
+            f"{folder}: dataset.{named[foreign[0]]} names code ('{foreign[0]}') that neither the command line nor a "
+            f"preset in the folder {registry.ENV} names; to see it and decide, use: harness score --trust {folder}"
+        )
     if wrong := problems(config.dataset.scorers):
         raise ConfigError(wrong)
     dataset = load(config.dataset, None)

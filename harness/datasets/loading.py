@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness import registry
 from harness.checks import explain
 from harness.config import DatasetConfig
 from harness.datasets.base import Dataset
@@ -69,6 +70,8 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     module, _, function = _FORMATS.get(name, name).partition(":")
     if not function:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
+    if name not in _FORMATS and not registry.trusted(name):
+        raise ConfigError([registry.refusal(name, "dataset.format")])
     try:
         source = importlib.import_module(module)
         parser = getattr(source, function)

@@ -5,16 +5,17 @@ find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of
 
 from __future__ import annotations
 
+import importlib.util
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from harness.config import DatasetConfig
 from harness.datasets.choose import ARCHIVE, Ambiguous, choose, names_subset
 from harness.datasets.files import SUFFIXES, Member, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
+from harness.paths import inside
 
 __all__ = ["OPTIONS", "PACKAGE", "Source", "find", "members", "patterns_of"]
 
@@ -76,10 +77,11 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
 
 def _packaged(reference: str) -> Source:
     package, _, inner = reference.removeprefix(PACKAGE).partition("/")
-    try:
-        path = Path(str(resources.files(package) / inner))
-    except (ImportError, ValueError):
-        raise CannotRun(f"dataset.data '{reference}': there is no package '{package}'") from None
+    # The folder is looked up, not imported: a run folder may name any package.
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise CannotRun(f"dataset.data '{reference}': there is no package '{package}'")
+    path = inside(Path(spec.submodule_search_locations[0]), inner)
     if not inner or not path.is_file():
         raise CannotRun(f"dataset.data '{reference}': the package '{package}' has no such file")
     return Source((path,), reference)

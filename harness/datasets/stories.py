@@ -23,6 +23,7 @@ from typing import Protocol
 from harness.datasets.files import Broken, read_rows
 from harness.digests import file_hash
 from harness.errors import DataError
+from harness.paths import inside
 
 __all__ = ["STORIES", "Stories", "decoded", "stories_in"]
 
@@ -60,7 +61,7 @@ class _Folder:
 
     def _path(self, document_id: str) -> Path | None:
         name = document_id + SUFFIX
-        return next((place / name for place in self._places if (place / name).is_file()), None)
+        return next((path for place in self._places if (path := inside(place, name)).is_file()), None)
 
     def read(self, document_id: str) -> str | None:
         path = self._path(document_id)
@@ -88,10 +89,10 @@ class _Archive:
         self._path = path
         try:
             with zipfile.ZipFile(path) as archive:
-                inside = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
+                stories = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
         except (OSError, zipfile.BadZipFile) as error:
             raise DataError(path.name, None, None, f"not a readable zip archive ({error})") from None
-        self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in inside}
+        self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories}
 
     def read(self, document_id: str) -> str | None:
         entry = self._members.get(document_id)

@@ -45,6 +45,7 @@ __all__ = [
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
+registry.trust(*(line.function for line in TABLE.values()))
 
 
 @cache
@@ -62,9 +63,14 @@ def names() -> list[str]:
 
 
 def lookup(name: str) -> Scorer:
-    """The table's line for `name`; "module:function" is the user's own. Raises UnknownName with close matches."""
+    """The table's line for `name`; "module:function" is the user's own.
+
+    Raises UnknownName with close matches, and UserError for a function that the user did not choose (harness.registry).
+    """
     line = TABLE.get(name) or _added().get(name)
     if line is None and ":" in name:
+        if not registry.trusted(name):
+            raise UserError(registry.refusal(name, "dataset.scorers"))
         return Scorer(name, name, f"the user's own {name}")
     if line is None:
         raise UnknownName("scorer", name, names(), see="harness list scorers")
@@ -190,9 +196,10 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     dataset, lengths, backend; one that is None counts as not given. Normalisers return a text, longbench.scorer_e a
     dict by length, evidence recall without marks None.
 
-    Raises ScoreError (undefined value, wrong shape, an extra missing or not the scorer's), UnknownName, and CannotRun
-    with the install line for a missing package.
+    A scorer of the caller's own is "module:function". Raises ScoreError (undefined value, wrong shape, an extra missing
+    or not the scorer's), UnknownName, and CannotRun with the install line for a missing package.
     """
+    registry.trust(name)
     line = lookup(name)
     given = extras(name, extra)
     _check(name, line.kind, prediction, references)

@@ -1,0 +1,191 @@
+"""A run folder or a configuration file from a stranger names code: nothing of it is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import harness
+from harness import registry
+from harness.config import DatasetConfig
+from harness.datasets import load
+from harness.errors import UserError
+from tests.made_up import musique_rows, write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+# Importing it leaves a file behind; so does every function in it.
+SENTINEL = """
+import os
+open(os.environ["SENTINEL"], "a").write(__name__ + "\\n")
+def rows(raw): raise SystemExit("executed")
+def scorer(prediction, references): raise SystemExit("executed")
+class Method: pass
+"""
+# Together, so that the verbs run twice and not eight times; none of them keeps another one from being reached.
+ATTACKS: dict[str, dict[str, Any]] = {
+    "format, implementation and packages of models": {
+        "dataset.format": "evil_format:rows",
+        "method.implementation": "evil_method:Method",
+        "model.package": "evil_model.inner",
+        "encoder.package": "evil_encoder.inner",
+    },
+    "scorers and the package of the rows": {
+        "dataset.scorers": ["evil_scorer:scorer", "os:execvp", "longbench.qa_f1_score"],
+        "dataset.data": "package:evil_package.inner/rows.jsonl",
+    },
+}
+READING = [
+    ["report", "RUNS"],
+    ["report", "RUNS", "--paper"],
+    ["report", "RUNS", "--html", "page.html"],
+    *(["report", figure, "RUNS"] for figure in ("curves", "nodes", "queries", "tokens")),
+    *(["study", study, "RUNS"] for study in ("position", "length", "trials", "requests")),
+    ["trace", "RUN", "QUESTION"],
+    ["trace", "RUN", "QUESTION", "--graph", "graph.svg"],
+    ["compare", "RUN", "RUN"],
+    ["score", "RUN"],
+    ["track", "RUN", "--uri", "sqlite:///x.db"],
+    ["run", "--config", "RUN/run.yaml", "--mlflow", "off", "--out", "again", "--limit", "1"],
+    ["validate", "--config", "RUN/run.yaml"],
+]
+# Runs every verb in one process: starting one for each would take a minute.
+DRIVER = """
+import json, sys
+from harness.cli import main
+codes = []
+for arguments in json.loads(sys.stdin.read()):
+    sys.argv = ["harness", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        codes.append(end.code)
+    except BaseException as error:
+        codes.append(repr(error))
+print("CODES", json.dumps(codes))
+"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder as `harness run` leaves it."""
+    folder = tmp_path_factory.mktemp("stored")
+    rows = write_rows(folder / "rows.jsonl", musique_rows(2))
+    return Path(harness.run("closed-book", "musique", data=str(rows), model="random", out=folder / "results").folder)
+
+
+def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:
+    """A copy of the run whose run.yaml has other values."""
+    folder = place / "results" / stored.parent.name / stored.name
+    shutil.copytree(stored, folder)
+    content = yaml.safe_load((folder / "run.yaml").read_text())
+    for key, value in values.items():
+        part, _, name = key.partition(".")
+        content["config"].setdefault(part, {})[name] = value
+    (folder / "run.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path, attack: str) -> None:
+    for name in ("evil_format", "evil_scorer", "evil_method"):
+        (tmp_path / f"{name}.py").write_text(SENTINEL)
+    for name in ("evil_package", "evil_model", "evil_encoder"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "__init__.py").write_text(SENTINEL)
+        (tmp_path / name / "inner" / "__init__.py").write_text(SENTINEL)
+        for inside in (tmp_path / name, tmp_path / name / "inner"):
+            (inside / "rows.jsonl").write_text(json.dumps(musique_rows(1)[0]) + "\n")
+    run = hostile(stored, tmp_path, ATTACKS[attack])
+    question = json.loads((run / "records.jsonl").read_text().splitlines()[0])["question_id"]
+    words = {"RUNS": str(tmp_path / "results"), "RUN": str(run), "RUN/run.yaml": str(run / "run.yaml")}
+    calls = [[words.get(word, question if word == "QUESTION" else word) for word in verb] for verb in READING]
+    mark = tmp_path / "imported"
+    environment = {
+        **{k: v for k, v in os.environ.items() if k != "HARNESS_CONFIGS"},
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+        "SENTINEL": str(mark),
+        "HARNESS_HOME": str(tmp_path / "home"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(calls),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert "CODES" in done.stdout, done.stderr[-2000:]
+    codes = json.loads(done.stdout.partition("CODES ")[2].splitlines()[0])
+    wrong = {" ".join(verb): code for verb, code in zip(READING, codes, strict=True) if code not in (0, 2, 3)}
+    assert not wrong, done.stderr[-3000:]
+    assert not mark.exists(), mark.read_text()
+
+
+def test_a_format_that_nobody_chose_is_not_loaded(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
+    config = DatasetConfig(
+        name="x",
+        format="os.path:join",
+        data=str(rows),
+        instruction="Answer.",
+        max_answer_tokens=4,
+        scorers=("evidence_recall",),
+    )
+    with pytest.raises(UserError, match=r"dataset.format names code \('os.path:join'\)"):
+        load(config)
+
+
+def test_the_loader_itself_refuses_too() -> None:
+    with pytest.raises(UserError, match="code that nobody chose"):
+        registry.load("subprocess:run")
+
+
+def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path: Path) -> None:
+    from harness.settings import Choices, draft
+
+    file = tmp_path / "received.yaml"
+    file.write_text(
+        "dataset: {name: musique, format: 'statistics:mean'}\nmodel: {name: random, trust_remote_code: true}\n"
+    )
+    problems = [str(p) for p in draft(Choices(method="bm25", files=(str(file),))).problems]
+    assert any("dataset.format names code ('statistics:mean')" in p for p in problems)
+    assert any("model.trust_remote_code would execute code" in p for p in problems)
+    sets = {"dataset.format": "statistics:mean", "model.trust_remote_code": True}
+    agreed = [str(p) for p in draft(Choices(method="bm25", files=(str(file),), sets=sets)).problems]
+    assert not [p for p in agreed if "names code" in p or "would execute" in p]
+
+
+def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "mine.yaml").write_text("format: mine:rows\nscorers: [mine:brevity]\n")
+    assert not registry.trusted("mine:rows")
+    monkeypatch.setenv(registry.ENV, str(tmp_path))
+    assert registry.trusted("mine:rows")
+    assert registry.trusted("mine:brevity")
+    assert not registry.trusted("mine:other")
+
+
+@pytest.mark.parametrize(("reply", "code"), [("n\n", 2), ("", 2), ("y\n", 0)])
+def test_score_trust_shows_the_code_and_asks(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: str, code: int
+) -> None:
+    name = f"brief_{code}{len(reply)}"
+    (tmp_path / f"{name}.py").write_text("def brevity(prediction, references):\n    return 1.0\n")
+    run = hostile(stored, tmp_path, {"dataset.scorers": [f"{name}:brevity"]})
+    call = [sys.executable, "-m", "harness", "score", "--trust", str(run)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        call, input=reply, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert f"dataset.scorers is the function {name}:brevity" in done.stderr

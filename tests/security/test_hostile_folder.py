@@ -1,0 +1,126 @@
+"""A run folder with links, pipes and foreign files; names from data that lead elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.datasets.stories import _Folder
+from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
+from harness.files import write_atomic
+from harness.lock import FolderLock
+from harness.paths import inside
+from harness.store import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, RunStore, read_run
+
+
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
+def test_a_lock_that_is_not_ours_is_neither_emptied_nor_removed(tmp_path: Path, kind: str) -> None:
+    victim, lock = tmp_path / "victim", tmp_path / "run" / "lock"
+    lock.parent.mkdir()
+    victim.write_text("precious")
+    make = {
+        "link": lambda: lock.symlink_to(victim),
+        "link to nothing": lambda: lock.symlink_to(tmp_path / "new"),
+        "hard link": lambda: lock.hardlink_to(victim),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+        "text": lambda: lock.write_text("precious"),
+    }
+    make[kind]()
+    with pytest.raises(UserError, match="not a lock of this program"), FolderLock(lock.parent):
+        pass
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+    assert os.path.lexists(lock)
+    assert kind != "text" or lock.read_text() == "precious"
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"pid": 1', '{"pid": 4194309, "start": "1", "host": "elsewhere"}'])
+def test_what_a_killed_run_left_is_ours_under_any_host_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "lock").write_text(content)
+    with FolderLock(tmp_path):
+        assert (tmp_path / "lock").read_text().startswith('{"pid":')
+
+
+def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_path: Path) -> None:
+    with FolderLock(tmp_path):
+        (tmp_path / "lock").write_text('{"pid": 4194309, "start": "1", "host": "elsewhere"}')
+        with pytest.raises(RunLocked), FolderLock(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Path, name: str, kind: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / RUN).write_text("config: {}\n")
+    (run / name).unlink(missing_ok=True)
+    (tmp_path / "victim").write_text("config: {secret: 1}\n")
+    if kind == "link":
+        (run / name).symlink_to(tmp_path / "victim")
+    else:
+        os.mkfifo(run / name)
+    with pytest.raises((DataError, UserError)):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", [RECORDS, DOCUMENTS])
+def test_a_record_is_never_appended_through_a_link(tmp_path: Path, name: str) -> None:
+    (tmp_path / "victim").write_text("precious\n")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).symlink_to(tmp_path / "victim")
+    with pytest.raises((SaveError, DataError), match=r"link|cannot write|not valid"):
+        RunStore.open(run, "fingerprint", lambda _: None)
+    assert (tmp_path / "victim").read_text() == "precious\n"
+
+
+def test_a_draft_is_never_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / f".summary.json.{os.getpid()}.tmp").symlink_to(tmp_path / "victim")
+    with pytest.raises(SaveError, match="link"):
+        write_atomic(tmp_path / "summary.json", b"{}")
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["../secret", "..", "/etc/passwd", "a/../../b", "a\0b", "a\nb"])
+def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="not followed"):
+        inside(tmp_path, name)
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=3))
+def test_a_joined_path_stays_inside_or_is_refused(names: list[str]) -> None:
+    folder = Path("/srv/results")
+    try:
+        path = inside(folder, *names)
+    except HarnessError:
+        return
+    assert Path(os.path.normpath(path)).is_relative_to(folder)
+
+
+def test_a_document_id_reads_no_file_outside_the_stories(tmp_path: Path) -> None:
+    (tmp_path / "stories").mkdir()
+    (tmp_path / "secret.content").write_text("secret")
+    with pytest.raises(UserError, match="not followed"):
+        _Folder(tmp_path / "stories").read("../secret")
+
+
+def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path: Path) -> None:
+    from harness.plan import plan_choices
+    from harness.settings import Choices
+
+    sets = {"dataset.tokens": 200, "dataset.questions": 1}
+    file = tmp_path / "received.yaml"
+    file.write_text(
+        "dataset: {name: '..', format: pocket, instruction: Answer., max_answer_tokens: 4, scorers: [evidence_recall]}\n"
+    )
+    with pytest.raises(UserError, match="no name of a file below"):
+        plan_choices(
+            Choices(method="bm25", model="random", files=(str(file),), sets={**sets, "dataset.kind": "musique"})
+        )
