@@ -223,11 +223,14 @@ class Search:
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; the probe belongs to the move before it."""
+        context.s.flush()  # so that what follows is the cost of the probe alone
+        before = self.tools.meter.flops()
         probe = context.s.probe([self.config.yes, self.config.no])
+        spent = self.tools.meter.flops() - before
         p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
-        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops())
+        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
         return greedy if self.config.verdict == "greedy" else p > self.config.t_p
 
     def _next(self, context: Context) -> _Next:

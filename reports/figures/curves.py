@@ -7,6 +7,7 @@
 dataset method model t_n t_p rule         one row a run and rule; rule is "threshold" or "greedy"
 score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
 tflops tflops.low tflops.high             search + answer per question, without the index, convention "full"
+tflops.probes                             the part of tflops that probes took; missing in runs that did not store it
 nodes                                     retrieved per question
 n failed covered own                      questions; answers that failed; questions whose search went far enough;
                                           whether this is the rule that the run itself stopped by
@@ -171,6 +172,7 @@ def _point(
     skip = run.config.get("failed", "zero") == "skip"
     values: list[tuple[float, str]] = []
     flops: list[tuple[float | None, str]] = []
+    probes: list[float | None] = []
     nodes: list[int] = []
     far = missing = 0
     for search, cluster in zip(searches, clusters, strict=True):
@@ -190,11 +192,12 @@ def _point(
         else:
             values.append((float(value), cluster))
         flops.append((stop.flops, cluster))
+        probes.append(stop.probes)
         nodes.append(stop.nodes)
     notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
     if far < len(run.records):
-        return {**_numbers([], [], [], 0), "covered": far}, [_uncovered(rule, told, len(run.records) - far, run)]
-    return {**_numbers(values, flops, nodes, int(run.config["seed"])), "covered": far}, notes
+        return {**_numbers([], [], [], [], 0), "covered": far}, [_uncovered(rule, told, len(run.records) - far, run)]
+    return {**_numbers(values, flops, probes, nodes, int(run.config["seed"])), "covered": far}, notes
 
 
 def _uncovered(rule: Rule, told: Recorded, short: int, run: StoredRun) -> str:
@@ -205,12 +208,17 @@ def _uncovered(rule: Rule, told: Recorded, short: int, run: StoredRun) -> str:
 
 
 def _numbers(
-    values: Sequence[tuple[float, str]], flops: Sequence[tuple[float | None, str]], nodes: Sequence[int], seed: int
+    values: Sequence[tuple[float, str]],
+    flops: Sequence[tuple[float | None, str]],
+    probes: Sequence[float | None],
+    nodes: Sequence[int],
+    seed: int,
 ) -> dict[str, Any]:
     """The columns of one row; missing where there is nothing to average."""
     score = interval([v for v, _ in values], [c for _, c in values], seed=seed)
     known = [(f / facts.TERA, c) for f, c in flops if f is not None]
     known = known if len(known) == len(flops) else []
+    told = [p / facts.TERA for p in probes if p is not None]
     cost = interval([v for v, _ in known], [c for _, c in known], seed=seed, bounds=None)
     return {
         "mean": score.mean,
@@ -219,5 +227,6 @@ def _numbers(
         "tflops": cost.mean,
         "tflops.low": cost.low,
         "tflops.high": cost.high,
+        "tflops.probes": sum(told) / len(told) if told and len(told) == len(probes) else None,
         "nodes": sum(nodes) / len(nodes) if nodes else None,
     }

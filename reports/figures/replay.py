@@ -47,7 +47,7 @@ class Stop:
 
     step: place in the record's steps, -1 for a record without steps; own: whether it is the stop of the run itself;
     flops: of search and answer, convention "full", None where the model's shape is unknown; nodes: how many were
-    retrieved.
+    retrieved; probes: the part of `flops` that probes took, None where it is unknown or an older run did not store it.
     """
 
     step: int
@@ -55,6 +55,7 @@ class Stop:
     answer: str
     flops: float | None
     nodes: int
+    probes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def _own(record: Mapping[str, Any], step: int) -> Stop:
     usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
     known = not any(usage.get("uncounted") for usage in usages)
     flops = sum(float(usage["flops"]["full"]) for usage in usages) if known else None
-    return Stop(step, True, record["prediction"], flops, _nodes(record, last))
+    return Stop(step, True, record["prediction"], flops, _nodes(record, last), _probes(record, last) if known else None)
 
 
 def _other(record: Mapping[str, Any], step: int) -> Stop | None:
@@ -158,11 +159,16 @@ def _other(record: Mapping[str, Any], step: int) -> Stop | None:
         return None
     known = not any(usage.get("uncounted") for usage in record["usage"].values())
     flops = float(seen[-1]["flops"]) + float(seen[-1].get("answer_flops") or 0.0) if known else None
-    return Stop(step, False, str(answer), flops, _nodes(record, step))
+    return Stop(step, False, str(answer), flops, _nodes(record, step), _probes(record, step) if known else None)
 
 
 def _nodes(record: Mapping[str, Any], last: int) -> int:
     return sum(step.get("node") is not None for step in record["steps"][: last + 1])
+
+
+def _probes(record: Mapping[str, Any], last: int) -> float | None:
+    steps = record["steps"][: last + 1]
+    return sum(s["probe_flops"] for s in steps) if steps and all("probe_flops" in s for s in steps) else None
 
 
 def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:

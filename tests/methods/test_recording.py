@@ -162,6 +162,18 @@ def test_the_embedded_model_answers_and_spends_the_same_with_and_without_recordi
     assert spent(found, "study") == beside
 
 
+def test_probes_are_booked_as_their_own_part_of_the_search(records):
+    found = records(t_n=2, record_stops=4)
+    asked = [s for s in found["steps"] if s["p_yes"] is not None]
+    for phase, probed in (("search", asked[:2]), ("study", asked[2:])):
+        told = found["usage"][phase]["probes"]
+        assert told["requests"] == len(probed) == 2
+        assert told["flops"]["full"] == pytest.approx(sum(s["probe_flops"] for s in probed))
+        assert 0 < told["flops"]["full"] < 0.5 * found["usage"][phase]["flops"]["full"]
+        assert told["tokens"] == 4  # <|end|> and <|assistant|>, twice
+    assert "probes" not in found["usage"]["answer"]
+
+
 def test_steps_survive_the_way_to_disk(records):
     found = records(t_n=2, record_stops=4)
     keys = set(asdict(search()[0].steps[0]))
