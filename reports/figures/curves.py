@@ -142,7 +142,7 @@ def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
     if not part.rules:
         return []
     run, told = part.run, _told(part.run)
-    common = facts.notes(run)
+    common, rounded = facts.notes(run), _rounded(run)
     clusters = facts.question_clusters(run)
     searches = [Search.of(record) for record in run.records]
     rows = []
@@ -159,9 +159,24 @@ def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
         numbers, notes = _point(part, rule, searches, score, clusters)
         row |= numbers
         row |= {"n": len(run.records), "failed": sum(r["error"] is not None for r in run.records)}
+        notes += rounded if rule != told.own else []
         row |= {"covered": numbers["covered"], "own": rule == told.own, "notes": (*notes, *common)}
         rows.append({**row, "run": run.path.name})
     return rows
+
+
+def _rounded(run: StoredRun) -> list[str]:
+    """A note where a replayed stop need not be, to the bit, that of a run which stops there.
+
+    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
+    the rounding this changes is large enough to change an answer.
+    """
+    dtype = str(((run.manifest.get("models") or {}).get("searcher") or {}).get("dtype", "float32"))
+    places = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
+    if places == 1 or dtype == "float32":
+        return []
+    how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
+    return [f"{how}: a run that stops there may answer otherwise (--parallel 1 records what such a run answers)"]
 
 
 def _point(
@@ -174,7 +189,7 @@ def _point(
     flops: list[tuple[float | None, str]] = []
     probes: list[float | None] = []
     nodes: list[int] = []
-    far = missing = 0
+    far = missing = broken = 0
     for search, cluster in zip(searches, clusters, strict=True):
         record = search.record
         if record["error"] is not None:
@@ -184,6 +199,7 @@ def _point(
             continue
         stop = search.stop(rule, told)
         if stop is None:
+            broken += search.broken
             continue
         far += 1
         value = record["scores"].get(score) if stop.own else part.values.get((record["question_id"], stop.step))
@@ -196,15 +212,24 @@ def _point(
         nodes.append(stop.nodes)
     notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
     if far < len(run.records):
-        return {**_numbers([], [], [], [], 0), "covered": far}, [_uncovered(rule, told, len(run.records) - far, run)]
+        return {**_numbers([], [], [], [], 0), "covered": far}, _uncovered(
+            rule, told, len(run.records) - far, broken, run
+        )
     return {**_numbers(values, flops, probes, nodes, int(run.config["seed"])), "covered": far}, notes
 
 
-def _uncovered(rule: Rule, told: Recorded, short: int, run: StoredRun) -> str:
-    reach = f"--record-stops {max(rule.t_n, told.most.t_n)}"
-    if rule.t_p is not None and told.most.t_p is not None:
-        reach += f" --record-t-p {max(rule.t_p, told.most.t_p):g}"
-    return f"not covered: {rule} would have searched on in {short} of {len(run.records)} questions; run it with {reach}"
+def _uncovered(rule: Rule, told: Recorded, short: int, broken: int, run: StoredRun) -> list[str]:
+    """Why a rule has no row; broken: of the `short` questions, those whose recording ended with an error."""
+    whole, found = len(run.records), []
+    if broken:
+        found.append(f"not covered: an error ended the recording before {rule} in {broken} of {whole} questions")
+    if short > broken:
+        reach = f"--record-stops {max(rule.t_n, told.most.t_n)}"
+        if rule.t_p is not None and told.most.t_p is not None:
+            reach += f" --record-t-p {max(rule.t_p, told.most.t_p):g}"
+        asked = f"{rule} would have searched on in {short - broken} of {whole} questions"
+        found.append(f"not covered: {asked}; run it with {reach}")
+    return found
 
 
 def _numbers(

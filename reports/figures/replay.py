@@ -109,6 +109,12 @@ class Search:
         greedy = tuple(bool((steps[i].get("scores") or {}).get(GREEDY_YES)) for i in probes)
         return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own)
 
+    @property
+    def broken(self) -> bool:
+        """Whether an error ended the recording: its last step then has no probe, and says why in its note."""
+        last = self.record["steps"][-1] if self.record["steps"] else {}
+        return last.get("action") == STUDY and last.get("p_yes") is None
+
     def yes(self, t_p: float | None) -> list[int]:
         """The probes that count as Yes, by their place among the probes."""
         if t_p is None:
@@ -131,7 +137,7 @@ class Search:
         if len(yes) >= rule.t_n:
             return yes[rule.t_n - 1]
         # The recording went on to the window or the end of the graph unless it had all its Yes.
-        ended = len(self.yes(most.t_p)) < most.t_n
+        ended = not self.broken and len(self.yes(most.t_p)) < most.t_n
         return len(self.probes) - 1 if ended and self.probes else None
 
 
