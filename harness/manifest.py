@@ -131,10 +131,14 @@ def _servers(plan: Plan) -> dict[str, Any]:
     return {"servers": {role: plan.models[role].base_url for role in served}, "shapes": shapes}
 
 
-def begun(before: dict[str, Any], described: dict[str, Any], command: list[str]) -> dict[str, Any]:
-    """The manifest at the start: a new one, or `before` with one more start; `command` is what was typed."""
+def begun(before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1) -> dict[str, Any]:
+    """The manifest at the start: a new one, or `before` with one more start.
+
+    command: what was typed; parallel: questions in flight at most.
+    """
     command = [masked(word) for word in words_without_home(command)]
     start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
+    start["parallel"] = parallel
     if not before:
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
     changed = {k: v for k, v in described.items() if k not in _FIXED and before.get(k) != v}

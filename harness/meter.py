@@ -115,7 +115,7 @@ class Meter:
         return total
 
     def usage(self) -> dict[str, dict[str, Any]]:
-        """Return {phase: {flops, tokens_in, tokens_cached, tokens_out, requests, seconds}}."""
+        """As `usage_of` for the events so far."""
         return usage_of(self.events, self.shapes)
 
 
@@ -144,7 +144,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     chance, which count in full; uncounted the events of models whose
     shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
     server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
-    (convention "full") by role.
+    (convention "full") by role. A phase with probes also has `probes`: their part of it, {requests, tokens, flops}; a
+    probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -158,12 +159,19 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
+        parts = [u]
+        if e.kind == "probe":
+            probes = u.setdefault("probes", {"requests": 0, "tokens": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)})
+            probes["requests"] += e.requests
+            probes["tokens"] += e.new
+            parts.append(probes)
         shape = shapes.get(e.shape)
         if shape is None:
             u["uncounted"] += 1
             continue
         for name in CONVENTIONS:
-            u["flops"][name] += flops(e, shape, name)
+            for part in parts:
+                part["flops"][name] += flops(e, shape, name)
         u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, "full")
     return usage
 

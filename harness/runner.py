@@ -151,7 +151,7 @@ class _Job:
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
         self.recorded = 0  # by this start
-        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command)
+        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, parallel)
 
     def run(self, retry_failed: bool) -> RunResult:
         try:

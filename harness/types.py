@@ -100,8 +100,9 @@ class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
     `scores` are the parts of the choice (attention, similarity, total); `p_yes` is the probe after the move;
-    `flops` are those of the question so far, convention "full". Where the run records other stop rules: `answer`, what
-    would be answered if the search stopped after this probe, and `answer_flops`, what writing it costs.
+    `flops` are those of the question so far, convention "full", and `probe_flops` the part of them that this step's
+    probe took. Where the run records other stop rules: `answer`, what would be answered if the search stopped after
+    this probe, and `answer_flops`, what writing it costs.
     """
 
     action: str
@@ -115,6 +116,7 @@ class Step:
     note: str = ""
     answer: str | None = None
     answer_flops: float = 0.0
+    probe_flops: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

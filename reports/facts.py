@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,9 @@ __all__ = [
     "names",
     "notes",
     "numbers",
+    "probe_costs",
+    "probe_share",
+    "probes",
     "question_clusters",
     "reader",
     "records",
@@ -216,6 +219,17 @@ def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
     )
 
 
+def probe_costs(run: StoredRun, convention: str = "full") -> Costs:
+    """What the probes of each answered question's search cost; nothing for a method without probes, or an older run."""
+    searches = [record["usage"].get("search", {}) for record in run.records if record["error"] is None]
+    if not any("probes" in search for search in searches):
+        return Costs([], None, [])
+    told = [search.get("probes") or {"tokens": 0, "flops": {}} for search in searches]
+    known = not any(search.get("uncounted") for search in searches)
+    tflops = [float(probes["flops"].get(convention, 0.0)) / TERA for probes in told]
+    return Costs([float(probes["tokens"]) for probes in told], tflops if known else None, [])
+
+
 def check_convention(convention: str) -> None:
     """Raise UnknownName unless `convention` is a way to count FLOPs."""
     if convention not in CONVENTIONS:
@@ -242,6 +256,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if bare:
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
+    found += probes(run)
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
@@ -254,6 +269,27 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     found += [str(warning) for warning in run.manifest.get("warnings") or ()]
     found += run.notes
     return tuple(dict.fromkeys(found))
+
+
+def probes(run: StoredRun) -> list[str]:
+    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    spent: dict[str, Any] = {}
+    for record in run.records:
+        if record["error"] is None:
+            add_usage(spent, {"search": record["usage"].get("search", {})})
+    return [f"of the search, probes: {told}"] if (told := probe_share(spent.get("search", {}))) else []
+
+
+def probe_share(search: Mapping[str, Any]) -> str:
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it tells of none."""
+    told = search.get("probes")
+    if not told:
+        return ""
+    whole = {"FLOPs": search["flops"]["full"], "tokens": search["tokens_in"] + search["tokens_out"]}
+    part = {"FLOPs": told["flops"]["full"], "tokens": told["tokens"]}
+    if search.get("uncounted"):
+        del whole["FLOPs"]
+    return ", ".join(f"{100 * part[name] / total:.1f} % of the {name}" for name, total in whole.items() if total)
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ Columns of `frame`, in order:
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters)
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
+    tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens                              search + answer per question
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
@@ -106,6 +107,8 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
     phases = {phase: facts.costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
+    probes = facts.probe_costs(run, convention)
+    row["tokens.probes"], row["tflops.probes"] = _mean(probes.tokens), _mean(probes.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean([s + a for s, a in zip(search.tokens, answer.tokens, strict=True)])
     row["tflops"] = row["tflops.low"] = row["tflops.high"] = None

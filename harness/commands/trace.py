@@ -173,6 +173,8 @@ def _draw(search: _Search, target: str, least: float | None) -> None:
 
 
 def _lines(search: _Search) -> list[str]:
+    from reports.facts import probe_share
+
     record = search.record
     lines = [f"question   {_clean(record['question_id'])} on {_clean(', '.join(record['document_ids']))}"]
     if not search.moves:
@@ -183,6 +185,8 @@ def _lines(search: _Search) -> list[str]:
         lines += tree(search)
     lines += [_clean(line) for line in _of_memory(search)]
     lines += search.notes
+    if share := probe_share(record["usage"].get("search", {})):
+        lines.append(f"probes     {share} of the search")
     if record["stop_reason"]:
         lines.append(f"stopped    {_clean(record['stop_reason'])}")
     if record["error"]:

@@ -120,9 +120,10 @@ class _Batch:
 
 def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
     model = tools.model("builder")
-    mark = model.count(BULLET) if layer.level > 2 and config.graph == "points" else 0
-    newline = model.count("\n")
-    packed = pack([n + mark + newline for n in layer.counts], room, config.batch_nodes)
+    counts, newline = layer.counts, model.count("\n")
+    if layer.level > 2 and config.graph == "points":
+        counts = [model.count(BULLET) + model.count(" " + graph.text[i]) for i in layer.nodes]
+    packed = pack([n + newline for n in counts], room, config.batch_nodes)
     batches = [[layer.nodes[i] for i in batch] for batch in packed]
     done = [0]
 
@@ -160,17 +161,20 @@ def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
     return [node for above, _, _ in blocks for node in above]
 
 
-def feed_nodes(s: Session, texts: Sequence[str], level: int) -> list[Span]:
-    """Put the request for points of `level` into an empty context; returns the span of each text."""
-    s.user(SUMMARY_HEAD)
-    spans = []
+def feed_nodes(s: Session, texts: Sequence[str], level: int, model: MeteredModel) -> list[Span]:
+    """Put the request for points of `level` into an empty context; returns the span of each text.
+
+    The prompt is tokenised whole. A span holds its text's tokens, without bullet and line break (point 7).
+    """
+    prompt, characters = SUMMARY_HEAD, []
     for i, text in enumerate(texts):
-        s.feed("\n" if i else "")
-        # The mark is fed apart, so that a point's span holds its text only (point 7).
-        s.feed("" if level == 2 else BULLET)
-        spans.append(s.feed(text))
-    s.feed(SUMMARY_TAIL)
-    return spans
+        prompt += ("\n" if i else "") + ("" if level == 2 else BULLET + " ")
+        characters.append((len(prompt), len(prompt) + len(text)))
+        prompt += text
+    prompt += SUMMARY_TAIL
+    first = s.user(prompt).start
+    begins, ends = np.array(model.offsets(prompt)).T
+    return [Span(first + int((ends <= a).sum()), first + int((begins < b).sum())) for a, b in characters]
 
 
 def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
@@ -197,7 +201,7 @@ _Written = tuple[list[str], np.ndarray, str, bool]
 def _points(texts: list[str], level: int, model: MeteredModel, reserve: int) -> _Written:
     """Information Points and their rows of attention to `texts`."""
     with model.session() as s:
-        spans = feed_nodes(s, texts, level)
+        spans = feed_nodes(s, texts, level, model)
         left = min(reserve, s.room() - model.turn_tokens())
         if left < 1:
             raise WindowExceeded(

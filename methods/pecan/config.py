@@ -33,6 +33,8 @@ class PecanConfig(MethodConfig):
     t_n                  s  stop after this many Yes, counted cumulatively (S000 3.2, point 20; GARLIC's patience p)
     probe_wording        s  "printed" (S001 table 5), or "plain", the same request in other words; a wording is part of
                             what a model is trained on
+    chunk_mark           s  "bullet": a chunk is shown with a bullet in the search prompt, as points are; "none": on a
+                            line of its own, as in the construction prompt (docs/methods.md, PECAN and GARLIC)
     position_factor      s  multiply a node's relevance by its rank in the prompt, the question being 1 (S000 app. C)
     attention            s  use attention in the choice of the next node
     similarity           s  use embedding similarity in the choice of the next node
@@ -65,6 +67,7 @@ class PecanConfig(MethodConfig):
     t_p: float = Field(default=0.5, ge=0, le=1)
     t_n: int = Field(default=1, ge=1)
     probe_wording: Literal["printed", "plain"] = "printed"
+    chunk_mark: Literal["bullet", "none"] = "bullet"
     position_factor: bool = True
     attention: bool = True
     similarity: bool = True

@@ -34,7 +34,7 @@ class Pecan(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "4"
+    index_version = "5"
 
     def prompts(self) -> dict[str, str]:
         """The printed prompts, with their tables; those of the shared summary where the graph is a tree."""

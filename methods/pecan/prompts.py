@@ -32,9 +32,10 @@ SEARCH_HEADS = {
 }
 SEARCH_MIDDLE = "\n\nInformation:"
 SECOND_TURN = "Given the above information and question, {instruction}"
-BULLET = "* "
+# Fed apart from the text behind it, which keeps the space between them (docs/methods.md, PECAN and GARLIC).
+BULLET = "*"
 
-_SHOWN = "{question}" + SEARCH_MIDDLE + "\n" + BULLET + "{node} ..."
+_SHOWN = "{question}" + SEARCH_MIDDLE + "\n" + BULLET + " {node} ..."
 _POINTS = {"summary head (S001 table 4)": SUMMARY_HEAD, "summary tail (S001 table 4)": SUMMARY_TAIL}
 # Both wordings are always listed: the graph does not depend on them, so its cache key must not either.
 _SEARCH = {

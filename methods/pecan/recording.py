@@ -16,13 +16,19 @@ behind the stop too, without any answer. So a run that stopped at step i would h
 and at the configured stop this is the sum of the usage of the two phases. It goes on until record_stops probes counted
 as Yes (with record_t_p: had p_yes above it), or the window, the graph or max_nodes ends every search; the note of the
 last step says which.
+
+What fails in the recording alone (no memory, NaN logits) costs the question nothing but the rest of the recording: a
+last step of the action "study", without a node and a probe, says why. A replay then knows no stop beyond it.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.types import Answer, Question
+from harness.failures import STOPS, failure
+from harness.types import Answer, Question, Step
 from methods.pecan.search import Context, Search
 
 __all__ = ["RecordingSearch"]
@@ -30,6 +36,9 @@ __all__ = ["RecordingSearch"]
 
 class RecordingSearch(Search):
     """A Search whose config has record_stops."""
+
+    _ended = ""
+    """Why the recording ended before its time."""
 
     def run(self, question: Question) -> Answer:
         """Search and answer, then search on."""
@@ -39,24 +48,44 @@ class RecordingSearch(Search):
                 reason = self._walk(context)
             text = self._record(context, "answer")
             shown = tuple(self.shown)
-            with self.tools.phase("study"):
+            with self.tools.phase("study"), self._beside_the_answer():
                 self._search_on(context)
+        if self._ended:
+            self.steps.append(Step(action="study", flops=self._flops(), note=self._ended))
         return Answer(text, shown, reason, tuple(self.steps))
 
     def _passed(self, context: Context) -> None:
-        self._record(context, "study")
+        with self._beside_the_answer():
+            if not self._ended:
+                self._record(context, "study")
+
+    @contextlib.contextmanager
+    def _beside_the_answer(self) -> Iterator[None]:
+        """An error inside ends the recording, not the question."""
+        try:
+            yield
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - a run without recording would not have come here
+            told = failure(error)
+            probes = sum(step.p_yes is not None for step in self.steps)
+            self._ended = f"recording ended after {probes} probes: {told['type']}: {told['message']}"
 
     def _record(self, context: Context, phase: str) -> str:
         """Write the answer of a stop at the last step, and take it back; what it costs is booked under `phase`."""
         before = self.tools.meter.flops()
-        with self.tools.phase(phase), context.s.branch():
-            text = self._finish(context)
-        spent = self.tools.meter.flops() - before
-        self._beside += spent
+        try:
+            with self.tools.phase(phase), context.s.branch():
+                text = self._finish(context)
+        finally:
+            spent = self.tools.meter.flops() - before
+            self._beside += spent
         self.steps[-1] = replace(self.steps[-1], answer=text, answer_flops=spent)
         return text
 
     def _search_on(self, context: Context) -> None:
+        if self._ended:
+            return
         stop, wanted = len(self.steps), self.config.record_stops or 0
         reason = f"{wanted} Yes"
         while self._counted() < wanted:

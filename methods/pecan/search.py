@@ -23,7 +23,8 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
 from methods.pecan.prompts import BULLET, SEARCH_HEADS, SEARCH_MIDDLE, second_turn
 
-__all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "open_search"]
+__all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "node_line"]
+__all__ += ["open_search"]
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05
@@ -60,10 +61,16 @@ def open_search(s: Session, question: Question, wording: str = "printed") -> Spa
     return asked
 
 
-def feed_node(s: Session, text: str, asked: Span) -> Span:
+def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
+    """A node's line in the prompt as it is fed: what stands before it, and the node's own tokens."""
+    return ("\n" + BULLET, " " + text) if bullet else ("\n", text)
+
+
+def feed_node(s: Session, text: str, asked: Span, bullet: bool = True) -> Span:
     """Show one more node; its span has the attention to the question."""
-    s.feed("\n" + BULLET)
-    return s.feed(text, watch=[asked])
+    before, own = node_line(text, bullet)
+    s.feed(before)
+    return s.feed(own, watch=[asked])
 
 
 def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
@@ -103,7 +110,6 @@ class Search:
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
-        self._mark = self.model.count("\n" + BULLET)
         self._yes = 0
         self._beside = 0.0  # FLOPs spent on answers that no later step depends on
 
@@ -167,10 +173,13 @@ class Search:
 
     def _cost(self, node: int) -> int:
         """Tokens that appending `node` takes; counted for the nodes in question only, not for the whole graph."""
-        return self._mark + self.model.count(self.graph.text[node])
+        return sum(map(self.model.count, node_line(self.graph.text[node], self._bullet(node))))
+
+    def _bullet(self, node: int) -> bool:
+        return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
 
     def _append(self, context: Context, node: int) -> Span:
-        return feed_node(context.s, self.graph.text[node], context.asked)
+        return feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
         """Relevance r = rank in the prompt x mean attention to the question; the question's rank is 1 (S000 app. C)."""
@@ -214,11 +223,14 @@ class Search:
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; the probe belongs to the move before it."""
+        context.s.flush()  # so that what follows is the cost of the probe alone
+        before = self.tools.meter.flops()
         probe = context.s.probe([self.config.yes, self.config.no])
+        spent = self.tools.meter.flops() - before
         p, greedy = probe.p[self.config.yes], probe.top == self.config.yes
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
-        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops())
+        self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
         return greedy if self.config.verdict == "greedy" else p > self.config.t_p
 
     def _next(self, context: Context) -> _Next:

@@ -18,7 +18,7 @@ def _points(level: int) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
-            feed_nodes(s, scene.texts, level)
+            feed_nodes(s, scene.texts, level, model)
             s.write(s.room() - model.turn_tokens())
 
     return play

@@ -7,6 +7,7 @@
 dataset method model t_n t_p rule         one row a run and rule; rule is "threshold" or "greedy"
 score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
 tflops tflops.low tflops.high             search + answer per question, without the index, convention "full"
+tflops.probes                             the part of tflops that probes took; missing in runs that did not store it
 nodes                                     retrieved per question
 n failed covered own                      questions; answers that failed; questions whose search went far enough;
                                           whether this is the rule that the run itself stopped by
@@ -141,7 +142,7 @@ def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
     if not part.rules:
         return []
     run, told = part.run, _told(part.run)
-    common = facts.notes(run)
+    common, rounded = facts.notes(run), _rounded(run)
     clusters = facts.question_clusters(run)
     searches = [Search.of(record) for record in run.records]
     rows = []
@@ -158,9 +159,24 @@ def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
         numbers, notes = _point(part, rule, searches, score, clusters)
         row |= numbers
         row |= {"n": len(run.records), "failed": sum(r["error"] is not None for r in run.records)}
+        notes += rounded if rule != told.own else []
         row |= {"covered": numbers["covered"], "own": rule == told.own, "notes": (*notes, *common)}
         rows.append({**row, "run": run.path.name})
     return rows
+
+
+def _rounded(run: StoredRun) -> list[str]:
+    """A note where a replayed stop need not be, to the bit, that of a run which stops there.
+
+    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
+    the rounding this changes is large enough to change an answer.
+    """
+    dtype = str(((run.manifest.get("models") or {}).get("searcher") or {}).get("dtype", "float32"))
+    places = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
+    if places == 1 or dtype == "float32":
+        return []
+    how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
+    return [f"{how}: a run that stops there may answer otherwise (--parallel 1 records what such a run answers)"]
 
 
 def _point(
@@ -171,8 +187,9 @@ def _point(
     skip = run.config.get("failed", "zero") == "skip"
     values: list[tuple[float, str]] = []
     flops: list[tuple[float | None, str]] = []
+    probes: list[float | None] = []
     nodes: list[int] = []
-    far = missing = 0
+    far = missing = broken = 0
     for search, cluster in zip(searches, clusters, strict=True):
         record = search.record
         if record["error"] is not None:
@@ -182,6 +199,7 @@ def _point(
             continue
         stop = search.stop(rule, told)
         if stop is None:
+            broken += search.broken
             continue
         far += 1
         value = record["scores"].get(score) if stop.own else part.values.get((record["question_id"], stop.step))
@@ -190,27 +208,42 @@ def _point(
         else:
             values.append((float(value), cluster))
         flops.append((stop.flops, cluster))
+        probes.append(stop.probes)
         nodes.append(stop.nodes)
     notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
     if far < len(run.records):
-        return {**_numbers([], [], [], 0), "covered": far}, [_uncovered(rule, told, len(run.records) - far, run)]
-    return {**_numbers(values, flops, nodes, int(run.config["seed"])), "covered": far}, notes
+        return {**_numbers([], [], [], [], 0), "covered": far}, _uncovered(
+            rule, told, len(run.records) - far, broken, run
+        )
+    return {**_numbers(values, flops, probes, nodes, int(run.config["seed"])), "covered": far}, notes
 
 
-def _uncovered(rule: Rule, told: Recorded, short: int, run: StoredRun) -> str:
-    reach = f"--record-stops {max(rule.t_n, told.most.t_n)}"
-    if rule.t_p is not None and told.most.t_p is not None:
-        reach += f" --record-t-p {max(rule.t_p, told.most.t_p):g}"
-    return f"not covered: {rule} would have searched on in {short} of {len(run.records)} questions; run it with {reach}"
+def _uncovered(rule: Rule, told: Recorded, short: int, broken: int, run: StoredRun) -> list[str]:
+    """Why a rule has no row; broken: of the `short` questions, those whose recording ended with an error."""
+    whole, found = len(run.records), []
+    if broken:
+        found.append(f"not covered: an error ended the recording before {rule} in {broken} of {whole} questions")
+    if short > broken:
+        reach = f"--record-stops {max(rule.t_n, told.most.t_n)}"
+        if rule.t_p is not None and told.most.t_p is not None:
+            reach += f" --record-t-p {max(rule.t_p, told.most.t_p):g}"
+        asked = f"{rule} would have searched on in {short - broken} of {whole} questions"
+        found.append(f"not covered: {asked}; run it with {reach}")
+    return found
 
 
 def _numbers(
-    values: Sequence[tuple[float, str]], flops: Sequence[tuple[float | None, str]], nodes: Sequence[int], seed: int
+    values: Sequence[tuple[float, str]],
+    flops: Sequence[tuple[float | None, str]],
+    probes: Sequence[float | None],
+    nodes: Sequence[int],
+    seed: int,
 ) -> dict[str, Any]:
     """The columns of one row; missing where there is nothing to average."""
     score = interval([v for v, _ in values], [c for _, c in values], seed=seed)
     known = [(f / facts.TERA, c) for f, c in flops if f is not None]
     known = known if len(known) == len(flops) else []
+    told = [p / facts.TERA for p in probes if p is not None]
     cost = interval([v for v, _ in known], [c for _, c in known], seed=seed, bounds=None)
     return {
         "mean": score.mean,
@@ -219,5 +252,6 @@ def _numbers(
         "tflops": cost.mean,
         "tflops.low": cost.low,
         "tflops.high": cost.high,
+        "tflops.probes": sum(told) / len(told) if told and len(told) == len(probes) else None,
         "nodes": sum(nodes) / len(nodes) if nodes else None,
     }

@@ -47,7 +47,7 @@ class Stop:
 
     step: place in the record's steps, -1 for a record without steps; own: whether it is the stop of the run itself;
     flops: of search and answer, convention "full", None where the model's shape is unknown; nodes: how many were
-    retrieved.
+    retrieved; probes: the part of `flops` that probes took, None where it is unknown or an older run did not store it.
     """
 
     step: int
@@ -55,6 +55,7 @@ class Stop:
     answer: str
     flops: float | None
     nodes: int
+    probes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,12 @@ class Search:
         greedy = tuple(bool((steps[i].get("scores") or {}).get(GREEDY_YES)) for i in probes)
         return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own)
 
+    @property
+    def broken(self) -> bool:
+        """Whether an error ended the recording: its last step then has no probe, and says why in its note."""
+        last = self.record["steps"][-1] if self.record["steps"] else {}
+        return last.get("action") == STUDY and last.get("p_yes") is None
+
     def yes(self, t_p: float | None) -> list[int]:
         """The probes that count as Yes, by their place among the probes."""
         if t_p is None:
@@ -130,7 +137,7 @@ class Search:
         if len(yes) >= rule.t_n:
             return yes[rule.t_n - 1]
         # The recording went on to the window or the end of the graph unless it had all its Yes.
-        ended = len(self.yes(most.t_p)) < most.t_n
+        ended = not self.broken and len(self.yes(most.t_p)) < most.t_n
         return len(self.probes) - 1 if ended and self.probes else None
 
 
@@ -147,7 +154,7 @@ def _own(record: Mapping[str, Any], step: int) -> Stop:
     usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
     known = not any(usage.get("uncounted") for usage in usages)
     flops = sum(float(usage["flops"]["full"]) for usage in usages) if known else None
-    return Stop(step, True, record["prediction"], flops, _nodes(record, last))
+    return Stop(step, True, record["prediction"], flops, _nodes(record, last), _probes(record, last) if known else None)
 
 
 def _other(record: Mapping[str, Any], step: int) -> Stop | None:
@@ -158,11 +165,16 @@ def _other(record: Mapping[str, Any], step: int) -> Stop | None:
         return None
     known = not any(usage.get("uncounted") for usage in record["usage"].values())
     flops = float(seen[-1]["flops"]) + float(seen[-1].get("answer_flops") or 0.0) if known else None
-    return Stop(step, False, str(answer), flops, _nodes(record, step))
+    return Stop(step, False, str(answer), flops, _nodes(record, step), _probes(record, step) if known else None)
 
 
 def _nodes(record: Mapping[str, Any], last: int) -> int:
     return sum(step.get("node") is not None for step in record["steps"][: last + 1])
+
+
+def _probes(record: Mapping[str, Any], last: int) -> float | None:
+    steps = record["steps"][: last + 1]
+    return sum(s["probe_flops"] for s in steps) if steps and all("probe_flops" in s for s in steps) else None
 
 
 def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from harness.config import DatasetConfig
 from harness.datasets import load
 from harness.errors import SaveError, UnknownName, UserError
 from harness.store import StoredRun
-from tests.reports.build import SCORE
+from tests.reports.build import SCORE, usage
 from tests.reports.searches import KEY, index, keep, searched, step, steps
 
 POCKET = {
@@ -153,6 +153,15 @@ class TestFlat:
     ) -> None:
         old = [{k: v for k, v in s.items() if not k.startswith("answer")} for s in steps()[:3]]
         assert "answer" not in lines_of(searched(tmp_path, "0" * 64, steps=old), capsys)[1]
+
+    def test_what_probes_took_is_said_below(
+        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        spent = usage(1.0) | {"probes": {"requests": 6, "tokens": 30, "flops": {"full": 0.098e12}}}
+        lines = lines_of(searched(tmp_path, keep(cache), usage={"search": spent, "answer": usage(0.5)}), capsys)
+        assert "probes     9.8 % of the FLOPs, 28.6 % of the tokens of the search" in lines
+        older = lines_of(searched(tmp_path / "older", keep(cache)), capsys)
+        assert not any(line.startswith("probes") for line in older)
 
     def test_a_run_with_no_steps(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         lines = lines_of(searched(tmp_path, "0" * 64, steps=[]), capsys)

@@ -43,7 +43,7 @@ SUMMARY = Rule(when="Summary the following", reply="* first point\n* second poin
 
 def attention(row, column):
     if "who" in column:
-        return RELEVANCE.get(row, 0.0)
+        return RELEVANCE.get(row.strip(), 0.0)
     points = next((v for k, v in ROWS.items() if k in row), None)
     return points[CHUNKS.index(column.strip())] if points and column.strip() in CHUNKS else 0.0
 

@@ -86,7 +86,7 @@ def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():
         tools = FakeTools(
             [Rule(when="Summary", reply="* one\n* two\n* One"), Rule(reply="x")],
             probes(),
-            lambda row, column: 0.3 if (row == "* One") == column.startswith("aa") else 0.1,
+            lambda row, column: 0.3 if (row == "* One") == column.strip().startswith("aa") else 0.1,
         )
         graphs[kept] = run([], tools, "aa ab ac ba bb bc", repeated_points=kept)[1]
     drop, keep = graphs["drop"], graphs["keep"]

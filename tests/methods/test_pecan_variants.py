@@ -378,6 +378,7 @@ DIFFERENCES = {
     ("pecan-choice-position-factor", "pecan"): {},
     ("pecan-choice-sentences", "pecan"): {"chunk_boundaries": ["sentences", "tokens"]},
     ("pecan-choice-wording", "pecan"): {"probe_wording": ["plain", "printed"]},
+    ("pecan-choice-chunk-mark", "pecan"): {"chunk_mark": ["none", "bullet"]},
     ("pecan-choice-token-sum", "pecan"): {"token_mean": ["sum", "mean"]},
     ("pecan-choice-repeats", "pecan"): {"repeated_points": ["keep", "drop"]},
 }

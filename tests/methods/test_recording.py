@@ -6,12 +6,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from harness.errors import ModelOutputError
 from harness.llm.scripted import Rule
 from harness.plan import plan_choices
 from harness.progress import Silent
 from harness.runner import run as run_plan
 from harness.settings import Choices
 from harness.store import read_run
+from harness.summary import summarise
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes, run
 
@@ -93,6 +95,55 @@ def test_each_recorded_answer_is_that_of_a_run_that_stops_there():
         assert [s.node for s in plain.steps] == [s.node for s in answer.steps[: counted[t_n - 1] + 2]]
 
 
+def failing_at(node):
+    """Attention that runs out of memory where this node is read in a search."""
+
+    def attend(row, column):
+        if row.strip() == node and "who" in column:
+            raise MemoryError("out of memory")
+        return attention(row, column)
+
+    return attend
+
+
+def without(words):
+    return [rule for rule in REPLIES if rule.reply != words]
+
+
+NO_RULE = "ModelOutputError: the script of 'scripted' has no rule"
+
+
+@pytest.mark.parametrize(
+    ("replies", "attend", "probed", "written", "note"),
+    [
+        # The stop is at probe 2. The recorded answer at probe 4, and the node behind probe 3, fail.
+        (without("three chunks"), attention, 4, ANSWERS[:3], f"recording ended after 4 probes: {NO_RULE}"),
+        (REPLIES, failing_at("ca cb cc"), 3, ANSWERS[:3], "recording ended after 3 probes: MemoryError: out of memory"),
+        # The answer at probe 1, before the stop, is the recording's alone too.
+        (without("points"), attention, 2, [None, ANSWERS[1]], f"recording ended after 1 probes: {NO_RULE}"),
+    ],
+    ids=["answer behind the stop", "node behind the stop", "answer before the stop"],
+)
+def test_what_fails_in_the_recording_alone_costs_the_rest_of_the_recording(replies, attend, probed, written, note):
+    plain, _, plain_tools = search()
+    tools = FakeTools(replies, probes(*P_YES), attend)
+    answer, _, _ = run([], tools, record_stops=9)
+    assert (answer.text, answer.stop_reason, answer.shown) == (plain.text, plain.stop_reason, plain.shown)
+    assert [bare([s])[0] for s in answer.steps[:3]] == list(plain.steps)
+    assert usage(tools, "search", "answer") == usage(plain_tools, "search", "answer")
+    *steps, last = answer.steps
+    assert [s.p_yes for s in steps if s.p_yes is not None] == P_YES[:probed]
+    assert [s.answer for s in steps if s.p_yes is not None] == [*written, *[None] * (probed - len(written))]
+    assert (last.action, last.node, last.p_yes) == ("study", None, None)
+    assert last.note.startswith(note)
+
+
+def test_what_fails_at_the_stop_itself_fails_the_question():
+    for params in ({}, {"record_stops": 9}):
+        with pytest.raises(ModelOutputError):
+            run([], FakeTools(without("one chunk"), probes(*P_YES), attention), **params)
+
+
 def test_a_search_that_shows_nothing_is_recorded_too():
     rules = [Rule(when="Summary", reply="* a b c d e f g h"), Rule(reply="x")]
     plain, _, tools = run([], FakeTools(rules, probes(), attention), "")
@@ -160,6 +211,19 @@ def test_the_embedded_model_answers_and_spends_the_same_with_and_without_recordi
     # All the rest is study: three answers beside the run's own, and the search behind the stop.
     beside = sum(s["answer_flops"] for i, s in enumerate(asked) if i != 1) + asked[-1]["flops"] - asked[1]["flops"]
     assert spent(found, "study") == beside
+
+
+def test_probes_are_booked_as_their_own_part_of_the_search(records):
+    found = records(t_n=2, record_stops=4)
+    asked = [s for s in found["steps"] if s["p_yes"] is not None]
+    for phase, probed in (("search", asked[:2]), ("study", asked[2:])):
+        told = found["usage"][phase]["probes"]
+        assert told["requests"] == len(probed) == 2
+        assert told["flops"]["full"] == pytest.approx(sum(s["probe_flops"] for s in probed))
+        assert 0 < told["flops"]["full"] < 0.5 * found["usage"][phase]["flops"]["full"]
+        assert told["tokens"] == 4  # <|end|> and <|assistant|>, twice
+    assert "probes" not in found["usage"]["answer"]
+    assert summarise([found], [])["usage"]["search"]["probes"] == found["usage"]["search"]["probes"]
 
 
 def test_steps_survive_the_way_to_disk(records):

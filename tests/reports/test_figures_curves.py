@@ -25,7 +25,7 @@ from reports.figures.plot import draw
 from reports.figures.replay import Rule
 from reports.figures.sheet import picture
 from tests.reports.build import SCORE, record
-from tests.reports.figure_searches import searched, searched_run, settings
+from tests.reports.figure_searches import searched, searched_run, settings, step
 
 # Three questions, recorded until 3 Yes at t_p 0.5. Stops of t_n = 1, 2, 3:
 #   q0   0.2 0.6 0.4 0.9 0.7      1, 3, 4       gold "c"     answers a b c d e
@@ -103,6 +103,30 @@ def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path: Path) -> None:
     # Above the recorded t_p a rule may still be held by every question: 0.9 for q0, 0.9 for q1, the end for q2.
     assert (found[1, 0.75]["covered"], found[1, 0.75]["notes"]) == (3, ())
     assert found[2, 0.75]["covered"] == 2  # q1 has 0.9 and 0.8; q0 only 0.9
+
+
+def test_an_error_that_ended_a_recording_is_named(tmp_path: Path) -> None:
+    rows = list(recording(tmp_path / "whole").records)
+    ended = step(9, action="study", node=None, note="recording ended after 2 probes: MemoryError: out of memory")
+    rows[2] = {**rows[2], "steps": [*rows[2]["steps"], ended]}
+    found = rows_of(searched_run(tmp_path / "ended", rows, settings=settings(record_stops=3)), t_n=4)
+    assert found[1, 0.5]["covered"] == 3
+    told = found[4, 0.5]["notes"]
+    assert told[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
+    assert told[1].startswith("not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "parallel", "said"), [("bfloat16", 4, True), ("bfloat16", 1, False), ("float32", 4, False)]
+)
+def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
+    tmp_path: Path, dtype: str, parallel: int, said: bool
+) -> None:
+    manifest = {"models": {"searcher": {"dtype": dtype}}, "starts": [{"command": []}, {"parallel": parallel}]}
+    run = recording(tmp_path, manifest=manifest)
+    for row in rows_of(run, t_n=2).values():
+        told = [note for note in row["notes"] if "bfloat16 with up to 4 questions in flight" in note]
+        assert bool(told) == (said and not row["own"])
 
 
 def test_the_grid_of_a_run(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_every_replayed_stop_is_that_of_a_real_run() -> None:
             assert (stop.answer, stop.flops) == (real["prediction"], pytest.approx(spent, rel=1e-12))
             assert [s["node"] for s in real["steps"]] == [s["node"] for s in recording.record["steps"][: stop.step + 1]]
             assert stop.nodes == len(real["steps"])
+            assert stop.probes == pytest.approx(real["usage"]["search"]["probes"]["flops"]["full"])
             assert shown(recording.record, stop) == list(real["shown"])
             answers.add(stop.answer)
     assert len(answers) == 5
@@ -104,6 +105,8 @@ def test_with_the_embedded_model_through_the_command(
         spent = [sum(r["usage"][p]["flops"]["full"] for p in ("search", "answer")) for r in real.records]
         assert replayed[t_n]["mean"] == pytest.approx(sum(f1) / len(f1))
         assert replayed[t_n]["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
+        probed = [r["usage"]["search"]["probes"]["flops"]["full"] for r in real.records]
+        assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
         assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
         told = Recorded(Rule(1, 0.0), Rule(3, 0.0))
         for theirs, ours in zip(real.records, read_run(recording).records, strict=True):

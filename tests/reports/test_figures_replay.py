@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reports.figures.replay import Recorded, Rule, Search, recorded, shown
 from tests.reports.build import record
-from tests.reports.figure_searches import TERA, searched, searched_run, settings
+from tests.reports.figure_searches import TERA, searched, searched_run, settings, step
 
 # Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at 1 and 4.
 P_YES = [0.2, 0.6, 0.4, 0.9, 0.7]
@@ -67,6 +67,21 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
     assert search.stop(Rule(3, 0.5), told) is None
     # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended there too.
     assert Search.of(searched(0, P_YES[:3], stop=2)).stop(Rule(3, 0.5), told) is not None
+
+
+def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it() -> None:
+    ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
+    told = Recorded(OWN, Rule(4, 0.5))
+    search = Search.of({**WHOLE, "steps": [*WHOLE["steps"], ended]})
+    for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
+        assert search.stop(rule, told) == Search.of(WHOLE).stop(rule, told) is not None
+    # Without the error, three of four Yes mean that the window or the graph ended the search.
+    assert Search.of(WHOLE).stop(Rule(4, 0.5), told) is not None
+    assert search.stop(Rule(4, 0.5), told) is None
+    # An error before the run's own stop: nothing was recorded behind it, and not what an earlier stop would answer.
+    own = {**WHOLE, "steps": [{**WHOLE["steps"][0], "answer": None}, WHOLE["steps"][1], ended]}
+    assert Search.of(own).stop(OWN, told) is not None
+    assert [Search.of(own).stop(rule, told) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
 
 
 def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only() -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from harness.errors import UnknownName, UserError
+from harness.flops import CONVENTIONS
 from harness.store import read_run
 from harness.summary import summarise
 from reports.tables import frame, render
@@ -76,7 +77,9 @@ class TestCosts:
 
     def test_means_over_answered_questions_and_built_indexes(self, tmp_path: Path) -> None:
         row = row_of(frame([stored(tmp_path, SCORES, documents=self.documents())]), "pecan")
-        told = {k: row[k] for k in row if k.startswith(("tokens", "tflops")) and not k.endswith(("low", "high"))}
+        told = {
+            k: row[k] for k in row if k.startswith(("tokens", "tflops")) and not k.endswith(("low", "high", "probes"))
+        }
         assert told == {
             "tokens.index": 205.0,
             "tokens.search": 105.0,
@@ -88,6 +91,26 @@ class TestCosts:
             "tflops": 1.5,
         }
         assert row["seconds"] == 1.0
+
+    def test_probes_are_a_part_of_the_search_with_a_column_and_a_note_of_their_own(self, tmp_path: Path) -> None:
+        probed = {"requests": 3, "tokens": 15, "flops": dict.fromkeys(CONVENTIONS, 0.098e12)}
+        rows = [record(0, 1.0), record(1, 1.0), record(2, None)]
+        for row in rows[:2]:
+            row["usage"]["search"] = usage(1.0) | {"probes": probed}
+        plain = stored(tmp_path, SCORES, method="bm25")
+        table = frame([read_run(write_run(tmp_path, rows)), plain])
+        row = row_of(table, "pecan")
+        assert (row["tokens.probes"], row["tflops.probes"]) == (15.0, pytest.approx(0.098))
+        assert (row["tokens.search"], row["tflops.search"]) == (105.0, 1.0)
+        assert "of the search, probes: 9.8 % of the FLOPs, 14.3 % of the tokens" in row["notes"]
+        other = row_of(table, "bm25")
+        assert math.isnan(other["tflops.probes"])
+        assert not any("probes" in note for note in other["notes"])
+        # Where a model's shape is unknown, tokens are all that can be told.
+        rows[0]["usage"]["search"] = usage(0.0, uncounted=4) | {"probes": probed}
+        row = row_of(frame([read_run(write_run(tmp_path, rows, hash8="89abcdef"))]), "pecan")
+        assert (row["tokens.probes"], math.isnan(row["tflops.probes"])) == (15.0, True)
+        assert "of the search, probes: 14.3 % of the tokens" in row["notes"]
 
     def test_the_indexes_of_one_document_add_up(self, tmp_path: Path) -> None:
         rows = [{**self.documents()[0], "question_id": f"q{i}", "key": f"k{i}"} for i in range(3)]
