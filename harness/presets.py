@@ -108,6 +108,7 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
         trust(*code_named(values))  # shipped, or in the user's own folder
         return shown, values
     target = additions(GROUPS[kind])[name]
+    trust(target)  # its package was installed
     if kind == "methods":
         return target, {"implementation": target}
     values = load(target)

@@ -11,7 +11,7 @@ from harness import presets
 from harness.config import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
 from harness.layers import Raw, Tree, flatten, read_yaml, scalar
-from harness.registry import load
+from harness.registry import load, trust
 from harness.settings import Choices, Resolved, resolve
 
 FILES = {
@@ -207,6 +207,7 @@ def test_registry_load(target: str, error: type[Exception], message: str, tmp_pa
 
     (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
     monkeypatch.setattr(tests, "__path__", [*tests.__path__, str(tmp_path)])
+    trust(target)
     with pytest.raises(error) as raised:
         load(target)
     assert message in str(raised.value)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness import registry
 from harness.datasets import formats, load
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName
 from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines
@@ -221,13 +222,14 @@ CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
     ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
     ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
-    ({"data": "package:harness.datasets/x.jsonl"}, CannotRun, "has no such file"),
+    ({"data": "package:harness/x.jsonl"}, CannotRun, "has no such file"),
 ]
 
 
 @pytest.mark.parametrize(("fields", "error", "message"), CONFIGS)
 def test_config_that_cannot_work(fields: dict[str, Any], error: type[Exception], message: str) -> None:
     fields = {"format": "musique", **fields}
+    registry.trust(fields["format"])
     with pytest.raises(error) as caught:
         load(config(fields.pop("format"), **fields))
     assert message in str(caught.value)
@@ -248,6 +250,7 @@ def test_limit_below_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_format_of_ones_own(tmp_path: Path) -> None:
+    registry.trust("tests.datasets.own_format:parse_row")
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
