@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import scorers
+from harness import registry, scorers
 from harness.commands.common import mean_texts
 from harness.commands.run import _failures
 from harness.commands.score import rescore
@@ -100,6 +100,7 @@ def test_skipped_failures_are_counted_nowhere() -> None:
     ],
 )
 def test_which_scorers_count_a_failed_question(name: str, extra: dict[str, Any], counts: bool) -> None:
+    registry.trust(name)
     config = scored_by(make_plan(), name).config.dataset
     assert zeros(config, Gold(("a",), (), extra)) == ({name: 0.0} if counts else {})
 
