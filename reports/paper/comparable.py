@@ -83,18 +83,23 @@ def _models(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 def _model(role: str, used: Mapping[str, Any], wanted: Model) -> list[str]:
     if not _is(used, wanted.name):
-        return [f"model: the {role} is {used['name']}, the paper's is {wanted.name}"]
+        return [f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"]
     if "backend" in wanted.settings and used.get("backend") == "endpoint":
         return [f"model: the {role} runs behind a server, whose precision and chat template are not recorded"]
     return _differences(f"model: the {role}'s ", used, wanted.settings)
 
 
 def _is(config: Mapping[str, Any], wanted: str) -> bool:
-    """Whether a model or encoder is the one named: by the last part of its hub id, or in a folder by its name."""
+    """Whether a model or encoder is the one named, where it is in a folder by its name too."""
+    names = (_called(config), tail(str(config.get("source") or "")))
+    return wanted.lower() in [name.lower() for name in names]
+
+
+def _called(config: Mapping[str, Any]) -> str:
+    """The last part of a hub id, else the name."""
     source = str(config.get("source") or "")
     is_hub_id = source.count("/") == 1 and not source.startswith((".", "~", "/"))
-    names = (tail(source),) if is_hub_id else (tail(source), str(config.get("name") or ""))
-    return wanted.lower() in [name.lower() for name in names]
+    return tail(source) if is_hub_id else str(config.get("name") or "not recorded")
 
 
 def _encoders(run: StoredRun, paper: Settings) -> list[str]:
@@ -104,7 +109,7 @@ def _encoders(run: StoredRun, paper: Settings) -> list[str]:
         if _is(used, wanted.name):
             found += _differences(f"{role}: ", used, wanted.settings)
         else:
-            found.append(f"{role}: {used.get('name') or 'not recorded'}, the paper's is {wanted.name}")
+            found.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
     return found
 
 
@@ -132,7 +137,8 @@ def _prompts(run: StoredRun, paper: Settings) -> list[str]:
     for name in (*paper.prompts, *(name for name in own if name not in paper.prompts)):
         mine, wanted = own.get(name), paper.prompts.get(name)
         if mine is None or wanted is None:
-            found.append(f"prompts: '{name}' is {'missing' if mine is None else 'no prompt of the paper’s preset'}")
+            told = "missing" if mine is None else "no prompt of the paper's preset"
+            found.append(f"prompts: '{name}' is {told}")
         elif mine != wanted:
             pairs = enumerate(zip(mine, wanted, strict=False))
             start = next((i for i, (a, b) in pairs if a != b), min(len(mine), len(wanted)))
