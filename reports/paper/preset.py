@@ -71,7 +71,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         method={
             "implementation": choice.implementation,
             "view": choice.view,
-            **{key: one for key, one in flatten(params).items() if key not in value.recording},
+            **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
         },
         prompts=method.prompts(),
         dataset={key: one for key, one in _dataset(d.parts["dataset"], said).items() if key not in ignored},

@@ -47,18 +47,19 @@ def paper_run(
     sets: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     manifest: Mapping[str, Any] | None = None,
-    documents: Sequence[dict[str, Any]] = (),
+    **files: Any,
 ) -> StoredRun:
-    """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's settings were resolved."""
+    """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's settings were resolved;
+    files: documents and hash8 of build.write_run."""
     plain, told = settings(preset, dataset, sets)
     whole, told = changed(plain, config or {}), changed(told, manifest or {})
     name, method = whole["dataset"]["name"], whole["method"]["name"]
-    written = write_run(root, rows, dataset=name, method=method, settings=whole, manifest=told, documents=documents)
+    written = write_run(root, rows, dataset=name, method=method, settings=whole, manifest=told, **files)
     return read_run(written)
 
 
 def answers(n: int, score: str, value: float, **changes: Any) -> list[dict[str, Any]]:
-    """n answered questions, two on a document, whose scores lie 0.2 around `value`."""
+    """n answered questions, two on a document, whose scores lie 0.1 around `value`."""
     return [
-        record(i, None, scores={score: value + (0.2 if i // 2 % 2 else -0.2)}, error=None, **changes) for i in range(n)
+        record(i, None, scores={score: value + (0.1 if i // 2 % 2 else -0.1)}, error=None, **changes) for i in range(n)
     ]
