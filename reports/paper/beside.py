@@ -76,7 +76,7 @@ def legend(margin: float = MARGIN) -> list[str]:
     """Sentences to print below the table."""
     decision = (
         f"equivalent: our 90 % interval lies within {margin:g} points of the printed value (costs and requests: "
-        f"{margin:g} %), so two one-sided tests at 5 % reject more; differs: our 95 % interval lies outside."
+        f"{margin:g} %): two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside."
     )
     unknown = (
         "A printed value stands for all that round to it. The papers print neither intervals nor scores of single "
