@@ -75,8 +75,8 @@ def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None, *, m
 def legend(margin: float = MARGIN) -> list[str]:
     """Sentences to print below the table."""
     decision = (
-        f"equivalent: our 90 % interval lies within {margin:g} points of the printed value (costs and requests: "
-        f"{margin:g} %): two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside."
+        f"equivalent: our 90 % interval lies within {margin:g} points of the printed value ({margin:g} % for costs and "
+        "requests): two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside."
     )
     unknown = (
         "A printed value stands for all that round to it. The papers print neither intervals nor scores of single "

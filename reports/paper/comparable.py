@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["listed", "reasons"]
 
-_MISSING = object()
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
@@ -47,17 +46,19 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
-    """A sentence for each key of `paper` that `own` lacks or has another value for; values as run.yaml has them."""
-    return [
-        f"{head}{key} is {_shown(own.get(key, _MISSING))}, the paper's is {_shown(wanted)}"
-        for key, wanted in paper.items()
-        if own.get(key, _MISSING) != wanted
-    ]
+    """A sentence for each key of `paper` that has another value in `own`, and one for all keys that `own` lacks."""
+    others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
+    missing = [key for key in paper if key not in own]
+    found = [f"{head}{key} is {_shown(own[key])}, the paper's is {_shown(paper[key])}" for key in others]
+    if missing:
+        values = ", ".join(f"{key} {_shown(paper[key])}" for key in missing)
+        found.append(
+            f"{head}{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded; the paper has {values}"
+        )
+    return found
 
 
 def _shown(value: Any) -> str:
-    if value is _MISSING:
-        return "not recorded"
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -119,7 +120,7 @@ def _encoders(run: StoredRun, paper: Settings) -> list[str]:
 def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
-    own = {"implementation": config.get("implementation", _MISSING), "view": config.get("view", _MISSING), **params}
+    own = {**{key: config[key] for key in ("implementation", "view") if key in config}, **params}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
@@ -156,7 +157,7 @@ def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> l
         return [f"split: {config['name']} is made up, the paper has {_asked(value)}"]
     found = []
     if config.get("split") != rule.split:
-        found.append(f"split: {_shown(config.get('split', _MISSING))}, the paper's is {rule.split}")
+        found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
         found.append(f"sample: {n} questions, the paper has {rule.questions}")
@@ -178,9 +179,9 @@ def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
     places = ("hub", "subset", "revision") if config.get("data") else ()
     wanted = {key: one for key, one in paper.dataset.items() if key not in ("split", *places)}
     fields = DatasetConfig.model_fields
-    own = {key: options.get(key, config.get(key, _MISSING if key in fields else None)) for key in wanted}
+    own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}
     more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
-    return _differences("dataset: ", {**options, **own}, {**wanted, **dict.fromkeys(more)})
+    return _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
 
 
 def _asked(value: Value) -> str:

@@ -138,7 +138,7 @@ REFUSED = [
     (BM25, {"manifest": {"prompts.closed-book": "Say something."}}, ["prompts: 'closed-book' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
     (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
     (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is methods.retrieval:BM25"]),
-    (BM25, params(window=None, least_characters=GONE), ["method: least_characters is not recorded, the paper's is 1", "method: window is not set, which bm25 does not have here"]),
+    (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
     (BM25, {"manifest": {"prompts": GONE}}, ["prompts: not recorded"]),
 ]  # fmt: skip
 

@@ -139,7 +139,7 @@ class TestMargin:
         assert "The papers print neither intervals nor scores of single questions" in out
         out = self.report(capsys, "--paper", "--margin", "0.5")[1]
         assert "differs (by more than 0.5 points)" in out
-        assert "within 0.5 points of the printed value (costs and requests: 0.5 %)" in out
+        assert "within 0.5 points of the printed value (0.5 % for costs" in out
 
     def test_is_on_the_page(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.report(capsys, "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
