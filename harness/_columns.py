@@ -57,7 +57,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "qasper.token_f1_score",
     ),
     "ROUGE-L": ("rouge_score.rougeL", "longbench.rouge_score"),
-    "BLEU-4": ("hf_bleu.bleu4",),
+    "BLEU-4": ("hf_bleu.corpus_bleu4",),
     "EM": ("flashrag.em", "musique.answer_em", "hotpotqa.em", "2wikimultihopqa.em", "triviaqa.em"),
     "Acc": ("flashrag.acc",),
     "evidence recall": ("evidence_recall",),
@@ -118,10 +118,12 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _scorers(run: StoredRun) -> list[str]:
+    from reports.facts import corpus_names
+
     names = dict.fromkeys(run.config["dataset"]["scorers"])
     for record in run.records:
         names.update(dict.fromkeys(record["scores"]))
-    return list(names)
+    return [*names, *corpus_names(run)]
 
 
 def _number(value: Any) -> float | None:

@@ -150,14 +150,21 @@ def report(
         int | None, typer.Option("--questions", help="The page tells these many in detail. Default: 200.")
     ] = None,
     paper: Annotated[
-        bool, typer.Option("--paper", help="Published numbers beside the measured ones, with a verdict.")
+        bool,
+        typer.Option("--paper", help="Published numbers beside the measured ones: equivalent, differs or undecided."),
     ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin", help="With --paper, equivalent means within this: points, or % of a cost. Default: 2."
+        ),
+    ] = None,
 ) -> int:
     """Print the tables of all runs below a folder, or make a page of them; "report curves" and others draw."""
     from harness.commands import report as body
 
     shown = (table.form, table.out, table.columns, table.everything, table.reference)
-    return body.main(folder, body.Options(*shown, html, questions, paper))
+    return body.main(folder, body.Options(*shown, html, questions, paper, margin))
 
 
 add_figures(app)

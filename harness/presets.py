@@ -11,6 +11,9 @@ A file may say `extends: other-name`; it is then laid over that one. The user's 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ from harness.errors import ConfigError, UnknownName, UserError
 from harness.layers import read_yaml
 from harness.registry import ENV, GROUPS, additions, code_named, load, trust
 
-__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "summaries", "twin"]
+__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "shipped_only", "summaries", "twin"]
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
+_SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _SINGULAR = {"methods": "method", "datasets": "data set"}
 
 
@@ -35,13 +39,23 @@ def fold(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+@contextmanager
+def shipped_only() -> Iterator[None]:
+    """Inside, names mean the files of this project, whatever HARNESS_CONFIGS says."""
+    before = _SHIPPED_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _SHIPPED_ONLY.reset(before)
+
+
 def _folders() -> list[tuple[str, Path]]:
     """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
     import importlib.resources
 
     shipped = ("configs", Path(str(importlib.resources.files("configs"))))
     own = os.environ.get(ENV)
-    if not own:
+    if not own or _SHIPPED_ONLY.get():
         return [shipped]
     if not Path(own).is_dir():
         raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")

@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.failures import SCORING, STOPS, failure, unscored
 from harness.store import MANIFEST, RunStore
 from harness.types import Gold, Shown
-from harness.verdict import judge, without_verdict, zeros
+from harness.verdict import judge, unanswered, without_verdict
 
 if TYPE_CHECKING:
     from harness.config import DatasetConfig
@@ -64,7 +64,7 @@ def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[st
     """
     error = row["error"]
     if error is not None and not unscored(error):
-        return {**row, "scores": zeros(dataset, gold)}
+        return _failed(row, dataset, gold, error)
     try:
         found = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
     except STOPS:
@@ -73,9 +73,15 @@ def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[st
         if error is None:
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
-        return {**row, "scores": zeros(dataset, gold), "error": {**failure(broken), **SCORING}}
+        return _failed(row, dataset, gold, {**failure(broken), **SCORING})
     notes = {**without_verdict(row["notes"]), **found.notes}
     return {**row, "scores": found.scores, "error": None, "notes": notes}
+
+
+def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:
+    blank = unanswered(dataset, gold)
+    notes = {**without_verdict(row["notes"]), **blank.notes}
+    return {**row, "scores": blank.scores, "error": error, "notes": notes}
 
 
 def shown_of(values: dict[str, Any]) -> Shown:

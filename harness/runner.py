@@ -36,7 +36,7 @@ from harness.store import MANIFEST, SUMMARY, RunStore
 from harness.summary import summarise
 from harness.tools import EngineTools, Models, derived_seed
 from harness.types import Answer, Document, Example, Record
-from harness.verdict import judge, zeros
+from harness.verdict import judge, unanswered
 from harness.views import View
 
 if TYPE_CHECKING:
@@ -276,11 +276,13 @@ class _Job:
         self, example: Example, meter: Meter, notes: dict[str, Any], error: dict[str, str] | None = None
     ) -> Record:
         """A record without an answer: 0 by every scorer that counts the question, the cost so far."""
+        blank = unanswered(self.plan.config.dataset, example.gold)
+        notes.update(blank.notes)
         return Record(
             question_id=example.question.id,
             document_ids=example.question.document_ids,
             prediction="",
-            scores=zeros(self.plan.config.dataset, example.gold),
+            scores=blank.scores,
             usage=meter.usage(),
             error=error,
             notes=notes,

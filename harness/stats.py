@@ -2,7 +2,9 @@
 
     values + clusters ──► sums per cluster ──► bootstrap            ──► Interval      interval(...)
     a, b   + clusters ──► sums of a - b    ──► sign flips, bootstrap ──► PairedTest    paired_test(...)
+    counts + clusters ──► sums per cluster ──► bootstrap of a function of the sums (BLEU) ──► corpus_interval(...)
     p values of a family ──► holm(...)            differences ──► detectable_difference(...)
+    two intervals of a mean, a region ──► equivalence(...)
 
     >>> interval([1.0, 0.0, 1.0, 1.0], ["d1", "d1", "d2", "d3"])
     Interval(mean=0.75, low=0.5, high=1.0, n=4, clusters=3)
@@ -28,9 +30,10 @@ for a mean in [0, 1]); the expanded percentile never leaves the range of the dat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +42,10 @@ __all__ = [
     "Interval",
     "PairedTest",
     "bootstrap_means",
+    "corpus_interval",
     "detectable_difference",
     "document_clusters",
+    "equivalence",
     "holm",
     "interval",
     "paired_test",
@@ -143,6 +148,38 @@ def interval(
     return Interval(mean, min(low, mean), max(high, mean), n, count)
 
 
+def corpus_interval(
+    statistic: Callable[[Sequence[float]], float],
+    counts: Sequence[Sequence[float]],
+    clusters: Sequence[str],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+) -> Interval:
+    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole clusters.
+
+    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as BLEU is. The interval
+    is the expanded percentile of `interval`. It is None with one cluster, and where all resamples agree: then nothing
+    is known of the spread. Raises ValueError where lengths differ, and what `statistic` raises on the whole.
+    """
+    _check_level(level)
+    rows = np.asarray(counts, dtype=np.float64)
+    if len(rows) != len(clusters):
+        raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
+    if not len(rows):
+        return Interval(None, None, None, 0, 0)
+    columns = [_by_cluster(column, clusters)[0] for column in rows.T]
+    count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
+    if count == 1:
+        return Interval(value, None, None, len(rows), 1)
+    values = np.array([statistic(sums) for sums in _resampled(columns, seed, resamples).tolist()])
+    if np.ptp(values) <= _EQUAL:
+        return Interval(value, None, None, len(rows), count)
+    low, high = _ends(values, count, level)
+    return Interval(value, min(low, value), max(high, value), len(rows), count)
+
+
 def bootstrap_means(
     values: Sequence[float] | Floats, clusters: Sequence[str], *, seed: int = 0, resamples: int = 2000
 ) -> Floats:
@@ -199,7 +236,7 @@ def paired_test(
     span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))
     found = interval(differences, clusters, seed=seed, level=level, bounds=(-span, span))
     difference = float(sums.sum() / sizes.sum())
-    p = _sign_flip_p(sums, sizes, seed, permutations)
+    p = _sign_flip_p(sums, seed, permutations)
     return PairedTest(difference, found.low, found.high, p, found.n, found.clusters)
 
 
@@ -233,6 +270,21 @@ def detectable_difference(
     return (normal.inv_cdf(1.0 - alpha / 2.0) + normal.inv_cdf(power)) * error
 
 
+def equivalence(
+    narrow: tuple[float, float], wide: tuple[float, float], region: tuple[float, float]
+) -> Literal["equivalent", "different", "undecided"]:
+    """Whether a mean is shown to lie inside `region`, shown to lie outside, or neither; both at 5 %.
+
+    narrow: its 90 % interval, which lies inside where two one-sided tests at 5 % both reject a mean beyond an end of
+    the region (Schuirmann 1987); wide: its 95 % interval, none of which lies inside where a two-sided test at 5 %
+    rejects every mean in the region. The 90 % interval is part of the 95 % interval, so the two exclude each other.
+    """
+    low, high = region
+    if low <= narrow[0] and narrow[1] <= high:
+        return "equivalent"
+    return "different" if wide[1] < low or high < wide[0] else "undecided"
+
+
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level {level} is not between 0 and 1")
@@ -253,27 +305,34 @@ def _by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str]) -> tu
     return sums.astype(np.float64), np.bincount(inverse).astype(np.float64)
 
 
-def _merged(sums: Floats, sizes: Floats, generator: np.random.Generator) -> tuple[Floats, Floats]:
-    """At most MOST_GROUPS random unions of clusters (see there)."""
-    if len(sizes) <= MOST_GROUPS:
-        return sums, sizes
-    group = generator.permutation(len(sizes)) % MOST_GROUPS
-    merged = [np.bincount(group, weights=w).astype(np.float64) for w in (sums, sizes)]
-    return merged[0], merged[1]
+def _merged(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
+    """Sums of each column over at most MOST_GROUPS random unions of clusters (see there)."""
+    if len(columns[0]) <= MOST_GROUPS:
+        return list(columns)
+    group = generator.permutation(len(columns[0])) % MOST_GROUPS
+    return [np.bincount(group, weights=column).astype(np.float64) for column in columns]
 
 
-def _replicates(sums: Floats, sizes: Floats, seed: int, resamples: int) -> Floats:
+def _resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
+    """Column sums of resamples of whole clusters, (resamples, columns); columns[k][g] belongs to cluster g."""
     if resamples < 1:
         raise ValueError("resamples must be at least 1")
     generator = np.random.default_rng(seed)
-    sums, sizes = _merged(sums, sizes, generator)
-    count = len(sizes)
-    means = np.empty(resamples)
+    columns = _merged(columns, generator)
+    count = len(columns[0])
+    totals = np.empty((resamples, len(columns)))
     block = max(1, _BLOCK // count)
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
         drawn = generator.integers(0, count, (rows, count))
-        means[start : start + rows] = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        for k, column in enumerate(columns):
+            totals[start : start + rows, k] = column[drawn].sum(axis=1)
+    return totals
+
+
+def _replicates(sums: Floats, sizes: Floats, seed: int, resamples: int) -> Floats:
+    totals = _resampled([sums, sizes], seed, resamples)
+    means: Floats = totals[:, 0] / totals[:, 1]
     return means
 
 
@@ -306,7 +365,7 @@ def _reach(mean: float, bounds: tuple[float, float], clusters: int, level: float
     return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)
 
 
-def _sign_flip_p(sums: Floats, sizes: Floats, seed: int, permutations: int) -> float:
+def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
     # Equal sums must count as hits although floating-point addition orders differ, hence the tolerance.
     tolerance = 1e-9 * float(np.abs(sums).sum())
     observed = abs(float(sums.sum())) - tolerance
@@ -315,7 +374,7 @@ def _sign_flip_p(sums: Floats, sizes: Floats, seed: int, permutations: int) -> f
         flipped = (1.0 - 2.0 * (bits & 1)) @ sums
         return float((np.abs(flipped) >= observed).mean())
     generator = np.random.default_rng(seed)
-    sums, _ = _merged(sums, sizes, generator)
+    (sums,) = _merged([sums], generator)
     hits = 0
     block = max(1, _BLOCK // len(sums))
     for start in range(0, permutations, block):

@@ -4,8 +4,9 @@ found = judge(config.dataset, answer.text, answer.shown, gold)
 found.scores      {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
 found.notes       {"flags": {scorer: why}}           where a scorer said so
                   {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: where one is asked for
+                  {"counts": {scorer: [...]}}        where sums over all answers give a score of the corpus (BLEU)
 
-zeros(config.dataset, gold)                          {"flashrag.acc": 0.0, ...}: the scores of a question that failed
+unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from harness.failures import STOPS
 
 if TYPE_CHECKING:
     from harness.config import DatasetConfig
+    from harness.scorers import ScoreSheet
     from harness.types import Gold, Shown
 
-__all__ = ["MISSING", "PREFIX", "Verdict", "judge", "without_verdict", "zeros"]
+__all__ = ["COUNTS", "MISSING", "PREFIX", "Verdict", "judge", "unanswered", "without_verdict", "zeros"]
 
-PREFIX, MISSING = "answer_prefix", "missing"
-_NOTES = ("flags", PREFIX, "scored")
+PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
+_NOTES = ("flags", PREFIX, "scored", COUNTS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,22 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
     for name in [name for name, value in scores.items() if not math.isfinite(value)]:
         flags.setdefault(name, f"{scores[name]} counts as 0")
         scores[name] = 0.0
-    return Verdict(scores, {**notes, **({"flags": flags} if flags else {})})
+    return Verdict(scores, {**notes, **({"flags": flags} if flags else {}), **_counts(sheet)})
+
+
+def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
+    """What a question without an answer is recorded with: `zeros`, and the counts of an empty answer.
+
+    So a score of all answers counts it as it counts a reply without a word.
+    """
+    from harness import scorers
+
+    counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
+    return Verdict(zeros(dataset, gold), _counts(scorers.score_record(counting, "", (), gold)))
+
+
+def _counts(sheet: ScoreSheet) -> dict[str, Any]:
+    return {COUNTS: sheet.counts} if sheet.counts else {}
 
 
 def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
@@ -65,10 +82,10 @@ def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
     answered or not; each is asked with an empty answer. A scorer that breaks on that one counts the question.
     Raises UnknownName and CannotRun, as `judge` does.
     """
-    return {name: 0.0 for name in dataset.scorers if _counts(name, gold)}
+    return {name: 0.0 for name in dataset.scorers if _scores(name, gold)}
 
 
-def _counts(name: str, gold: Gold) -> bool:
+def _scores(name: str, gold: Gold) -> bool:
     from harness import scorers
 
     try:

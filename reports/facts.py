@@ -2,6 +2,7 @@
 
 StoredRun ── label · fingerprint · reader · scorer_versions · notes        (one line about the run)
           └─ scored(run, name)  ids, values, clusters                      (one value a question)
+          └─ corpus_names(run) · corpus(run, name)                         (one value of all answers: BLEU)
           └─ costs(run, phase, convention)                                 (tokens, TFLOPs, seconds a question)
 """
 
@@ -19,7 +20,9 @@ from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
 from harness.flops import CONVENTIONS
 from harness.meter import add_usage
-from harness.verdict import MISSING, PREFIX
+from harness.scorers import ScoreError, corpus_score, lookup
+from harness.stats import Interval, corpus_interval
+from harness.verdict import COUNTS, MISSING, PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +34,8 @@ __all__ = [
     "Scored",
     "check_convention",
     "check_runs",
+    "corpus",
+    "corpus_names",
     "costs",
     "fingerprint",
     "hash8",
@@ -187,6 +192,42 @@ def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> 
             )
         kept.append((record["question_id"], float(value), cluster))
     return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
+
+
+def corpus_names(run: StoredRun) -> dict[str, str]:
+    """Scorers of all answers together -> the run's scorer whose counts add up to them, in the order of the scores.
+
+    Only those whose counts every record holds that is scored: sums over a part would be another number.
+    """
+    rows = _counted(run)
+    held = [name for name in score_names(run) if rows and all(name in row["notes"].get(COUNTS, ()) for row in rows)]
+    return {lookup(name).corpus: name for name in held}
+
+
+def corpus(run: StoredRun, name: str, *, level: float = 0.95) -> Interval:
+    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, bootstrap by cluster.
+
+    A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
+    """
+    scorer = corpus_names(run)[name]
+    kept = {row["question_id"]: row["notes"][COUNTS][scorer] for row in _counted(run)}
+    pairs = zip(run.records, question_clusters(run), strict=True)
+    clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
+
+    def value(totals: Sequence[float]) -> float:
+        try:
+            return corpus_score(scorer, totals)
+        except ScoreError:  # not a single token was written
+            return 0.0
+
+    return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
+
+
+def _counted(run: StoredRun) -> list[dict[str, Any]]:
+    """The records that count for a score of all answers; a missing `notes` is empty."""
+    skip = run.config.get("failed", "zero") == "skip"
+    rows = [row for row in run.records if row["error"] is None or not skip]
+    return [{**row, "notes": row.get("notes") or {}} for row in rows]
 
 
 def question_clusters(run: StoredRun) -> list[str]:

@@ -59,12 +59,13 @@ def page(
     title: str = "Runs",
     reference: str | None = None,
     limits: Limits = LIMITS,
-    paper: bool = False,
+    margin: float | None = None,
 ) -> str:
     """The page as text. Raises UserError for no runs or runs without records.
 
     reference: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page says
-    why. paper: with published numbers beside the measured ones.
+    why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to the
+    published one; None for a page without published numbers.
     """
     facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
@@ -76,7 +77,7 @@ def page(
     for number, group in enumerate(groups):
         detail = _details(group)
         data.append(detail)
-        parts.append(_section(group, number, detail, paper))
+        parts.append(_section(group, number, detail, margin))
     return _fill(title, joined(_contents(groups), *parts), data)
 
 
@@ -106,7 +107,7 @@ def _contents(groups: Sequence[_Group]) -> Html:
     return el("nav", *(el("a", group.name, href=f"#data-{i}") for i, group in enumerate(groups)))
 
 
-def _section(group: _Group, number: int, detail: dict[str, Any], paper: bool) -> Html:
+def _section(group: _Group, number: int, detail: dict[str, Any], margin: float | None) -> Html:
     score = detail["score"]
     means = group.found.means
     (few,), (every,) = sections(means), sections(means, ())
@@ -125,7 +126,7 @@ def _section(group: _Group, number: int, detail: dict[str, Any], paper: bool) ->
             class_="legend",
         ),
         _differences(group),
-        _paper(group) if paper else None,
+        None if margin is None else _paper(group, margin),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
         *(el("p", note, class_="note") for note in detail["notes"]),
@@ -141,15 +142,17 @@ def _differences(group: _Group) -> Html:
     return joined(*(joined(el("h3", f"Paired differences: {s.title}"), _table(s.frame)) for s in paired))
 
 
-def _paper(group: _Group) -> Html:
+def _paper(group: _Group, margin: float) -> Html:
     """Published numbers beside those of the group's runs."""
     from reports.paper import frame as beside
+    from reports.paper import legend
 
-    found = beside(group.runs)
+    found = beside(group.runs, margin=margin)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
-    return joined(el("h3", "Printed and measured"), _table(section.frame))
+    told = (el("p", sentence, class_="legend") for sentence in legend(margin))
+    return joined(el("h3", "Printed and measured"), _table(section.frame), *told)
 
 
 def _table(table: pd.DataFrame) -> Html:

@@ -168,7 +168,16 @@ class Cells:
         for note in notes:
             if note not in self.footnotes:
                 self.footnotes.append(note)
-        return ", ".join(f"[{self.footnotes.index(note) + 1}]" for note in notes)
+        numbers = [self.footnotes.index(note) + 1 for note in notes]
+        # Three in a row are a range: a long list of marks would be wider than the table.
+        groups: list[list[int]] = []
+        for number in numbers:
+            if groups and number == groups[-1][-1] + 1:
+                groups[-1].append(number)
+            else:
+                groups.append([number])
+        parts = [[f"[{g[0]}]-[{g[-1]}]"] if len(g) > 2 else [f"[{number}]" for number in g] for g in groups]
+        return ", ".join(mark for part in parts for mark in part)
 
     def below(self, escape: Callable[[str], str], mark: str, end: str) -> list[str]:
         """The lines below the table, after an empty one; `mark` has {} for a footnote's number."""

@@ -8,7 +8,8 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method has the hash where two runs would read the same
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters)
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters);
+                                        of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens                              search + answer per question
@@ -55,7 +56,7 @@ def frame(
     """
     facts.check_runs(runs)
     facts.check_convention(convention)
-    names = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
+    names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     rows = [_row(run, label, names, convention, seed) for run, label in zip(runs, facts.labels(runs), strict=True)]
     for row, run, strange in zip(rows, runs, strangers(runs), strict=True):
         row["notes"] += [strange] if strange else []
@@ -88,9 +89,12 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     """Mean, low and high of every score; a score this run does not have is missing, not 0. Appends to `notes`."""
     out: dict[str, float | None] = {}
     clusters = facts.question_clusters(run)
-    own = facts.score_names(run)
+    own, whole = facts.score_names(run), facts.corpus_names(run)
     for name in names:
         out[name] = out[f"{name}.low"] = out[f"{name}.high"] = None
+        if name in whole:
+            all_answers = facts.corpus(run, name)
+            out[name], out[f"{name}.low"], out[f"{name}.high"] = all_answers.mean, all_answers.low, all_answers.high
         if name not in own:
             continue
         column = facts.scored(run, name, clusters)

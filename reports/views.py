@@ -23,7 +23,8 @@ from harness.errors import UnknownName
 __all__ = ["PAIRED", "Section", "legended", "ordered", "sections", "select", "shortened", "title"]
 
 _WHO = ("dataset", "method", "model")
-_SHORT = ("evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
+_BLEU = "hf_bleu.corpus_bleu4"
+_SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
 _COUNTS = ("n", "failed", "truncated")
 _KEPT = ("hash8", "headline", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")

@@ -3,7 +3,8 @@
 harness report results                       a table a data set, best first
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
 harness report results --html report.html    one page that opens without a network
-harness report results --paper               printed value, ours, the difference and a verdict
+harness report results --paper               printed value, ours, the difference: equivalent, differs, undecided, ...
+harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
 harness report curves results                a figure: see harness.commands.curves, figures and tokens
 """
 
@@ -31,8 +32,8 @@ class Options:
     """How the runs are shown.
 
     everything prints all columns, columns those named: "a,b"; html: the file of a page, with the details of `questions`
-    questions a data set; paper: published numbers beside the measured ones, instead of the table
-    and on the page.
+    questions a data set; paper: published numbers beside the measured ones, instead of the table and on the page;
+    margin: points of a score, or percent of a cost, within which the two are called equivalent.
     """
 
     form: str | None = None
@@ -43,6 +44,7 @@ class Options:
     html: str | None = None
     questions: int | None = None
     paper: bool = False
+    margin: float | None = None
 
 
 def main(folder: str, options: Options) -> int:
@@ -57,7 +59,7 @@ def main(folder: str, options: Options) -> int:
     if options.html is not None:
         write(_page(runs, Path(folder).resolve().name, options), options.html)
     if options.html is None or options.out is not None:
-        text = _paper(runs, form) if options.paper else table(runs, form, columns, options.reference)
+        text = _paper(runs, form, options) if options.paper else table(runs, form, columns, options.reference)
         write(text, options.out)
     return 3 if damaged else 0
 
@@ -68,6 +70,10 @@ def _check(options: Options) -> None:
         raise UserError("--questions says how many a page holds; add --html FILE")
     if options.questions is not None and options.questions < 0:
         raise UserError(f"--questions {options.questions}: should be 0 or more")
+    if options.margin is not None and not options.paper:
+        raise UserError("--margin is of the verdicts on published numbers; add --paper")
+    if options.margin is not None and not 0 < options.margin < float("inf"):
+        raise UserError(f"--margin {options.margin:g}: should be more than 0")
     if options.paper and (options.columns is not None or options.everything):
         raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
     if options.html is not None and options.out is None:
@@ -76,28 +82,33 @@ def _check(options: Options) -> None:
                 raise UserError(f"{flag} is of the table, and --html makes a page only; add --out FILE for both")
 
 
-def _paper(runs: list[StoredRun], form: str) -> str:
+def _paper(runs: list[StoredRun], form: str, options: Options) -> str:
     """Published numbers beside the measured ones."""
-    from reports.paper import frame, incomplete
+    from reports.paper import MARGIN, frame, incomplete, legend
     from reports.render import render, render_sections
     from reports.views import sections, shortened
 
-    whole = frame(runs)
+    margin = options.margin or MARGIN
+    whole = frame(runs, margin=margin)
     if form in ("csv", "json"):
         return render(whole, form)
-    missing = [line for sentence in incomplete(runs) for line in textwrap.wrap(sentence, 150)]
     text = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+    below = incomplete(runs)
     if not whole.empty:
         text = render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
-    lines = [f"% {line}" for line in missing] if form in ("latex", "tex") else missing
-    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if missing else text
+        below = [*below, *legend(margin)]
+    lines = [line for sentence in below for line in textwrap.wrap(sentence, 150)]
+    lines = [f"% {line}" for line in lines] if form in ("latex", "tex") else lines
+    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
 def _page(runs: list[StoredRun], title: str, options: Options) -> str:
     from reports.page import LIMITS, Limits, page
+    from reports.paper import MARGIN
 
+    margin = (options.margin or MARGIN) if options.paper else None
     limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    return page(runs, title=title, reference=options.reference, limits=limits, paper=options.paper)
+    return page(runs, title=title, reference=options.reference, limits=limits, margin=margin)
 
 
 def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference: str | None = None) -> str:

@@ -2,7 +2,8 @@
 
     score("musique.answer_f1", "the Beatles", ["Beatles"])           -> 1.0
     score("longbench.classification_score", text, [gold], all_classes=classes)
-    score_record(names, prediction, shown, gold)                     -> ScoreSheet(scores, flags)
+    score_record(names, prediction, shown, gold)                     -> ScoreSheet(scores, flags, counts)
+    corpus_score("hf_bleu.bleu4", sums of the counts)                -> hf_bleu.corpus_bleu4 of all answers
     problems(["musique.anser_f1"])                                   -> ["unknown scorer ... Did you mean ...?"]
 
 "F1" is not one metric (yes/no rules, punctuation, empty texts differ), so no scorer is called just that. Importing this
@@ -16,6 +17,7 @@ import inspect
 import reprlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from harness.types import Gold, Shown, Support
 __all__ = [
     "ScoreError",
     "ScoreSheet",
+    "corpus_score",
     "evidence_recall",
     "extras",
     "lookup",
@@ -233,6 +236,9 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
     """
     sheet = ScoreSheet()
     for name in names:
+        if counts := lookup(name).counts:
+            with suppress(ScoreError):  # as for the score itself, which is flagged below
+                sheet.counts[name] = list(registry.load(counts)(prediction, gold.answers))
         try:
             value = _judge(name, prediction, shown, gold)
         except ScoreError as error:
@@ -244,6 +250,17 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
         else:
             sheet.scores[name] = value
     return sheet
+
+
+def corpus_score(name: str, totals: Sequence[float]) -> float:
+    """The value of `lookup(name).corpus` for answers whose counts by scorer `name` add up to `totals`.
+
+    Raises ScoreError where it is undefined, UserError for a scorer without counts.
+    """
+    total = lookup(name).total
+    if not total:
+        raise UserError(f"scorer '{name}' has no counts that add up to a score of all answers")
+    return float(registry.load(total)(totals))
 
 
 def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:

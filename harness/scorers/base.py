@@ -26,10 +26,14 @@ class ScoreError(HarnessError):
 
 @dataclass(frozen=True, slots=True)
 class ScoreSheet:
-    """The scores of one answer. `flags` says, by scorer, why a value is 0.0 or absent; no flag means a plain score."""
+    """The scores of one answer. `flags` says, by scorer, why a value is 0.0 or absent; no flag means a plain score.
+
+    counts: by scorer, the numbers whose sums over all answers give the score of the corpus (`corpus_score`).
+    """
 
     scores: dict[str, float] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)
 
 
 def distribution(package: str) -> str:

@@ -2,6 +2,7 @@
 
     bleu4("the cat sat on the mat", ["the cat sat on the mat"])      -> 1.0     a corpus of one
     corpus_bleu4([text, ...], [[reference, ...], ...])               -> not the mean of the items
+    from_counts(sum of counts(text, references) over the items)      -> the same: BLEU needs the sums alone
 
     BLEU = BP exp(1/N sum_{n<=N} log p_n),  p_n = clipped matches / n-grams,  BP = min(1, exp(1 - r/c))
 
@@ -21,7 +22,9 @@ from functools import partial
 
 from harness.scorers.base import ScoreError
 
-__all__ = ["bleu", "corpus_bleu", "tokenize_13a"]
+__all__ = ["bleu", "corpus_bleu", "counts", "from_counts", "tokenize_13a"]
+
+MAX_ORDER = 4
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _RULES = (
@@ -50,39 +53,54 @@ def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
-def _counts(prediction: Sequence[str], references: Sequence[Sequence[str]], order: int) -> tuple[int, int]:
-    """Clipped matches and number of n-grams of one item; a reference n-gram counts as often as in its richest text."""
-    allowed: Counter[tuple[str, ...]] = Counter()
-    for reference in references:
-        allowed |= _ngrams(reference, order)
-    found = _ngrams(prediction, order)
-    return sum((found & allowed).values()), sum(found.values())
+def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
+    """What BLEU sums over a corpus, for one item: (m_1 .. m_4, t_1 .. t_4, c, r).
+
+    m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference that has most of it;
+    t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises ScoreError without one.
+    """
+    if not references:
+        raise ScoreError("BLEU is undefined for an item without a reference")
+    tokens, golds = tokenize_13a(prediction), [tokenize_13a(text) for text in references]
+    matches, possible = [], []
+    for order in range(1, MAX_ORDER + 1):
+        allowed: Counter[tuple[str, ...]] = Counter()
+        for gold in golds:
+            allowed |= _ngrams(gold, order)
+        own = _ngrams(tokens, order)
+        matches.append(sum((own & allowed).values()))
+        possible.append(sum(own.values()))
+    return (*matches, *possible, len(tokens), min(map(len, golds)))
+
+
+def from_counts(totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False) -> float:
+    """BLEU, 0..1, of a corpus whose items' `counts` add up to `totals`.
+
+    Raises ScoreError where the predictions or the shortest references have no token.
+    """
+    *ngrams, length, shortest = totals
+    if not length or not shortest:
+        side = "reference" if length else "prediction"
+        raise ScoreError(f"BLEU is undefined: the {side} has no token (the published code raises ZeroDivisionError)")
+    logs = 0.0
+    for matches, possible in zip(ngrams[:max_order], ngrams[MAX_ORDER:][:max_order], strict=True):
+        if not matches + smooth:
+            return 0.0
+        logs += math.log((matches + smooth) / (possible + smooth)) / max_order
+    penalty = 1.0 if length > shortest else math.exp(1 - shortest / length)
+    return penalty * math.exp(logs)
 
 
 def corpus_bleu(
-    prediction: Sequence[str], references: Sequence[Sequence[str]], *, max_order: int = 4, smooth: bool = False
+    prediction: Sequence[str], references: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
     """BLEU of a corpus, 0..1: one prediction and one list of references an item; see the module for the formula.
 
     Raises ScoreError where the predictions or the shortest references have no token, and for an item without reference.
     """
-    tokens = [tokenize_13a(text) for text in prediction]
-    golds = [[tokenize_13a(text) for text in texts] for texts in references]
-    if not all(golds):
-        raise ScoreError("BLEU is undefined for an item without a reference")
-    length, shortest = sum(map(len, tokens)), sum(min(map(len, texts)) for texts in golds)
-    if not length or not shortest:
-        side = "reference" if length else "prediction"
-        raise ScoreError(f"BLEU is undefined: the {side} has no token (the published code raises ZeroDivisionError)")
-    logs = 0.0
-    for order in range(1, max_order + 1):
-        pairs = [_counts(text, texts, order) for text, texts in zip(tokens, golds, strict=True)]
-        matches, possible = sum(pair[0] for pair in pairs) + smooth, sum(pair[1] for pair in pairs) + smooth
-        if not matches:
-            return 0.0
-        logs += math.log(matches / possible) / max_order
-    penalty = 1.0 if length > shortest else math.exp(1 - shortest / length)
-    return penalty * math.exp(logs)
+    items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
+    totals = [sum(column) for column in zip(*items, strict=True)] or [0] * (2 * MAX_ORDER + 2)
+    return from_counts(totals, max_order=max_order, smooth=smooth)
 
 
 def bleu(prediction: str, references: Sequence[str], *, max_order: int = 4, smooth: bool = False) -> float:
@@ -96,3 +114,6 @@ bleu4_smooth = partial(bleu, max_order=4, smooth=True)
 corpus_bleu4 = partial(corpus_bleu, max_order=4)
 corpus_bleu1 = partial(corpus_bleu, max_order=1)
 corpus_bleu4_smooth = partial(corpus_bleu, max_order=4, smooth=True)
+bleu4_from_counts = partial(from_counts, max_order=4)
+bleu1_from_counts = partial(from_counts, max_order=1)
+bleu4_smooth_from_counts = partial(from_counts, max_order=4, smooth=True)

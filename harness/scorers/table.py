@@ -33,6 +33,9 @@ class Scorer:
     text            one text, no references; the value is a text
 
     packages: what must be importable; maximum: the best possible value (1, or 100 for percent).
+
+    corpus: of a scorer of answers, the scorer of kind corpus whose value follows from sums over the answers; counts:
+    "module:function" (prediction, references) -> the numbers to sum; total: "module:function" (sums) -> the value.
     """
 
     function: str
@@ -42,6 +45,9 @@ class Scorer:
     version: str = "1"
     packages: tuple[str, ...] = ()
     maximum: float = 1.0
+    corpus: str = ""
+    counts: str = ""
+    total: str = ""
 
 
 def _family(module: str, origin: str, prefix: str, lines: dict[str, tuple[str, Kind]]) -> dict[str, Scorer]:
@@ -49,6 +55,17 @@ def _family(module: str, origin: str, prefix: str, lines: dict[str, tuple[str, K
     return {
         f"{prefix}.{name}": Scorer(f"harness.scorers.{module}:{name}", origin, summary, kind)
         for name, (summary, kind) in lines.items()
+    }
+
+
+def _bleu(name: str, orders: str) -> dict[str, Scorer]:
+    """BLEU of one answer, with the counts that make up that of all answers, and the latter."""
+    file, corpus = "harness.scorers.bleu", f"hf_bleu.corpus_{name}"
+    counts, total = f"{file}:counts", f"{file}:{name}_from_counts"
+    one = f"BLEU of one text, {orders}"
+    return {
+        f"hf_bleu.{name}": Scorer(f"{file}:{name}", _BLEU, one, corpus=corpus, counts=counts, total=total),
+        corpus: Scorer(f"{file}:corpus_{name}", _BLEU, f"BLEU of a list, {orders}", "corpus"),
     }
 
 
@@ -189,19 +206,9 @@ TABLE: dict[str, Scorer] = {
             "paragraph_f1_score": ("F1 of evidence paragraphs", "paragraphs"),
         },
     ),
-    **_family(
-        "bleu",
-        _BLEU,
-        "hf_bleu",
-        {
-            "bleu4": ("BLEU of one text, orders 1-4", "answer"),
-            "bleu1": ("BLEU of one text, single tokens", "answer"),
-            "bleu4_smooth": ("BLEU of one text, orders 1-4, add-one smoothing", "answer"),
-            "corpus_bleu4": ("BLEU of a list, orders 1-4", "corpus"),
-            "corpus_bleu1": ("BLEU of a list, single tokens", "corpus"),
-            "corpus_bleu4_smooth": ("BLEU of a list, orders 1-4, add-one smoothing", "corpus"),
-        },
-    ),
+    **_bleu("bleu4", "orders 1-4"),
+    **_bleu("bleu1", "single tokens"),
+    **_bleu("bleu4_smooth", "orders 1-4, add-one smoothing"),
     **{
         f"rouge_score.{name}": Scorer(
             f"harness.scorers.rouge_score:{function}", _ROUGE_SCORE, summary, packages=("rouge_score",)

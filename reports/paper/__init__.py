@@ -2,18 +2,19 @@
 
 rules.py       mapping.yaml, checked
 printed.py     paper_results.csv and what it means by the rules      load() -> (Value, ...)
+preset.py      the settings of a printed row                         settings_of(value, rule) -> Settings
 matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
-measured.py    what they measured                                    Ours(value, low, high)
+measured.py    what they measured                                    Ours(value, wide, narrow)
 comparable.py  what stands between the two                           reasons(value, run)
-beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure
+beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure, with a verdict
 
 from reports.paper import frame
-frame([read_run(folder) for folder in find_runs("results")])
+frame([read_run(folder) for folder in find_runs("results")], margin=1.0)
 """
 
 from __future__ import annotations
 
-from reports.paper.beside import frame
+from reports.paper.beside import MARGIN, frame, legend
 from reports.paper.matching import incomplete
 
-__all__ = ["frame", "incomplete"]
+__all__ = ["MARGIN", "frame", "incomplete", "legend"]

@@ -3,23 +3,31 @@
 frame(runs)   one row for each printed value and each run that measures it, in the paper's units (scores times 100):
 
 dataset  paper            row          metric  printed  method  model  ours  ours.low  ours.high  n  apart  verdict
-musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  27.9      30.9       …  0.7    reproduced
+musique  GARLIC, Table 1  BM25 top-5   F1      28.7     bm25    ...    29.4  28.6      30.2       …  0.7    equivalent …
 
 A value that is a mean over data sets is measured by a run on each of them: its row names them all and comes last.
+ours.low and ours.high are the ends of the 95 % interval.
 
-reproduced       the printed value, as far as its digits go, lies in our interval, or within the metric's tolerance
-off              it does not
-not comparable   a run differs in more than chance; `notes` say in what
+equivalent (within 2 points)       our 90 % interval lies within the margin of the printed value
+differs (by more than 2 points)    our 95 % interval lies outside
+undecided (...)                    neither; in brackets the questions that would decide, were the difference to stay
+not comparable                     a run differs in more than chance; `notes` say in what
+
+The margin is in points for scores, and in percent of the printed value for costs and requests. `notes` also say, after
+"known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports import facts, tables
+from harness.errors import UserError
+from harness.stats import equivalence
+from reports import facts
 from reports.paper.comparable import listed, reasons
 from reports.paper.matching import Pair, matches
 from reports.paper.measured import Ours, mean, measure
@@ -28,43 +36,86 @@ from reports.paper.printed import Value, load
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["NOT_COMPARABLE", "OFF", "REPRODUCED", "frame", "verdict"]
+__all__ = ["DIFFERS", "EQUIVALENT", "MARGIN", "NOT_COMPARABLE", "UNDECIDED", "frame", "legend", "verdict"]
 
-REPRODUCED, OFF, NOT_COMPARABLE = "reproduced", "off", "not comparable"
+EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
+MARGIN = 2.0
+"""Points of a score, and percent of a cost or of a number of requests."""
 COLUMNS = (
     "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
     "verdict", "notes", "run",
 )  # fmt: skip
+_MOST = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
-_Rows = Mapping[tuple[str, str], dict[str, Any]]
+_Measured = dict[tuple[Any, ...], Ours]
 
 
-def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> pd.DataFrame:
+def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None, *, margin: float = MARGIN) -> pd.DataFrame:
     """Return the table above; no rows where no run measures a printed value.
 
-    values: by default those of paper_results.csv that mapping.yaml maps. Raises UserError for no runs or runs without
-    records.
+    values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
+    percent of the printed value for costs and requests. Raises UserError for no runs, runs without records, or a margin
+    that is not a positive number.
     """
+    if not 0 < margin < math.inf:
+        raise UserError(f"the margin {margin:g} is not a positive number; write points such as 2")
     values = load() if values is None else values
     facts.check_runs(runs)
-    measured = {
-        convention: {facts.key(run): row for run, row in zip(runs, _rows(runs, convention), strict=True)}
-        for convention in {value.metric.convention for value in values}
-    }
-    several = _several(values)
-    found = [
-        (len(pairs), _row(value, pairs, measured[value.metric.convention], several))
+    labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
+    several, measured = _several(values), dict[tuple[Any, ...], Ours]()
+    rows = [
+        (len(pairs), _row(value, pairs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
     ]
-    found.sort(key=lambda each: (each[0] > 1, each[1]["dataset"]))  # stable; means last
-    return facts.numbers(pd.DataFrame([row for _, row in found], columns=list(COLUMNS)))
+    rows.sort(key=lambda each: (each[0] > 1, each[1]["dataset"]))  # stable; means last
+    return facts.numbers(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
 
 
-def _rows(runs: Sequence[StoredRun], convention: str) -> list[dict[str, Any]]:
-    """The row of reports.tables.frame for each run, in the given order."""
-    by_key = {(row["dataset"], row["run"]): row for row in facts.records(tables.frame(runs, convention=convention))}
-    return [by_key[facts.key(run)] for run in runs]
+def legend(margin: float = MARGIN) -> list[str]:
+    """Sentences to print below the table."""
+    decision = (
+        f"equivalent: our 90 % interval lies within {margin:g} points of the printed value ({margin:g} % for costs and "
+        "requests): two one-sided tests at 5 % reject a greater difference. differs: our 95 % interval lies outside."
+    )
+    unknown = (
+        "A printed value stands for all that round to it. The papers print neither intervals nor scores of single "
+        "questions: the error of a printed value is not known and in no verdict."
+    )
+    return [decision, unknown]
+
+
+def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN) -> str:
+    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
+
+    The region is the printed value with half a unit of its last digit and the margin on both sides.
+    """
+    assert ours.value is not None
+    half = 0.5 * 10.0**-value.digits
+    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed))
+    told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
+    if ours.narrow is None or ours.wide is None:
+        return f"{UNDECIDED} (one document says nothing about the spread)"
+    decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
+    if decision == "equivalent":
+        return f"{EQUIVALENT} (within {told})"
+    if decision == "different":
+        return f"{DIFFERS} (by more than {told})"
+    return f"{UNDECIDED} ({_needed(ours, value.printed, reach, n)})"
+
+
+def _needed(ours: Ours, printed: float, reach: float, n: int) -> str:
+    """About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n)."""
+    assert ours.value is not None
+    assert ours.narrow is not None
+    assert ours.wide is not None
+    to_edge = reach - abs(ours.value - printed)
+    low, high = ours.narrow if to_edge > 0 else ours.wide
+    questions = n * ((high - low) / 2 / abs(to_edge)) ** 2 if to_edge else math.inf
+    if questions > _MOST:
+        return "the difference is as great as the margin"
+    digits = max(len(str(int(questions))) - 2, 0)
+    return f"about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed"
 
 
 def _several(values: Sequence[Value]) -> set[tuple[str, str]]:
@@ -76,42 +127,48 @@ def _several(values: Sequence[Value]) -> set[tuple[str, str]]:
     return {key for key, labels in places.items() if len(labels) > 1}
 
 
-def verdict(printed: float, digits: int, ours: Ours, tolerance: float = 0.0) -> str:
-    """REPRODUCED or OFF. A printed 28.7 stands for anything that is rounded to it, so half a digit is allowed for."""
-    assert ours.value is not None
-    half = 0.5 * 10.0**-digits
-    inside = ours.low is not None and ours.high is not None and ours.low - half <= printed <= ours.high + half
-    near = abs(ours.value - printed) <= max(half, tolerance * abs(printed))
-    return REPRODUCED if inside or near else OFF
-
-
-def _row(value: Value, pairs: tuple[Pair, ...], rows: _Rows, several: set[tuple[str, str]]) -> dict[str, Any]:
-    own = [rows[facts.key(run)] for _, run in pairs]
-    ours = mean([measure(value, run, row) for (_, run), row in zip(pairs, own, strict=True)])
-    why = _why(value, pairs)
+def _row(
+    value: Value,
+    pairs: tuple[Pair, ...],
+    labels: dict[tuple[str, str], str],
+    several: set[tuple[str, str]],
+    measured: _Measured,
+    margin: float,
+) -> dict[str, Any]:
+    ours = mean([_measured(value, run, measured) for _, run in pairs])
+    why, n = _why(value, pairs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model tells no shape"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
-    told = NOT_COMPARABLE if why else verdict(value.printed, value.digits, ours, value.metric.tolerance)
     names = [facts.key(run)[0] for _, run in pairs]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
+    low, high = ours.wide or (None, None)
     return {
         "dataset": names[0] if len(pairs) == 1 else f"{value.place} (mean of {listed(names)})",
         "paper": f"{value.paper.name}, {value.entry.table}",
         "row": f"{value.entry.method}{label}",
         "metric": value.label,
         "printed": value.printed,
-        "method": own[0]["method"],
-        "model": own[0]["model"],
+        "method": labels[facts.key(pairs[0][1])],
+        "model": pairs[0][1].config["model"]["name"],
         "ours": ours.value,
-        "ours.low": ours.low,
-        "ours.high": ours.high,
-        "n": sum(row["n"] for row in own),
+        "ours.low": low,
+        "ours.high": high,
+        "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": told,
-        "notes": tuple(why),
+        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin),
+        "notes": (*why, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }
+
+
+def _measured(value: Value, run: StoredRun, measured: _Measured) -> Ours:
+    """What the run measured; once for all values that are the same measure of it."""
+    entry = value.entry
+    key = (facts.key(run), value.metric, entry.per_document, entry.questions_per_document)
+    if key not in measured:
+        measured[key] = measure(value, run)
+    return measured[key]
 
 
 def _why(value: Value, pairs: tuple[Pair, ...]) -> list[str]:

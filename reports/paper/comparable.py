@@ -1,12 +1,22 @@
-"""What stands between a printed value and a run: a sentence for each thing that differs in more than chance."""
+"""What stands between a printed value and a run: a sentence for each thing that differs in more than chance.
+
+    reasons(value, run)   ["method: similarity_scale is raw, the paper's is all", ...]
+
+Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
+not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness import embedded
+from harness.config import DatasetConfig
+from harness.layers import flatten
 from reports import facts
-from reports.paper.measured import score_of
+from reports.paper.measured import score_of, scorer_of
+from reports.paper.preset import Model, Settings, settings_of, tail
 from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
 
@@ -15,118 +25,163 @@ if TYPE_CHECKING:
 
 __all__ = ["listed", "reasons"]
 
+_CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
+
 
 def reasons(value: Value, run: StoredRun, rule: DatasetRule | None = None) -> list[str]:
-    """Why the run's number is no reproduction of the printed one, a sentence each; [] when it is one.
+    """Why the run's number cannot be compared with the printed one, a sentence each; [] where it can.
 
-    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first.
+    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first. Raises
+    UserError or ConfigError for a preset of the mapping that cannot be resolved.
     """
     rule = rule or value.rules[0]
-    found = [*_models(value, run), *_adapters(value, run), *_method(value, run), *_encoders(value, run)]
-    return [*found, *_data(value, run, rule), *_metric(value, run)]
+    paper = settings_of(value, rule)
+    differences = [*_models(value, run, paper), *_method(value, run, paper), *_prompts(run, paper)]
+    return [*differences, *_encoders(run, paper), *_data(value, run, rule, paper), *_metric(value, run)]
 
 
-def listed(names: tuple[str, ...] | list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """ "nq, triviaqa and popqa"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
+    """A sentence for each key of `paper` that has another value in `own`, and one for all keys that `own` lacks."""
+    others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
+    missing = [key for key in paper if key not in own]
+    found = [f"{head}{key} is {_shown(own[key])}, the paper's is {_shown(paper[key])}" for key in others]
+    if missing:
+        values = ", ".join(f"{key} {_shown(paper[key])}" for key in missing)
+        found.append(
+            f"{head}{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded; the paper has {values}"
+        )
+    return found
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---- models --------------------------------------------------------------------------------------------------------
 
 
-def _models(value: Value, run: StoredRun) -> list[str]:
-    if run.config["model"].get("embedded"):
-        return [f"model: {embedded.caveat(run.config['model'], run.config['dataset'])}"]
+def _models(value: Value, run: StoredRun, paper: Settings) -> list[str]:
+    config = run.config
+    if config["model"].get("embedded"):
+        return [f"model: {embedded.caveat(config['model'], config['dataset'])}"]
     found = []
-    for role, model in _used(value, run).items():
-        wanted = value.paper.roles.get(role, value.paper.model)
-        if wanted is not None and not _is(model, wanted):
-            found.append(f"model: the {role} is {model['name']}, the paper's is {wanted}")
-    return found
-
-
-def _used(value: Value, run: StoredRun) -> dict[str, dict[str, Any]]:
-    """Role -> configuration of its model, of the roles that the run's method has.
-
-    A role that was set for a method that has none such is left out. One that has no model of its own, and in the paper
-    has, was the reader's.
-    """
-    config, said = run.config, run.manifest.get("models") or {}
-    own = {role: model for role, model in (config.get("roles") or {}).items() if role in said or not said}
-    shared = {role: config["model"] for role in value.paper.roles if role in said and role not in own}
-    return {"reader": config["model"], **own, **shared}
-
-
-def _adapters(value: Value, run: StoredRun) -> list[str]:
-    if run.config["model"].get("embedded"):
-        return []  # the caveat says all
-    found = []
-    for role, wanted in value.entry.adapters.items():
-        own = ((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or {}
-        missing = [name for name in wanted if name not in own]
-        if missing:
+    for role, wanted in paper.models.items():
+        used = (config.get("roles") or {}).get(role) or config["model"]
+        found += _model(role, used, wanted)
+        known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
+        needed = value.entry.adapters.get(role, ())
+        if missing := [name for name in needed if name not in known]:
             found.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
+        if role not in paper.trained and known:
+            found.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
     return found
 
 
-def _is(config: dict[str, Any], wanted: str) -> bool:
-    """Whether a model or encoder is the one named: by its name, or the last part of its hub id or folder."""
-    names = (str(config.get("name") or ""), str(config.get("source") or "").rstrip("/").rpartition("/")[2])
+def _model(role: str, used: Mapping[str, Any], wanted: Model) -> list[str]:
+    if not _is(used, wanted.name):
+        return [f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"]
+    if "backend" in wanted.settings and used.get("backend") == "endpoint":
+        return [f"model: the {role} runs behind a server, whose precision and chat template are not recorded"]
+    return _differences(f"model: the {role}'s ", used, wanted.settings)
+
+
+def _is(config: Mapping[str, Any], wanted: str) -> bool:
+    """Whether a model or encoder is the one named, where it is in a folder by its name too."""
+    names = (_called(config), tail(str(config.get("source") or "")))
     return wanted.lower() in [name.lower() for name in names]
+
+
+def _called(config: Mapping[str, Any]) -> str:
+    """The last part of a hub id, else the name."""
+    source = str(config.get("source") or "")
+    is_hub_id = source.count("/") == 1 and not source.startswith((".", "~", "/"))
+    return tail(source) if is_hub_id else str(config.get("name") or "not recorded")
+
+
+def _encoders(run: StoredRun, paper: Settings) -> list[str]:
+    found = []
+    for role, wanted in paper.encoders.items():
+        used = run.config.get(role) or {}
+        if _is(used, wanted.name):
+            found += _differences(f"{role}: ", used, wanted.settings)
+        else:
+            found.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
+    return found
 
 
 # ---- method --------------------------------------------------------------------------------------------------------
 
 
-def _method(value: Value, run: StoredRun) -> list[str]:
-    entry = value.entry
-    found = [f"method: {entry.unlike}"] if entry.unlike else []
-    params = run.config["method"].get("params") or {}
-    for key, wanted in entry.params.items():
-        if params.get(key, wanted) != wanted:
-            found.append(f"method: {key} is {_told(params[key])}, the paper's is {_told(wanted)}")
+def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
+    config = run.config["method"]
+    params = flatten(config.get("params") or {}) if config.get("params") else {}
+    own = {**{key: config[key] for key in ("implementation", "view") if key in config}, **params}
+    unknown = [key for key in params if key not in paper.method and key not in value.recording]
+    return [
+        *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
+        *_differences("method: ", own, paper.method),
+        *(f"method: {key} is {_shown(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
+    ]
+
+
+def _prompts(run: StoredRun, paper: Settings) -> list[str]:
+    """The names of prompts that are other texts, with both from just before the first difference on."""
+    own = run.manifest.get("prompts")
+    if own is None:
+        return ["prompts: not recorded"]
+    found = []
+    for name in (*paper.prompts, *(name for name in own if name not in paper.prompts)):
+        mine, wanted = own.get(name), paper.prompts.get(name)
+        if mine is None or wanted is None:
+            told = "missing" if mine is None else "no prompt of the paper's preset"
+            found.append(f"prompts: '{name}' is {told}")
+        elif mine != wanted:
+            pairs = enumerate(zip(mine, wanted, strict=False))
+            start = next((i for i, (a, b) in pairs if a != b), min(len(mine), len(wanted)))
+            texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (mine, wanted)]
+            found.append(f"prompts: '{name}' has {texts[0]} at character {start}, the paper's {texts[1]}")
     return found
-
-
-def _encoders(value: Value, run: StoredRun) -> list[str]:
-    entry, found = value.entry, []
-    for kind, wanted in (("encoder", entry.encoder), ("reranker", entry.reranker)):
-        used = run.config.get(kind) or {}
-        if wanted is not None and not _is(used, wanted):
-            found.append(f"{kind}: {used.get('name') or 'not recorded'}, the paper's is most likely {wanted}")
-    name = run.config["method"]["name"]
-    if name != entry.preset and entry.encoder is None and entry.reranker is None:
-        found.append(f"encoder: {name.removeprefix(entry.preset)[1:-1]} stands in for that of {entry.preset}")
-    return found
-
-
-def _told(value: Any) -> str:
-    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---- data and metric -----------------------------------------------------------------------------------------------
 
 
-def _data(value: Value, run: StoredRun, rule: DatasetRule) -> list[str]:
+def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> list[str]:
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         return [f"split: {config['name']} is made up, the paper has {_asked(value)}"]
     found = []
-    if config.get("split", rule.split) != rule.split:
-        found.append(f"split: {config['split']}, the paper's is {rule.split}")
+    if config.get("split") != rule.split:
+        found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
         found.append(f"sample: {n} questions, the paper has {rule.questions}")
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
-    set_to = {**(config.get("options") or {}), **config}
-    for key, wanted in {**rule.settings, **value.entry.settings}.items():
-        if wanted is not None and set_to.get(key) != wanted:
-            found.append(f"dataset: {key} is {_told(set_to.get(key))}, the paper's is {_told(wanted)}")
+    found += _settings(config, paper)
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
     return found
+
+
+def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
+    """Differences of the data set's settings and options; an option that is not there is not set.
+
+    Where the rows come from is not compared for those of a file of the user's.
+    """
+    options = dict(config.get("options") or {})
+    places = ("hub", "subset", "revision") if config.get("data") else ()
+    wanted = {key: one for key, one in paper.dataset.items() if key not in ("split", *places)}
+    fields = DatasetConfig.model_fields
+    own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}
+    more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
+    return _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
 
 
 def _asked(value: Value) -> str:
@@ -140,10 +195,19 @@ def _metric(value: Value, run: StoredRun) -> list[str]:
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
-    if metric.score is None:
+    if not metric.in_points:
         return []
-    if score_of(metric, run) not in facts.score_names(run):
-        return [f"metric: the run has no {metric.score}; add it with: harness score RUN --scorers {metric.score}"]
+    own = facts.score_names(run)
+    if metric.score is not None and score_of(metric, run) not in own:
+        return [_lacks(metric.score, metric.score, own)]
+    if metric.corpus is not None and metric.corpus not in facts.corpus_names(run):
+        return [_lacks(f"counts for {metric.corpus}", scorer_of(metric.corpus), own)]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]
     return []
+
+
+def _lacks(what: str, scorer: str, own: Sequence[str]) -> str:
+    """`harness score` replaces a run's scorers, so the line names those that the run has too."""
+    wanted = ",".join(dict.fromkeys([*own, scorer]))
+    return f"metric: the run has no {what}; add it with: harness score RUN --scorers {wanted}"

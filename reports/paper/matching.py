@@ -64,8 +64,8 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
 
 def _preset(run: StoredRun) -> str:
-    """The preset's name without the encoder that stands in for its own: "dragon[minilm]" is dragon."""
-    return re.sub(r"(\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
+    """The preset's name without what a run has otherwise: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan."""
+    return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
 
 
 def _alike(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from harness.stats import interval
+from harness import scorers
+from harness.stats import Interval, interval
 from reports import facts
 from reports.figures.requests import per_question
 from reports.paper.printed import Value
@@ -18,35 +17,41 @@ from reports.paper.rules import Metric
 if TYPE_CHECKING:
     from harness.store import StoredRun
 
-__all__ = ["Ours", "mean", "measure", "score_of"]
+__all__ = ["Ours", "mean", "measure", "score_of", "scorer_of"]
+
+WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.equivalence
 
 
 @dataclass(frozen=True)
 class Ours:
-    """What was measured, with its 95 % interval; None where it could not be."""
+    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none."""
 
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    wide: tuple[float, float] | None = None
+    narrow: tuple[float, float] | None = None
 
 
-def measure(value: Value, run: StoredRun, row: dict[str, Any]) -> Ours:
-    """The run's value; `row` is that of reports.tables.frame under the metric's convention."""
+def measure(value: Value, run: StoredRun) -> Ours:
+    """The run's value, Ours() where it has none."""
     entry, metric = value.entry, value.metric
     if metric.requests:
-        return _requests(run)
+        return _mean_of(*per_question(run), run)
+    if metric.corpus is not None:
+        corpus = metric.corpus
+        known = corpus in facts.corpus_names(run)
+        return _ours(lambda level: facts.corpus(run, corpus, level=level), 100.0) if known else Ours()
     if metric.score is not None:
-        score = score_of(metric, run)
-        return Ours(*(_known(row.get(f"{score}{end}"), 100.0) for end in ("", ".low", ".high")))
+        name = score_of(metric, run)
+        if name is None or name not in facts.score_names(run):
+            return Ours()
+        column = facts.scored(run, name)
+        return _mean_of(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
     if not metric.phases:
         return Ours()
-    index = _known(row["tflops.index"])
+    search, index = _search(run, metric.convention), _index(run, metric.convention)
     if entry.per_document:
-        return Ours(index)
-    if entry.questions_per_document is None:
-        return Ours(*(_known(row[f"tflops{end}"]) for end in ("", ".low", ".high")))
-    search = _known(row["tflops"])
-    return Ours() if index is None or search is None else Ours(index / entry.questions_per_document + search)
+        return index
+    return search if entry.questions_per_document is None else _shared(index, search, entry.questions_per_document)
 
 
 def mean(parts: Sequence[Ours]) -> Ours:
@@ -57,19 +62,23 @@ def mean(parts: Sequence[Ours]) -> Ours:
         m = (m_1 + ... + m_k) / k
         low = m - sqrt((m_1 - low_1)^2 + ... + (m_k - low_k)^2) / k        high likewise, with high_i - m_i
 
-    Without a value where a part has none, without an interval where a part has none.
+    and so for each of the two intervals. Without a value where a part has none, without an interval where a part has
+    none.
     """
-    if len(parts) == 1:
-        return parts[0]
     values = [part.value for part in parts if part.value is not None]
-    if len(values) < len(parts):
-        return Ours()
+    if len(parts) == 1 or len(values) < len(parts):
+        return parts[0] if len(parts) == 1 else Ours()
     middle = sum(values) / len(values)
-    below = [m - part.low for m, part in zip(values, parts, strict=True) if part.low is not None]
-    above = [part.high - m for m, part in zip(values, parts, strict=True) if part.high is not None]
-    if len(below) < len(parts) or len(above) < len(parts):
-        return Ours(middle)
-    return Ours(middle, middle - math.hypot(*below) / len(parts), middle + math.hypot(*above) / len(parts))
+
+    def ends(intervals: list[tuple[float, float] | None]) -> tuple[float, float] | None:
+        known = [one for one in intervals if one is not None]
+        if len(known) < len(intervals):
+            return None
+        below = math.hypot(*(m - low for m, (low, _) in zip(values, known, strict=True)))
+        above = math.hypot(*(high - m for m, (_, high) in zip(values, known, strict=True)))
+        return middle - below / len(values), middle + above / len(values)
+
+    return Ours(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]))
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -78,12 +87,57 @@ def score_of(metric: Metric, run: StoredRun) -> str | None:
     return next((name for name in (metric.score, *metric.instead) if name in own), metric.score)
 
 
-def _requests(run: StoredRun) -> Ours:
-    """Requests of search and answer per question; what an index took is no part of it."""
-    values, clusters = per_question(run)
-    found = interval(values, clusters, seed=int(run.config.get("seed") or 0), bounds=None)
-    return Ours(found.mean, found.low, found.high)
+def scorer_of(corpus: str) -> str:
+    """The scorer of single answers whose counts add up to a scorer of all of them."""
+    return next(name for name in scorers.names() if scorers.lookup(name).corpus == corpus)
 
 
-def _known(value: Any, scale: float = 1.0) -> float | None:
-    return None if value is None or pd.isna(value) else scale * float(value)
+def _ours(find: Callable[[float], Interval], scale: float) -> Ours:
+    """Both intervals of what `find(level)` returns."""
+    wide, narrow = find(WIDE), find(NARROW)
+
+    def ends(one: Interval) -> tuple[float, float] | None:
+        return None if one.low is None or one.high is None else (scale * one.low, scale * one.high)
+
+    return Ours(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
+
+
+def _mean_of(
+    values: Sequence[float],
+    clusters: Sequence[str],
+    run: StoredRun,
+    bounds: tuple[float, float] | None = None,
+    scale: float = 1.0,
+) -> Ours:
+    seed = int(run.config.get("seed") or 0)
+    return _ours(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
+
+
+def _search(run: StoredRun, convention: str) -> Ours:
+    """TFLOPs of search and answer per question answered."""
+    search, answer = (facts.costs(run, phase, convention).tflops for phase in ("search", "answer"))
+    if search is None or answer is None:
+        return Ours()
+    pairs = zip(facts.question_clusters(run), run.records, strict=True)
+    clusters = [cluster for cluster, record in pairs if record["error"] is None]
+    return _mean_of([s + a for s, a in zip(search, answer, strict=True)], clusters, run)
+
+
+def _index(run: StoredRun, convention: str) -> Ours:
+    """TFLOPs of the index per document, each document a cluster."""
+    spent = facts.costs(run, "index", convention).tflops
+    return Ours() if spent is None else _mean_of(spent, [str(i) for i in range(len(spent))], run)
+
+
+def _shared(index: Ours, search: Ours, questions: int) -> Ours:
+    """index / questions + search. A document that is dear to index is dear to search, so the half-widths are added: the
+    interval holds at least its level whatever the correlation."""
+    if index.value is None or search.value is None:
+        return Ours()
+
+    def ends(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
+        return None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
+
+    return Ours(
+        index.value / questions + search.value, ends(index.wide, search.wide), ends(index.narrow, search.narrow)
+    )

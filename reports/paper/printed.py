@@ -28,7 +28,8 @@ class Value:
     """One printed value with all that is said of it; `digits` after its decimal point.
 
     place: the data set's label as printed; rules: what it means, one data set or those that the value is a mean over;
-    stand_ins: made-up data sets, a run on any of which stands for all of `rules`; line: in paper_results.csv.
+    stand_ins: made-up data sets, a run on any of which stands for all of `rules`; line: in paper_results.csv;
+    deviations: what is known to differ from the paper; recording: parameters that change neither answers nor costs.
     """
 
     entry: Entry
@@ -41,6 +42,8 @@ class Value:
     printed: float
     digits: int
     line: int
+    deviations: tuple[str, ...] = ()
+    recording: tuple[str, ...] = ()
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
@@ -54,25 +57,35 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     for entry in rules.entries:
         paper = _of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
-        known = [
+        cells = [
             (label, metric, key)
             for label in datasets
             for metric in entry.metrics
             if (key := (entry.source, entry.table, entry.method, label, rules.metrics[metric].label or metric)) in table
         ]
-        for metric in set(entry.metrics) - {metric for _, metric, _ in known}:
+        for metric in set(entry.metrics) - {metric for _, metric, _ in cells}:
             raise DataError(_YAML, None, "entries", f"{entry.method} ({entry.table}): no printed value of '{metric}'")
-        for label, metric, key in known:
+        for label, metric, key in cells:
             line, text = table[key]
             if text.strip() == _EMPTY:
                 continue
             printed, digits = _number(text, line)
-            if rules.metrics[metric].score is not None and paper.scale != 1:
+            rule = rules.metrics[metric]
+            if rule.in_points and paper.scale != 1:
                 printed, digits = _scaled(printed, digits, paper.scale)
             meant, stand_ins = _meant(datasets, label), datasets[label].stand_ins
-            rule = rules.metrics[metric]
-            found.append(Value(entry, paper, label, meant, stand_ins, metric, rule, printed, digits, line))
+            known = (_deviations(rules, entry), rules.recording)
+            found.append(Value(entry, paper, label, meant, stand_ins, metric, rule, printed, digits, line, *known))
     return tuple(found)
+
+
+def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
+    """The notes of those that are of the entry's preset and paper."""
+    return tuple(
+        one.note
+        for one in rules.deviations
+        if entry.preset in (one.presets or (entry.preset,)) and entry.source in (one.papers or (entry.source,))
+    )
 
 
 def _text(name: str) -> str:

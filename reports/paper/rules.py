@@ -4,7 +4,9 @@ Mapping
 ├── papers     {source: Paper}        a paper's models, its unit, and labels that mean data of its own
 ├── datasets   {label: DatasetRule or MeanRule}
 ├── metrics    {label: Metric}
-└── entries    (Entry, ...)           a printed row, the preset that measures it, and what that run must be like
+├── entries    (Entry, ...)           a printed row, and the preset that measures it under profile paper
+├── deviations (Deviation, ...)       what the presets are known to do otherwise than a paper; forbids no verdict
+└── recording  (parameter, ...)       parameters that keep more of a run and change neither answers nor costs
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 
 from harness.errors import DataError
 
-__all__ = ["DatasetRule", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
+__all__ = ["DatasetRule", "Deviation", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
 
 _YAML = "reports/paper/mapping.yaml"
 
@@ -59,36 +61,45 @@ LabelRule = Annotated[
 
 class Paper(_Strict):
     """name: as tables say it; model: of every role that `roles` does not name, the last part of its hub id; roles:
-    another model for a role, or null where any will do; scale: what 1 point of 100 is printed as; datasets: labels
-    that mean other data than in the other papers."""
+    another model for a role, or null where any will do; model_settings: of all its models, where they differ from
+    profile paper, null for what does not matter; scale: what 1 point of 100 is printed as; datasets: labels that mean
+    other data than in the other papers."""
 
     name: str
     model: str
     roles: dict[str, str | None] = Field(default_factory=dict)
+    model_settings: dict[str, Any] = Field(default_factory=dict)
     scale: float = Field(default=1.0, gt=0)
     datasets: dict[str, LabelRule] = Field(default_factory=dict)
 
 
 class Metric(_Strict):
-    """A score of the records (times 100), a cost in TFLOPs, requests a question, or why none of them can be had.
+    """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a question, or why none
+    of them can be had.
 
     label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
-    without `score`; tolerance: how far apart two values may be and still agree, as a share of the printed one.
+    without `score`; corpus: a scorer of kind corpus, measured from the counts that the records keep.
     """
 
     label: str | None = None
     score: str | None = None
     instead: tuple[str, ...] = ()
+    corpus: str | None = None
     requests: bool = False
     phases: tuple[str, ...] = ()
     convention: str = "full"
-    tolerance: float = Field(default=0.0, ge=0)
     problem: str | None = None
+
+    @property
+    def in_points(self) -> bool:
+        """Whether it is a score, in points of 100; a cost or a number of requests otherwise."""
+        return self.score is not None or self.corpus is not None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
-        if sum((self.score is not None, bool(self.phases), self.requests, self.problem is not None)) != 1:
-            raise ValueError("set exactly one of score, phases, requests and problem")
+        named = (self.score, self.corpus, self.problem)
+        if sum((*(name is not None for name in named), bool(self.phases), self.requests)) != 1:
+            raise ValueError("set exactly one of score, corpus, phases, requests and problem")
         if self.instead and self.score is None:
             raise ValueError("instead: only for a score")
         if self.phases and self.phases != ("search", "answer"):
@@ -99,10 +110,10 @@ class Metric(_Strict):
 class Entry(_Strict):
     """A printed row and the preset that measures it.
 
-    params, encoder and reranker: what the run must have; adapters: of a role's model, trained ones that it must have;
-    truncated: whether the paper's contexts were cut; unlike: why the row is another method; per_document: the cost of
-    the index instead; questions_per_document: its share is added; questions: how many, where this row has the whole
-    data set and others a subset.
+    params: where the row differs from the preset under profile paper; adapters: of a role's model, trained ones that
+    the run must have; truncated: whether the paper's contexts were cut; unlike: why the row is another method;
+    per_document: the cost of the index instead; questions_per_document: its share is added; questions: how many, where
+    this row has the whole data set and others a subset.
 
     model, roles and settings come before those of the paper and of its data sets; in roles and settings null is for
     what does not matter to this row.
@@ -114,8 +125,6 @@ class Entry(_Strict):
     preset: str
     metrics: tuple[str, ...] = Field(min_length=1)
     params: dict[str, Any] = Field(default_factory=dict)
-    encoder: str | None = None
-    reranker: str | None = None
     model: str | None = None
     roles: dict[str, str | None] = Field(default_factory=dict)
     adapters: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -127,6 +136,14 @@ class Entry(_Strict):
     questions: int | None = Field(default=None, gt=0)
 
 
+class Deviation(_Strict):
+    """What the project knows to do otherwise than a paper; of all presets, or papers, where none is named."""
+
+    note: str
+    presets: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+
+
 class Mapping(_Strict):
     """mapping.yaml."""
 
@@ -134,6 +151,8 @@ class Mapping(_Strict):
     datasets: dict[str, LabelRule]
     metrics: dict[str, Metric]
     entries: tuple[Entry, ...]
+    deviations: tuple[Deviation, ...] = ()
+    recording: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Mapping:
@@ -151,10 +170,19 @@ def parse(text: str) -> Mapping:
                 raise DataError(_YAML, None, "entries", f"{entry.method}: metrics has no '{metric}'")
         if entry.source not in rules.papers:
             raise DataError(_YAML, None, "entries", f"{entry.method}: papers has no '{entry.source}'")
+    _check_deviations(rules)
     _check_means(rules.datasets)
     for paper in rules.papers.values():
         _check_means({**rules.datasets, **paper.datasets})
     return rules
+
+
+def _check_deviations(rules: Mapping) -> None:
+    """A deviation is of presets and papers that an entry has. Raises DataError for another."""
+    presets, papers = {entry.preset for entry in rules.entries}, {entry.source for entry in rules.entries}
+    for one in rules.deviations:
+        for name in (*set(one.presets) - presets, *set(one.papers) - papers):
+            raise DataError(_YAML, None, "deviations", f"'{name}' is no preset or paper of an entry ({one.note})")
 
 
 def _check_means(datasets: dict[str, LabelRule]) -> None:

@@ -140,3 +140,13 @@ def test_formats_are_closed_and_suggest() -> None:
         assert render(table(), name).endswith("\n")
     with pytest.raises(UnknownName, match="Did you mean 'latex'"):
         render(table(), "latx")
+
+
+def test_many_marks_of_a_row_are_ranges() -> None:
+    """A row of 40 footnotes is no wider than one of three."""
+    notes = [tuple(f"note {i}" for i in range(6)), ("note 0", "note 5"), ()]
+    table = pd.DataFrame({"method": ["a", "b", "c"], "notes": notes})
+    lines = render(table, "text").splitlines()
+    assert lines[1].endswith("  [1]-[6]")
+    assert lines[2].endswith("  [1], [6]")
+    assert lines[-1] == "[6] note 5"

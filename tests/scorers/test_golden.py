@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from harness import scorers
+from harness.types import Gold
 from tests.scorers.support import (
     NO_JIEBA,
     Case,
@@ -58,6 +59,22 @@ def real() -> Callable[[str], list[Case]]:
 @pytest.mark.parametrize("metric", sorted({*HAND, *REAL_ONLY}))
 def test_whole_golden_file(metric: str) -> None:
     check(metric, real()(metric))
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["bleu4", "bleu1", "bleu4_smooth"])
+def test_counts_of_single_answers_add_up_to_the_golden_corpus(name: str) -> None:
+    """What records keep is all that BLEU needs: no sum over answers looks at their texts again."""
+    single, checked = scorers.lookup(f"hf_bleu.{name}"), 0
+    assert single.corpus == f"hf_bleu.corpus_{name}"
+    for predictions, references, _, value in real()(single.corpus):
+        golds = [Gold(tuple(texts)) for texts in references]
+        pairs = zip(predictions, golds, strict=True)
+        sheets = [scorers.score_record([f"hf_bleu.{name}"], text, (), gold) for text, gold in pairs]
+        totals = [sum(column) for column in zip(*(sheet.counts[f"hf_bleu.{name}"] for sheet in sheets), strict=True)]
+        assert scorers.corpus_score(f"hf_bleu.{name}", totals) == pytest.approx(value, abs=1e-9)
+        checked += 1
+    assert checked >= 3
 
 
 @needs_real

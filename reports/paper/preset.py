@@ -1,0 +1,152 @@
+"""A printed row's settings: its preset under profile `paper`, with what mapping.yaml says of the row instead.
+
+    settings_of(value, rule) ─► Settings(method, prompts, dataset, models, encoders)
+
+They are resolved as `harness run --method PRESET --dataset NAME --profile paper` resolves them, from the files of this
+project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from harness import presets, registry
+from harness.config import DatasetConfig, ModelConfig
+from harness.errors import ConfigError
+from harness.layers import flatten
+from harness.method import Method
+from harness.plan import make_method
+from harness.settings import Choices, Draft, draft, raise_all
+from reports.paper.printed import Value
+from reports.paper.rules import DatasetRule
+
+__all__ = ["Model", "Settings", "settings_of", "tail"]
+
+# What of a model or an encoder changes a prediction (harness.llm.facts, harness.embed.facts), its weights apart.
+_MODEL = ("backend", "revision", "tokenizer", "dtype", "attention", "template", "template_date", "window")
+_ENCODER = ("query_source", "revision", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
+# Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.
+_NOT_DATA = {"name", "data", "scorers", "licence", "citation", "options"}
+_FILES = {"documents"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested mappings dotted.
+
+    models, encoders: by role, of the roles that the method uses; a role for which any model will do is left out.
+    trained: roles whose model may have adapters; ignored: keys of the data set that do not matter, and files.
+    """
+
+    method: dict[str, Any]
+    prompts: dict[str, str]
+    dataset: dict[str, Any]
+    models: dict[str, Model]
+    encoders: dict[str, Model]
+    trained: frozenset[str]
+    ignored: frozenset[str]
+
+
+def settings_of(value: Value, rule: DatasetRule) -> Settings:
+    """The settings of a value's row on one of its data sets. Raises UserError or ConfigError for a wrong preset."""
+    entry, paper = value.entry, value.paper
+    d, method = _resolved(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
+    choice = d.parts["method"]
+    params = {**method.config.model_dump(mode="json"), **entry.params}
+    models = {role: _model(value, d, role) for role in method.needs}
+    encoders = {role: d.parts[role] for role in method.encoders if role in d.parts}
+    said = {**rule.settings, **entry.settings}
+    ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
+    return Settings(
+        method={
+            "implementation": choice.implementation,
+            "view": choice.view,
+            **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
+        },
+        prompts=method.prompts(),
+        dataset={key: one for key, one in _dataset(d.parts["dataset"], said).items() if key not in ignored},
+        models={role: model for role, model in models.items() if model is not None},
+        encoders={role: Model(tail(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()},
+        trained=frozenset(method.adapters()),
+        ignored=ignored,
+    )
+
+
+def tail(source: str) -> str:
+    """The last part of a hub id or folder."""
+    return source.rstrip("/").rpartition("/")[2]
+
+
+_Roles = tuple[tuple[str, str | None], ...]
+
+
+@cache
+def _resolved(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Draft, Method]:
+    """The draft of a run of the preset under profile paper, and its method, with those models that are shipped."""
+    with presets.shipped_only():
+        known = _shipped()
+        sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
+        model = known.get(reader.lower())
+        d = draft(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
+        raise_all(d.problems)
+        return d, _method(d)
+
+
+def _method(d: Draft) -> Method:
+    """The preset's method, also where a package that it needs is missing: a report reads its parameters alone."""
+    try:
+        return make_method(d)
+    except ConfigError:
+        cls: type[Method] = registry.load(d.parts["method"].implementation, Method)
+        return cls(cls.Config.model_construct(**d.parts["method"].params))
+
+
+@cache
+def _shipped() -> dict[str, str]:
+    """The last part of a model's hub id, in lower case -> the preset that has it."""
+    found: dict[str, str] = {}
+    for name in presets.names("models"):
+        values = {key: one for _, layer in presets.read("models", name) for key, one in layer.items()}
+        if "source" in values:
+            found.setdefault(tail(str(values["source"])).lower(), name)
+    return found
+
+
+def _model(value: Value, d: Draft, role: str) -> Model | None:
+    """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
+    wanted, own = value.paper.roles, d.parts.get(f"roles.{role}")
+    if role in wanted and wanted[role] is None:
+        return None
+    name = str(wanted.get(role) or (tail(own.source or own.name) if own is not None else value.paper.model))
+    config: ModelConfig = d.parts["model"] if own is None else own
+    if tail(config.source or config.name).lower() != name.lower():
+        return Model(name, {})
+    ours = value.paper.model_settings
+    settings = {**_picked(config, _MODEL), **ours}
+    return Model(name, {key: one for key, one in settings.items() if key not in ours or one is not None})
+
+
+def _picked(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: getattr(config, key) for key in keys}
+
+
+def _dataset(config: DatasetConfig, said: dict[str, Any]) -> dict[str, Any]:
+    """The data set's settings with `said` of the row, options by their own names.
+
+    Rows of another format come from elsewhere, so where they are is compared only where the format is the preset's.
+    """
+    dumped = config.model_dump(mode="json")
+    found = {**{key: one for key, one in dumped.items() if key not in _NOT_DATA}, **dumped["options"]}
+    if "format" in said:
+        found = {key: one for key, one in found.items() if key not in ("hub", "subset", "revision")}
+    return {**found, **said}

@@ -1,0 +1,205 @@
+"""A run with other settings than its row is refused, and the setting is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import presets
+from reports.paper import frame
+from reports.paper.beside import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
+from reports.paper.preset import settings_of
+from reports.paper.printed import Value, load
+from reports.render import render
+from tests.reports.build import record, usage
+from tests.reports.paper_runs import GONE, answers, paper_run
+
+F1, ACC = "longbench.qa_f1_score", "flashrag.acc"
+NQ = {
+    "dataset.top": 8,
+    "dataset.documents": "documents.json",
+    "dataset.max_answer_tokens": 500,
+    "dataset.answer_prefix": "So the final answer is:",
+    "roles.refiner": "qwen2.5-3b-instruct",
+}
+LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2-70b-chat-hf", "backend": "hf"}}
+TRAINED = {"models.refiner": {"adapters": {"analysis": "a", "structuring": "b", "selection": "c"}}}
+
+
+def value(paper: str, table: str, method: str, dataset: str, metric: str) -> Value:
+    (one,) = (
+        v
+        for v in load()
+        if (v.paper.name, v.entry.method, v.metric.score) == (paper, method, metric)
+        and v.entry.table.startswith(table)
+        and [rule.dataset for rule in v.rules] == [dataset]
+    )
+    return one
+
+
+GARLIC = value("GARLIC", "Table 1", "GARLIC", "musique", F1)
+RAPTOR = value("GARLIC", "Table 1", "RAPTOR-CT", "musique", F1)
+TOP_X = value("GARLIC", "Table 1", "BM25 top-X", "musique", F1)
+BM25 = value("GARLIC", "Table 1", "BM25 top-5", "musique", F1)
+SBERT = value("GARLIC", "Table 1", "SBERT top-5", "musique", F1)
+WALK = value("GARLIC", "Table 1", "MeMWalker", "musique", F1)
+LINGUA = value("GARLIC", "Table 1", "LongLLMLingua", "musique", F1)
+REFINER = value("LongRefiner", "Table 2", "LongRefiner(Ours)", "nq", ACC)
+QRMEM = value("QRMeM", "Table 1", "LLaMa-70B-Chat / QRMeM (KN)", "longbench/musique", ACC)
+PECAN = next(v for v in load() if v.entry.method == "PECAN Graph Search" and v.rules[0].dataset == "musique")
+
+
+def fabricated(root: Path, one: Value, **changes: Any) -> Any:
+    """The run that prints the paper's number, settings of the row but for `changes` (see paper_run)."""
+    rows = answers(one.rules[0].questions, one.metric.score or "s", one.printed / 100)
+    if one.metric.phases:
+        rows = [record(i, None, usage={"search": usage(one.printed / 2)}, error=None) for i in range(len(rows))]
+    own: dict[str, Any] = {}
+    if one.paper.name == "LongRefiner":
+        own = {"sets": NQ, "manifest": {**TRAINED, **changes.pop("manifest", {})}}
+    if one.paper.name == "QRMeM":
+        own = {"config": {**LLAMA2, **changes.pop("config", {})}}
+    return paper_run(root, one.entry.preset, one.rules[0].dataset, rows, **{**own, **changes})
+
+
+def row(root: Path, one: Value, **changes: Any) -> dict[str, Any]:
+    (only,) = frame([fabricated(root, one, **changes)], [one]).to_dict("records")
+    return {str(key): cell for key, cell in only.items()}
+
+
+def reasons(found: dict[str, Any]) -> list[str]:
+    return [note for note in found["notes"] if not note.startswith("known: ")]
+
+
+@pytest.mark.parametrize(
+    "one", [GARLIC, RAPTOR, TOP_X, WALK, LINGUA, REFINER, QRMEM, SBERT, PECAN], ids=lambda v: v.entry.preset
+)
+def test_a_run_with_the_settings_of_the_row_is_compared(tmp_path: Path, one: Value) -> None:
+    found = row(tmp_path, one)
+    assert reasons(found) == []
+    assert found["verdict"].startswith((EQUIVALENT, UNDECIDED))  # 200 questions of LongBench cannot decide
+
+
+def params(**changed: Any) -> dict[str, Any]:
+    return {"config": {f"method.params.{key}": one for key, one in changed.items()}}
+
+
+REFUSED = [
+    # The five that passed when mapping.yaml alone said what to compare.
+    (
+        GARLIC,
+        params(position_factor=False, similarity_scale="raw", window=1600, token_mean="sum"),
+        [
+            "method: window is 1600, the paper's is 8192",
+            "method: token_mean is sum, the paper's is mean",
+            "method: position_factor is false, the paper's is true",
+            "method: similarity_scale is raw, the paper's is all",
+        ],
+    ),
+    (
+        RAPTOR,
+        params(reduction="pca", top_k=3),
+        ["method: reduction is pca, the paper's is umap", "method: top_k is 3, the paper's is 10"],
+    ),
+    (TOP_X, params(k=20), ["method: k is 20, the paper's is 7"]),
+    (WALK, params(fallback=True), ["method: fallback is true, the paper's is false"]),
+    (LINGUA, params(rate=0.9), ["method: rate is 0.9, the paper's is 0.55"]),
+    # One of each other kind.
+    (QRMEM, params(max_trials=1), ["method: max_trials is 1, the paper's is 5"]),
+    (REFINER, params(local_rule="code"), ["method: local_rule is code, the paper's is paper"]),
+    (BM25, params(order="document"), ["method: order is document, the paper's is rank"]),
+    (PECAN, params(t_p=0.9), ["method: t_p is 0.9, the paper's is 0.55"]),
+    (
+        BM25,
+        {"config": {"dataset.instruction": "Explain at length."}},
+        ["dataset: instruction is Explain at length., the paper's is Answer the question as concisely as you can."],
+    ),
+    (REFINER, {"sets": {**NQ, "dataset.top": 3}}, ["dataset: top is 3, the paper's is 8"]),
+    (BM25, {"config": {"dataset.options": {"top": 3}}}, ["dataset: top is 3, the paper's is not set"]),
+    (SBERT, {"config": {"encoder.pooling": "cls"}}, ["encoder: pooling is cls, the paper's is mean"]),
+    (
+        SBERT,
+        {"config": {"encoder.source": "sentence-transformers/all-MiniLM-L6-v2"}},
+        ["encoder: all-MiniLM-L6-v2, the paper's is multi-qa-mpnet-base-cos-v1"],
+    ),
+    (
+        LINGUA,
+        {"config": {"roles.compressor": {"name": "gpt2", "source": "openai-community/gpt2"}}},
+        ["model: the compressor is gpt2, the paper's is phi-2"],
+    ),
+    (LINGUA, {"config": {"roles.compressor.template": "model"}}, ["model: the compressor's template is model, the paper's is none"]),
+    (BM25, {"config": {"model.window": 4096}}, ["model: the reader's window is 4096, the paper's is 131072"]),
+    (BM25, {"config": {"model.source": "Qwen/Qwen2.5-7B-Instruct"}}, ["model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"]),
+    (BM25, {"config": {"model.backend": "endpoint"}}, ["model: the reader runs behind a server, whose precision and chat template are not recorded"]),
+    (BM25, {"manifest": {"models.reader": {"adapters": {"tuned": "x"}}}}, ["model: the reader has the adapter tuned, the paper's has none"]),
+    (BM25, {"manifest": {"prompts.closed-book": "Say something."}}, ["prompts: 'closed-book' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
+    (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
+    (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is methods.retrieval:BM25"]),
+    (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
+    (BM25, {"manifest": {"prompts": GONE}}, ["prompts: not recorded"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "changes", "expected"), REFUSED, ids=lambda part: str(part)[:40])
+def test_another_setting_is_refused_by_its_key(
+    tmp_path: Path, one: Value, changes: dict[str, Any], expected: list[str]
+) -> None:
+    run = fabricated(tmp_path, one, **changes)
+    table = frame([run], [one])
+    (found,) = table.to_dict("records")
+    assert found["verdict"] == NOT_COMPARABLE
+    assert reasons(found) == expected
+    text = " ".join(render(table, "text").split())
+    print(render(table, "text"))
+    assert all(" ".join(reason.split()) in text for reason in expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"config": {"encoder.batch_size": 4, "model.device": "cpu", "model.memory_fraction": 0.5, "seed": 7}},
+        {"config": {"dataset.data": "~/musique.jsonl", "dataset.hub": None, "dataset.licence": "mine"}},
+        {"config": {"limit": 2417, "profile": None, "model.name": "llama"}},
+        {"sets": {"method.record_stops": 8, "method.record_t_p": 0.9}},
+    ],
+)
+def test_what_changes_no_prediction_is_no_difference(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert reasons(row(tmp_path, GARLIC, **changes)) == []
+
+
+def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path: Path) -> None:
+    found = row(tmp_path, RAPTOR)
+    assert found["verdict"] == "equivalent (within 2 points)"
+    assert any("prompts are this project's wording" in note for note in found["notes"])
+    assert all(note.startswith("known: ") for note in found["notes"])
+    assert not any("this project's wording" in note for note in row(tmp_path / "b", TOP_X)["notes"])
+
+
+def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fabricated(tmp_path, TOP_X, **params(k=20))
+    (tmp_path / "own" / "methods").mkdir(parents=True)
+    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text(
+        "implementation: methods.retrieval:BM25\nparams: {k: 20}\n"
+    )
+    monkeypatch.setenv(presets.ENV, str(tmp_path / "own"))
+    assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == ["method: k is 20, the paper's is 7"]
+
+
+def test_a_package_that_is_missing_here_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fabricated(tmp_path, RAPTOR)
+    monkeypatch.setattr("methods.raptor.config.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "reports.paper.preset._resolved", __import__("reports.paper.preset", fromlist=["x"])._resolved.__wrapped__
+    )
+    assert reasons(frame([run], [RAPTOR]).to_dict("records")[0]) == []
+
+
+def test_entries_repeat_nothing_that_the_preset_says() -> None:
+    """An entry's params are those in which the printed row differs from the preset under profile paper."""
+    for one in load():
+        for key, said in one.entry.params.items():
+            plain = replace(one, entry=one.entry.model_copy(update={"params": {}}))
+            assert settings_of(plain, one.rules[0]).method[key] != said, (one.entry.method, key)

@@ -1,0 +1,168 @@
+"""The verdict as a statement of equivalence: which intervals show what, and the option --margin."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli import main
+from harness.errors import UserError
+from harness.stats import equivalence, interval
+from reports.page import page
+from reports.paper import frame
+from reports.paper.beside import verdict
+from reports.paper.measured import Ours
+from reports.paper.printed import Value, load
+from tests.reports.build import record, usage
+from tests.reports.paper_runs import answers, paper_run
+
+F1 = "longbench.qa_f1_score"
+
+
+def value(method: str, metric: str, **which: Any) -> Value:
+    """A value of GARLIC's table 1 on MuSiQue."""
+    return next(
+        v
+        for v in load()
+        if (v.paper.name, v.entry.method, v.label) == ("GARLIC", method, metric)
+        and [rule.dataset for rule in v.rules] == ["musique"]
+    )
+
+
+SCORE, COST = value("BM25 top-5", "F1"), value("BM25 top-5", "TFLOPs")
+
+
+def ours(middle: float, narrow: float, wide: float) -> Ours:
+    return Ours(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("apart", "narrow", "wide", "word"),
+        [
+            (0.0, 2.04, 2.4, "equivalent (within 2 points)"),
+            (1.0, 1.0, 1.2, "equivalent (within 2 points)"),
+            # Significantly apart, and all the same within the margin.
+            (1.0, 0.1, 0.2, "equivalent (within 2 points)"),
+            (-1.0, 1.04, 1.2, "equivalent (within 2 points)"),
+            (0.0, 2.06, 2.4, "undecided (about 1,010 questions needed)"),
+            (1.0, 1.06, 1.3, "undecided (about 1,020 questions needed)"),
+            (2.05, 0.5, 0.6, "undecided (the difference is as great as the margin)"),
+            (3.0, 0.8, 0.96, "undecided (about 1,030 questions needed)"),
+            (3.0, 0.7, 0.94, "differs (by more than 2 points)"),
+            (-3.0, 0.7, 0.94, "differs (by more than 2 points)"),
+        ],
+    )
+    def test_margin_and_printed_digit(self, apart: float, narrow: float, wide: float, word: str) -> None:
+        """28.7 stands for 28.65 to 28.75, so the region is 26.65 to 30.75."""
+        told = verdict(SCORE, ours(SCORE.printed + apart, narrow, wide), 1000)
+        kind, _, rest = told.partition(" (")
+        assert kind == word.partition(" (")[0]
+        assert rest == word.partition(" (")[2] or rest.startswith("about ")
+
+    def test_a_cost_has_a_relative_margin(self) -> None:
+        half = 0.02 * COST.printed + 0.05
+        assert verdict(COST, ours(COST.printed, half - 0.01, half), 10) == "equivalent (within 2 %)"
+        assert verdict(COST, ours(COST.printed, half + 0.01, half), 10).startswith("undecided")
+        assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10) == "differs (by more than 2 %)"
+        assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12) == "equivalent (within 12 %)"
+
+    def test_without_an_interval_nothing_is_shown(self) -> None:
+        assert verdict(SCORE, Ours(SCORE.printed), 1000).startswith("undecided (one document")
+
+    def test_about_how_many_questions(self) -> None:
+        """Twice as narrow takes four times as many: 2.05 is the reach, so 4.1 has to be halved."""
+        assert verdict(SCORE, ours(SCORE.printed, 4.1, 5.0), 1000) == "undecided (about 4,000 questions needed)"
+
+    @given(st.floats(-10, 10), st.floats(0, 10), st.floats(1, 3))
+    def test_never_both(self, apart: float, half: float, wider: float) -> None:
+        told = equivalence((apart - half, apart + half), (apart - half * wider, apart + half * wider), (-2.0, 2.0))
+        assert (told == "equivalent") == (abs(apart) + half <= 2.0 or (apart - half >= -2.0 and apart + half <= 2.0))
+        assert told != "different" or abs(apart) > 2.0
+
+    def test_the_error_of_both_verdicts_is_kept(self) -> None:
+        """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever their size."""
+        generator, found = np.random.default_rng(3), []
+        for trial in range(1200):
+            scores = generator.normal(0.5, 0.3, 60)
+            clusters = [str(i) for i in range(60)]
+            narrow, wide = (
+                interval(scores, clusters, seed=trial, resamples=300, level=level, bounds=None) for level in (0.9, 0.95)
+            )
+            assert narrow.low is not None and narrow.high is not None and wide.low is not None and wide.high is not None  # noqa: PT018
+            found.append(equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5)))
+        assert found.count("equivalent") / 1200 == pytest.approx(0.05, abs=0.02)
+        assert found.count("different") / 1200 == pytest.approx(0.025, abs=0.015)
+
+
+def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
+    rows = [record(i, None, usage={"search": usage(15.45)}, error=None) for i in range(2417)]
+    spent = [33.35 + (0.1 if i % 2 else -0.1) for i in range(1208)]
+    documents = [
+        {"document_id": f"d{i}", "key": "k", "status": "built", "usage": {"index": usage(one)}}
+        for i, one in enumerate(spent)
+    ]
+    run = paper_run(tmp_path, "pecan", "musique", rows, documents=documents)
+    table = frame([run]).set_index("row")
+    alone = table.loc["PECAN Attention Graph Construction"]
+    assert (alone["ours"], alone["verdict"]) == (pytest.approx(66.7, abs=1e-6), "equivalent (within 2 %)")
+    assert 66.6 < alone["ours.low"] < 66.7 < alone["ours.high"] < 66.8
+    shared = table.loc["PECAN Attention Graph Construction + Graph Search, 2 queries per document"]
+    assert (shared["ours"], shared["verdict"]) == (pytest.approx(66.7 / 2 + 30.9), "equivalent (within 2 %)")
+    # The search costs the same for all questions: half of the index's interval is all there is.
+    assert shared["ours.high"] - shared["ours"] == pytest.approx((alone["ours.high"] - alone["ours"]) / 2)
+
+
+class TestMargin:
+    @pytest.fixture
+    def results(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        paper_run(tmp_path / "results", "bm25", "musique", answers(2417, F1, SCORE.printed / 100 + 0.012))
+        return tmp_path
+
+    def report(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["report", *arguments])
+        out = capsys.readouterr()
+        return int(ended.value.code or 0), out.out, out.err
+
+    def test_is_an_option(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, _ = self.report(capsys, "--paper")
+        assert code == 0
+        assert "equivalent (within 2 points)" in out
+        assert "The papers print neither intervals nor scores of single questions" in out
+        out = self.report(capsys, "--paper", "--margin", "0.5")[1]
+        assert "differs (by more than 0.5 points)" in out
+        assert "within 0.5 points of the printed value (0.5 % for costs" in out
+
+    def test_is_on_the_page(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.report(capsys, "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
+        assert "differs (by more than 0.5 points)" in (results / "p.html").read_text()
+        plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
+        assert "Printed and measured" not in plain
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--margin", "1"], "--margin is of the verdicts on published numbers; add --paper"),
+            (["--paper", "--margin", "0"], "--margin 0: should be more than 0"),
+            (["--paper", "--margin", "nan"], "--margin nan: should be more than 0"),
+        ],
+    )
+    def test_a_wrong_one_is_a_sentence(
+        self, results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    ) -> None:
+        code, out, err = self.report(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert sentence in err
+
+    def test_of_frame_is_checked_too(self, tmp_path: Path) -> None:
+        run = paper_run(tmp_path, "bm25", "musique", answers(4, F1, 0.3))
+        with pytest.raises(UserError, match="the margin -1 is not a positive number"):
+            frame([run], margin=-1.0)
