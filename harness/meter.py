@@ -2,8 +2,8 @@
 
     Event(role, model, phase, kind, new, cached, logits, seconds) ── flops.py ──► usage {phase: {...}}
 
-FLOPs are a pure function of events and the model's shape (harness/flops.py), so a convention can be changed
-after the run.
+FLOPs are a pure function of events and the model's shape (harness/flops.py). They are kept under every convention, so
+a table can be made under another one after the run.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, overload
 
 from harness.events import PHASES, Event, Kind
-from harness.flops import CONVENTIONS, ModelShape, flops
+from harness.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
 
 __all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "usage_of"]
 
@@ -25,9 +25,9 @@ class Branch:
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
-        self.phase, self.parent = phase, parent
+        self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
-        self.full: float = parent.full if parent else 0.0
+        self.flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
         self._local = local
 
     def __enter__(self) -> None:
@@ -101,18 +101,18 @@ class Meter:
             branch.events.append(event)
             if shape is not None:
                 self.shapes[event.shape] = shape
-                branch.full += flops(event, shape, "full")
+                branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
 
-    def flops(self, convention: str = "full") -> float:
-        """FLOPs of all events so far under `convention`; inside tools.map: those before it and the item's own."""
-        if convention == "full":
-            return self._branch.full
-        total = 0.0
-        branch: Branch | None = self._branch
-        while branch is not None:
-            total += sum(flops(e, self.shapes[e.shape], convention) for e in branch.events if e.shape)
-            branch = branch.parent
-        return total
+    @overload
+    def flops(self) -> Flops: ...
+
+    @overload
+    def flops(self, convention: str) -> float: ...
+
+    def flops(self, convention: str | None = None) -> Flops | float:
+        """FLOPs so far, by convention or under one; inside tools.map: those before the map and the item's own."""
+        total = self._branch.flops
+        return total if convention is None else total[convention]
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """Return {phase: {flops, tokens_in, tokens_cached, tokens_out, requests, seconds}}."""
@@ -144,7 +144,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     chance, which count in full; uncounted the events of models whose
     shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
     server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
-    (convention "full") by role.
+    (convention "all-params") by role.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -164,7 +164,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             continue
         for name in CONVENTIONS:
             u["flops"][name] += flops(e, shape, name)
-        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, "full")
+        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, DEFAULT)
     return usage
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from harness import embedded
 from harness.clusters import question_labels
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
-from harness.flops import CONVENTIONS
+from harness.flops import CONVENTIONS, DEFAULT
 from harness.meter import add_usage
 from harness.verdict import MISSING, PREFIX
 
@@ -33,6 +33,7 @@ __all__ = [
     "check_runs",
     "costs",
     "fingerprint",
+    "full_only",
     "hash8",
     "headline",
     "is_ceiling",
@@ -47,6 +48,9 @@ __all__ = [
     "score_names",
     "scored",
     "scorer_version",
+    "spent_flops",
+    "step_flops",
+    "stop_flops",
     "task",
     "versions",
 ]
@@ -192,7 +196,7 @@ def question_clusters(run: StoredRun) -> list[str]:
     return question_labels(run.config["dataset"].get("format", ""), ids, documents)
 
 
-def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
+def costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
@@ -214,6 +218,38 @@ def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
         tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
         seconds=[float(u.get("seconds", 0.0)) for u in usages],
     )
+
+
+def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
+    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
+
+    value: `flops` or `answer_flops` of a step, by convention; nothing in it is 0.
+    """
+    if isinstance(value, Mapping):
+        return float(value.get(convention, 0.0))
+    return float(value) if convention == "full" or not value else None
+
+
+def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
+    searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
+    return None if searched is None or answered is None else searched + answered
+
+
+def full_only(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
+    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
+    steps = (step for record in records for step in record["steps"])
+    if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
+        return []
+    return ["this run kept the FLOPs of its steps under the convention full alone: --convention full shows them"]
+
+
+def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a record; None where a model tells no shape."""
+    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
+    if any(usage.get("uncounted") for usage in usages):
+        return None
+    return sum(float(usage["flops"][convention]) for usage in usages)
 
 
 def check_convention(convention: str) -> None:

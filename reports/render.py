@@ -41,7 +41,7 @@ _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("run", "reference_run", "hash8", "headline")
+_HIDDEN = ("run", "reference_run", "hash8", "headline", "convention")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 

@@ -16,6 +16,7 @@ Columns of `frame`, in order:
     ratio                               tflops over those of the reference (same data set, model and questions), over
                                         the questions that both answered; the index is not in it
     seconds                             search + answer per question
+    convention                          how FLOPs are counted: one of harness.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.clusters import linked
+from harness.flops import DEFAULT
 from harness.stats import interval
 from reports import facts
 from reports.basis import asked, strangers
@@ -41,7 +43,7 @@ REFERENCE = "full-context"
 
 
 def frame(
-    runs: Sequence[StoredRun], *, convention: str = "full", reference: str = REFERENCE, seed: int | None = None
+    runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE, seed: int | None = None
 ) -> pd.DataFrame:
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
@@ -79,7 +81,7 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
     }
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed))
-    row.update(scorers=(facts.versions(run),), notes=notes, run=run.path.name)
+    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
     return row
 
 

@@ -25,7 +25,7 @@ __all__ = ["PAIRED", "Section", "legended", "ordered", "sections", "select", "sh
 _WHO = ("dataset", "method", "model")
 _SHORT = ("evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
 _COUNTS = ("n", "failed", "truncated")
-_KEPT = ("hash8", "headline", "scorers", "notes", "run", "changed")
+_KEPT = ("hash8", "headline", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -83,6 +83,8 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     has = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in has]
     told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
+    if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
+        told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
     if "ratio" in has:
         told.append("ratio: search + answer against full-context (or --reference), without the index")
     if not told or "notes" not in table.columns:

@@ -126,7 +126,8 @@ def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
     assert usage["search"]["tokens_out"] == 3
     assert usage["search"]["uncounted"] == 1
     assert usage["answer"]["tokens_in"] == 10
-    assert meter.flops() == pytest.approx(sum(u["flops"]["full"] for u in usage.values()))
+    for name in CONVENTIONS:
+        assert meter.flops(name) == meter.flops()[name] == pytest.approx(sum(u["flops"][name] for u in usage.values()))
     assert meter.current_phase == "answer"
     with pytest.raises(ValueError, match="phase"), meter.phase("lunch"):
         pass

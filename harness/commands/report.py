@@ -19,6 +19,7 @@ from harness.commands.compare import chosen_columns
 from harness.commands.output import format_of, frames, read_runs, write
 from harness.errors import UserError, close_matches
 from harness.figure_flags import FIGURES
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -32,7 +33,7 @@ class Options:
 
     everything prints all columns, columns those named: "a,b"; html: the file of a page, with the details of `questions`
     questions a data set; paper: published numbers beside the measured ones, instead of the table
-    and on the page.
+    and on the page; convention: how FLOPs are counted.
     """
 
     form: str | None = None
@@ -43,6 +44,7 @@ class Options:
     html: str | None = None
     questions: int | None = None
     paper: bool = False
+    convention: str | None = None
 
 
 def main(folder: str, options: Options) -> int:
@@ -57,7 +59,7 @@ def main(folder: str, options: Options) -> int:
     if options.html is not None:
         write(_page(runs, Path(folder).resolve().name, options), options.html)
     if options.html is None or options.out is not None:
-        text = _paper(runs, form) if options.paper else table(runs, form, columns, options.reference)
+        text = _paper(runs, form, options.convention) if options.paper else table(runs, form, columns, options)
         write(text, options.out)
     return 3 if damaged else 0
 
@@ -76,13 +78,13 @@ def _check(options: Options) -> None:
                 raise UserError(f"{flag} is of the table, and --html makes a page only; add --out FILE for both")
 
 
-def _paper(runs: list[StoredRun], form: str) -> str:
+def _paper(runs: list[StoredRun], form: str, convention: str | None) -> str:
     """Published numbers beside the measured ones."""
     from reports.paper import frame, incomplete
     from reports.render import render, render_sections
     from reports.views import sections, shortened
 
-    whole = frame(runs)
+    whole = frame(runs, convention=convention)
     if form in ("csv", "json"):
         return render(whole, form)
     missing = [line for sentence in incomplete(runs) for line in textwrap.wrap(sentence, 150)]
@@ -97,16 +99,18 @@ def _page(runs: list[StoredRun], title: str, options: Options) -> str:
     from reports.page import LIMITS, Limits, page
 
     limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    return page(runs, title=title, reference=options.reference, limits=limits, paper=options.paper)
+    shown = {"reference": options.reference, "paper": options.paper, "convention": options.convention}
+    return page(runs, title=title, limits=limits, **shown)
 
 
-def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference: str | None = None) -> str:
+def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: Options) -> str:
     """The tables of `runs` as text: one a data set, best first; csv and json hold a single one with every column."""
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
     from reports.views import ordered, sections, select
 
-    whole = ordered(frame(runs, reference=reference or REFERENCE))
+    named = {"convention": options.convention or DEFAULT, "reference": options.reference or REFERENCE}
+    whole = ordered(frame(runs, **named))
     if form in ("csv", "json"):
         return render(select(whole, columns) if columns else whole, form)
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)

@@ -1,6 +1,6 @@
 """Where another stop rule would have stopped a recorded search, what it would have answered, and for how much.
 
-    stop = Search.of(record).stop(Rule(t_n=3, t_p=0.5), recorded(run))
+    stop = Search.of(record, convention).stop(Rule(t_n=3, t_p=0.5), recorded(run))
     stop.answer, stop.flops                 None where the search did not go far enough to know
 
 A probe counts as Yes when p_yes > t_p (PECAN, section 3.2) or, where t_p is None, when Yes was the likeliest of all
@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from harness.flops import DEFAULT
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -46,7 +49,7 @@ class Stop:
     """What a rule makes of one question.
 
     step: place in the record's steps, -1 for a record without steps; own: whether it is the stop of the run itself;
-    flops: of search and answer, convention "full", None where the model's shape is unknown; nodes: how many were
+    flops: of search and answer under the search's convention, None where they are unknown; nodes: how many were
     retrieved.
     """
 
@@ -90,7 +93,7 @@ class Search:
     """The probes of an answered question, made once and asked for any number of rules.
 
     probes: places in the record's steps; p_yes, greedy: what each of them said; own: where the run itself stopped, -1
-    nowhere.
+    nowhere; convention: how FLOPs are counted.
     """
 
     record: Mapping[str, Any]
@@ -98,15 +101,16 @@ class Search:
     p_yes: tuple[float, ...]
     greedy: tuple[bool, ...]
     own: int
+    convention: str = DEFAULT
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Search:
+    def of(cls, record: Mapping[str, Any], convention: str = DEFAULT) -> Search:
         """The search that a record holds."""
         steps: Sequence[Mapping[str, Any]] = record["steps"]
         probes = tuple(i for i, step in enumerate(steps) if step.get("p_yes") is not None)
         own = max((i for i in probes if steps[i]["action"] != STUDY), default=-1)
         greedy = tuple(bool((steps[i].get("scores") or {}).get(GREEDY_YES)) for i in probes)
-        return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own)
+        return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own, convention)
 
     def yes(self, t_p: float | None) -> list[int]:
         """The probes that count as Yes, by their place among the probes."""
@@ -117,12 +121,27 @@ class Search:
     def stop(self, rule: Rule, told: Recorded) -> Stop | None:
         """The stop of `rule`; None where the record does not hold it."""
         if rule == told.own:
-            return _own(self.record, self.own)
+            return self._own_stop()
         place = self._place(rule, told.most)
         if place is None:
             return None
         step = self.probes[place]
-        return _own(self.record, self.own) if step == self.own else _other(self.record, step)
+        return self._own_stop() if step == self.own else self._other(step)
+
+    def _own_stop(self) -> Stop:
+        """The stop of the run itself, as it was answered and measured."""
+        last = self.own if self.own >= 0 else len(self.record["steps"]) - 1
+        flops = facts.spent_flops(self.record, self.convention)
+        return Stop(self.own, True, self.record["prediction"], flops, _nodes(self.record, last))
+
+    def _other(self, step: int) -> Stop | None:
+        """A stop that was recorded; None where no answer was written there."""
+        last = self.record["steps"][step]
+        if last.get("answer") is None:
+            return None
+        known = not any(usage.get("uncounted") for usage in self.record["usage"].values())
+        flops = facts.stop_flops(last, self.convention) if known else None
+        return Stop(step, False, str(last["answer"]), flops, _nodes(self.record, step))
 
     def _place(self, rule: Rule, most: Rule) -> int | None:
         """The probe that the rule stops at; None where the search ended before it, for another reason than its end."""
@@ -139,26 +158,6 @@ def shown(record: Mapping[str, Any], stop: Stop) -> list[dict[str, Any]]:
     if stop.own:
         return list(record["shown"])
     return [part for s in record["steps"][: stop.step + 1] if s.get("shown") for part in _spans(s["shown"])]
-
-
-def _own(record: Mapping[str, Any], step: int) -> Stop:
-    """The stop of the run itself, as it was answered and measured."""
-    last = step if step >= 0 else len(record["steps"]) - 1
-    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
-    known = not any(usage.get("uncounted") for usage in usages)
-    flops = sum(float(usage["flops"]["full"]) for usage in usages) if known else None
-    return Stop(step, True, record["prediction"], flops, _nodes(record, last))
-
-
-def _other(record: Mapping[str, Any], step: int) -> Stop | None:
-    """A stop that was recorded; None where no answer was written there."""
-    seen = record["steps"][: step + 1]
-    answer = seen[-1].get("answer")
-    if answer is None:
-        return None
-    known = not any(usage.get("uncounted") for usage in record["usage"].values())
-    flops = float(seen[-1]["flops"]) + float(seen[-1].get("answer_flops") or 0.0) if known else None
-    return Stop(step, False, str(answer), flops, _nodes(record, step))
 
 
 def _nodes(record: Mapping[str, Any], last: int) -> int:

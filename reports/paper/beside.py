@@ -15,6 +15,7 @@ not comparable   a run differs in more than chance; `notes` say in what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -33,20 +34,26 @@ __all__ = ["NOT_COMPARABLE", "OFF", "REPRODUCED", "frame", "verdict"]
 REPRODUCED, OFF, NOT_COMPARABLE = "reproduced", "off", "not comparable"
 COLUMNS = (
     "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
-    "verdict", "notes", "run",
+    "verdict", "convention", "notes", "run",
 )  # fmt: skip
 
 _Rows = Mapping[tuple[str, str], dict[str, Any]]
 
 
-def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> pd.DataFrame:
+def frame(
+    runs: Sequence[StoredRun], values: Sequence[Value] | None = None, convention: str | None = None
+) -> pd.DataFrame:
     """Return the table above; no rows where no run measures a printed value.
 
-    values: by default those of paper_results.csv that mapping.yaml maps. Raises UserError for no runs or runs without
+    values: by default those of paper_results.csv that mapping.yaml maps; convention: another way to count FLOPs than
+    the papers' own, as mapping.yaml has it. Raises UserError for no runs or runs without
     records.
     """
     values = load() if values is None else values
     facts.check_runs(runs)
+    if convention is not None:
+        counted = {"convention": convention}
+        values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     measured = {
         convention: {facts.key(run): row for run, row in zip(runs, _rows(runs, convention), strict=True)}
         for convention in {value.metric.convention for value in values}
@@ -109,6 +116,7 @@ def _row(value: Value, pairs: tuple[Pair, ...], rows: _Rows, several: set[tuple[
         "n": sum(row["n"] for row in own),
         "apart": None if ours.value is None else ours.value - value.printed,
         "verdict": told,
+        "convention": value.metric.convention if value.metric.phases else None,
         "notes": tuple(why),
         "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from harness.errors import DataError
+from harness.flops import DEFAULT
 
 __all__ = ["DatasetRule", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
 
@@ -81,7 +82,7 @@ class Metric(_Strict):
     instead: tuple[str, ...] = ()
     requests: bool = False
     phases: tuple[str, ...] = ()
-    convention: str = "full"
+    convention: str = DEFAULT
     tolerance: float = Field(default=0.0, ge=0)
     problem: str | None = None
 
