@@ -130,4 +130,7 @@ def test_the_line_says_no_word_of_columns_without_a_value(tmp_path: Path) -> Non
     (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
-    assert row[0] == "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
+    assert (
+        row[0]
+        == "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
+    )
