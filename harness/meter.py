@@ -17,7 +17,7 @@ from typing import Any, overload
 from harness.events import PHASES, Event, Kind
 from harness.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
 
-__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "usage_of"]
+__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "texts_of", "usage_of"]
 
 
 class Branch:
@@ -129,6 +129,7 @@ def _empty() -> dict[str, Any]:
         "requests": 0,
         "seconds": 0.0,
         "uncounted": 0,
+        "texts": 0,
         "texts_cut": 0,
         "retries": 0,
         "encoder_requests": 0,
@@ -141,10 +142,10 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
     context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
-    chance, which count in full; uncounted the events of models whose
-    shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
-    server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
-    (convention "all-params") by role.
+    chance, which count in full; uncounted the events of models whose shape is unknown, texts those given to an encoder
+    or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
+    encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs (convention
+    "all-params") by role.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -155,6 +156,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["tokens_reused"] += e.reused
         u["requests"] += e.requests
         u["seconds"] += e.seconds
+        u["texts"] += e.texts
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
@@ -166,6 +168,17 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             u["flops"][name] += flops(e, shape, name)
         u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, DEFAULT)
     return usage
+
+
+def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those that they cut; both as `usage_of` counts them.
+
+    The first is None where a usage of an older run or index has the second alone.
+    """
+    phases = [phase for usage in usages for phase in usage.values()]
+    known = all("texts" in phase for phase in phases if phase.get("texts_cut"))
+    texts, cut = (sum(int(phase.get(key, 0)) for phase in phases) for key in ("texts", "texts_cut"))
+    return texts if known else None, cut
 
 
 def add_usage(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from harness.clusters import question_labels
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
 from harness.flops import CONVENTIONS, DEFAULT
-from harness.meter import add_usage
+from harness.meter import add_usage, texts_of
 from harness.verdict import MISSING, PREFIX
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ __all__ = [
     "step_flops",
     "stop_flops",
     "task",
+    "texts_cut",
     "versions",
 ]
 
@@ -279,6 +280,10 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    texts, shortened = texts_cut(run)
+    if shortened:
+        of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
+        found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
@@ -290,6 +295,12 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     found += [str(warning) for warning in run.manifest.get("warnings") or ()]
     found += run.notes
     return tuple(dict.fromkeys(found))
+
+
+def texts_cut(run: StoredRun) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those they cut (harness.meter.texts_of)."""
+    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    return texts_of([*built, *(record["usage"] for record in run.records)])
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ def _percent(value: float) -> str:
 def _formatter(column: str) -> Callable[[float], str]:
     """How the numbers of a column are written: by its name, and as a score (times 100) where the name says nothing."""
     head = column.split(".")[0]
-    if head in ("n", "failed", "truncated", "clusters", "tokens"):
+    if head in ("n", "failed", "truncated", "texts_cut", "clusters", "tokens"):
         return _integer
     if head in ("tflops", "seconds"):
         return _three_digits

@@ -8,6 +8,7 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method has the hash where two runs would read the same
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
+    texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters)
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens                              search + answer per question
@@ -78,6 +79,7 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
+        "texts_cut": facts.texts_cut(run)[1],
     }
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed))

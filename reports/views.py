@@ -25,6 +25,7 @@ __all__ = ["PAIRED", "Section", "legended", "ordered", "sections", "select", "sh
 _WHO = ("dataset", "method", "model")
 _SHORT = ("evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
 _COUNTS = ("n", "failed", "truncated")
+_WHERE_ANY = ("texts_cut",)  # shown where it is not 0 throughout
 _KEPT = ("hash8", "headline", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
@@ -54,7 +55,8 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
     known = [str(name) for name in frame.columns]
     if columns is None:
         scores = [score] if score else list(dict.fromkeys(frame["headline"]))
-        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS]
+        counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
+        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
     for name in columns:
         if name not in known:
             whole = [other for other in known if not other.endswith((".low", ".high"))]
