@@ -220,9 +220,9 @@ def _check_compressor(sketch: _Sketch, method: Method) -> None:
     for _, values in presets.read("profiles", "paper"):
         own = values.get("methods", {}).get(name, {}).get("roles", own)
     model = own.get("compressor")
-    told = f"its paper has {model} for that (--set roles.compressor={model})" if model else "papers have a small model"
-    source = ", as --profile paper sets it" if model else " for that (--set roles.compressor=NAME)"
-    sketch.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {told}{source}")
+    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
+    setting = f"--set roles.compressor={model or 'NAME'}"
+    sketch.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
 
 
 def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConfig) -> ModelConfig:

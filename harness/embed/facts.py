@@ -124,7 +124,7 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
     """
-    limit = max_tokens(config)
+    limit = max_tokens(config) if tokens is not None else None
     if tokens is None or limit is None or tokens <= limit:
         return None
     return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer([config])}"
