@@ -27,7 +27,7 @@ class Branch:
         self.events: list[Event] = []
         self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
-        self.flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
+        self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
         self._local = local
 
     def __enter__(self) -> None:

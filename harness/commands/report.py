@@ -99,8 +99,14 @@ def _page(runs: list[StoredRun], title: str, options: Options) -> str:
     from reports.page import LIMITS, Limits, page
 
     limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    shown = {"reference": options.reference, "paper": options.paper, "convention": options.convention}
-    return page(runs, title=title, limits=limits, **shown)
+    return page(
+        runs,
+        title=title,
+        reference=options.reference,
+        limits=limits,
+        paper=options.paper,
+        convention=options.convention,
+    )
 
 
 def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: Options) -> str:
@@ -109,8 +115,8 @@ def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     from reports.tables import REFERENCE, frame
     from reports.views import ordered, sections, select
 
-    named = {"convention": options.convention or DEFAULT, "reference": options.reference or REFERENCE}
-    whole = ordered(frame(runs, **named))
+    reference = options.reference or REFERENCE
+    whole = ordered(frame(runs, convention=options.convention or DEFAULT, reference=reference))
     if form in ("csv", "json"):
         return render(select(whole, columns) if columns else whole, form)
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
