@@ -150,7 +150,7 @@ def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
     without_probes = sum(model.shape.linear * 2 * e.new for e in cached.events if e.kind == "prefill") / (
         model.shape.linear * 2 * once.events[0].new
     )
-    return cached.flops() / 1e9, resent.flops() / 1e9, without_probes
+    return cached.flops("full") / 1e9, resent.flops("full") / 1e9, without_probes
 
 
 def own_time(folder: Path, questions: int = 200) -> float:

@@ -105,7 +105,7 @@ def row(name: str, text: str, question: str, model: LanguageModel, library: Any,
     target = tokens // 3
     (ours, found, meter), seconds = clock(lambda: own(text, question, model, target, "own"), repeats)
     print(
-        f"{name:<12} own                    {seconds * 1e3:9.1f} ms  {meter.flops() / 1e9:8.2f} GFLOPs  "
+        f"{name:<12} own                    {seconds * 1e3:9.1f} ms  {meter.flops('full') / 1e9:8.2f} GFLOPs  "
         f"{found.before} to {found.after} tokens",
         flush=True,
     )
@@ -128,7 +128,7 @@ def row(name: str, text: str, question: str, model: LanguageModel, library: Any,
     (told, theirs_found, meter), seconds = clock(lambda: own(text, question, model, target, "library"), 1)
     both, either = places(found) & places(theirs_found), places(found) | places(theirs_found)
     print(
-        f"{name:<12} library, our sessions  {seconds * 1e3:9.1f} ms  {meter.flops() / 1e9:8.2f} GFLOPs  "
+        f"{name:<12} library, our sessions  {seconds * 1e3:9.1f} ms  {meter.flops('full') / 1e9:8.2f} GFLOPs  "
         f"{theirs_found.before} to {theirs_found.after} tokens, the same text: {told == ours}, "
         f"{100 * len(both) / len(either):.0f} % of the characters that either keeps are kept by both",
         flush=True,

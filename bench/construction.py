@@ -90,7 +90,7 @@ def build(tokens: int, watching: bool) -> tuple[tuple[float, float], float, list
     with calls(watching) as seen:
         graph = build_graph(document, config, Tools(MeteredModel(model, meter, "builder")))  # type: ignore[arg-type]
     seconds = time.perf_counter() - began[0], time.process_time() - began[1]
-    return seconds, meter.flops(), seen, graph, model.net.config  # type: ignore[attr-defined]
+    return seconds, meter.flops("full"), seen, graph, model.net.config  # type: ignore[attr-defined]
 
 
 def main() -> None:

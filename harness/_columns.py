@@ -1,7 +1,8 @@
 """What MLflow shows of a run, in plain values: names, scales and order are decided here; _sink.py sends them.
 
 F1, ROUGE-L, BLEU-4, EM, Acc    the papers' columns, 0 to 100 with two decimals; COLUMNS says which scorer each is
-TFLOPs, evidence recall         search + answer a question; percent of the supporting passages that were shown
+TFLOPs                          search + answer a question, counted by the convention that the tag `flops` names
+evidence recall                 percent of the supporting passages that were shown
 n, failed, truncated            questions
 running/...                     means over the questions so far, one step a question
 scores/<scorer>                 every scorer under its own name, 0 to 1
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.config import canonical
+from harness.flops import DEFAULT
 from harness.layers import flatten
 
 if TYPE_CHECKING:
@@ -196,6 +198,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "state": run_state(run),
         "limit": str(config.get("limit")),
         "failed_count_as": str(config.get("failed", "zero")),
+        "flops": DEFAULT,
         "columns": "; ".join(f"{column} = {scorer}" for column, scorer in paper_columns(_scorers(run)).items()),
         "git_commit": git.get("commit"),
         "git_dirty": _word(git.get("dirty")),
@@ -262,7 +265,7 @@ class Running:
             self._count(before, -1)
         failed = record["error"] is not None
         score = 0.0 if failed else self._scale * float(record["scores"].get(self._headline) or 0.0)
-        spent = [record["usage"].get(phase, {}).get("flops", {}).get("full", 0.0) for phase in ("search", "answer")]
+        spent = [record["usage"].get(phase, {}).get("flops", {}).get(DEFAULT, 0.0) for phase in ("search", "answer")]
         row = (score, 0.0 if failed else sum(spent) / 1e12, failed)
         self._rows[record["question_id"]] = row
         self._count(row, 1)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.flops import DEFAULT
 from harness.store import read_run
 
 if TYPE_CHECKING:
@@ -59,20 +60,24 @@ def run(
 
 
 def compare(
-    *runs: PathLike, reference: str | None = None, score: str | None = None, force: bool = False
+    *runs: PathLike,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
+    convention: str = DEFAULT,
 ) -> pd.DataFrame:
     """What `harness compare --format csv` holds: one row a run, with its paired difference to the reference.
 
     runs: run folders, or folders that hold runs; a single run has its means only. reference: a preset's name, a run
-    folder's name or hash; score: by default the data set's headline. Raises UserError for runs that must not be
-    compared, unless `force`, and UnknownName.
+    folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
+    UserError for runs that must not be compared, unless `force`, and UnknownName.
     """
     from harness.commands.common import run_folders
     from harness.commands.output import read_runs
     from reports.side_by_side import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
-    return side_by_side(found, reference=reference, score=score, force=force).joined()
+    return side_by_side(found, reference=reference, score=score, force=force, convention=convention).joined()
 
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """pydantic's findings as sentences: the key as the user types it, the origin of the value, the nearest known key.
 
-model.dtype='fp8' (--set): should be 'float32', 'bfloat16' or 'float16'
+model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
 unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 """
 

@@ -23,7 +23,7 @@ import typer
 
 from harness.errors import SaveError, UserError, printable
 from harness.figure_flags import add_figures, join_figure
-from harness.flags import Flags, RunFlags, TableFlags
+from harness.flags import Convention, Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
 from harness.study_flags import add_study
 from harness.train_flags import add_train
@@ -64,7 +64,8 @@ def run(
     record = {"record_stops": how.record_stops, "record_t_p": how.record_t_p}
     given = {name: value for name, value in record.items() if value is not None}
     out_ = Path(out).expanduser()
-    options = body.Options(out_, json, mlflow, retry_failed, flags.suite, how.parallel, given, how.plan)
+    shown = (how.plan, how.convention)
+    options = body.Options(out_, json, mlflow, retry_failed, flags.suite, how.parallel, given, *shown)
     return body.main(flags, options)
 
 
@@ -136,7 +137,7 @@ def compare(
     """Compare runs: means with intervals, and paired differences against a reference."""
     from harness.commands import compare as body
 
-    shown = (table.form, table.out, table.columns, table.everything)
+    shown = (table.form, table.out, table.columns, table.everything, table.convention)
     return body.main(runs, body.Options(table.reference, score, force, *shown))
 
 
@@ -164,7 +165,7 @@ def report(
     from harness.commands import report as body
 
     shown = (table.form, table.out, table.columns, table.everything, table.reference)
-    return body.main(folder, body.Options(*shown, html, questions, paper, margin))
+    return body.main(folder, body.Options(*shown, html, questions, paper, margin, table.convention))
 
 
 add_figures(app)
@@ -208,12 +209,13 @@ def trace(
         float | None, typer.Option("--least", metavar="WEIGHT", help="Draw edges above this weight. Default: 0.05.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")] = None,
+    convention: Convention = None,
     json: Json = False,
 ) -> int:
     """Print the stored search of one question as a tree, or draw the graph it went over."""
     from harness.commands import trace as body
 
-    return body.main(run, question, graph=graph, json=json, least=least, data=data)
+    return body.main(run, question, graph=graph, json=json, least=least, data=data, convention=convention)
 
 
 pocket = typer.Typer(

@@ -98,7 +98,8 @@ class ModelConfig(_Frozen):
     """A language model and how it is run.
 
     source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
-    as the embedded default does; window: tokens, None = the model's own; template: "model" (its own chat
+    as the embedded default does; dtype: of weights and cache, "auto" = the one that the checkpoint's config.json names,
+    else float32; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
     share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:
     adapters that come with the package, loaded for a role whose method uses one of that name.
@@ -115,7 +116,7 @@ class ModelConfig(_Frozen):
     package_path: str | None = None
     revision: str | None = None
     tokenizer: Place | None = None
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     device_map: str | None = None
     attention: Literal["sdpa", "eager"] = "sdpa"

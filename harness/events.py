@@ -15,13 +15,14 @@ PHASES = ("index", "search", "answer", "study")
 class Event:
     """One call of a model.
 
-    new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits:
-    positions whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends
-    on how a prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; cut: texts that an
-    encoder's own length limit cut; retries: further tries that the request took, which are no requests of the method;
-    shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where they are unknown. FLOPs
-    are counted by it and not by the model's name, which two models may share; reused: of `new`, tokens that a server
-    says its prefix cache had, from whatever it was asked before: told beside the cost and never taken off it.
+    new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits: positions
+    whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends on how a
+    prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; texts: given to an encoder or
+    reranker; cut: those of them that its length limit cut; retries: further tries that the request took, which are no
+    requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
+    they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
+    tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
+    taken off it.
     """
 
     role: str
@@ -36,6 +37,7 @@ class Event:
     out: int = 0
     seconds: float = 0.0
     cut: int = 0
+    texts: int = 0
     retries: int = 0
     shape: str = ""
     reused: int = 0

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from harness.flags import Convention
 from harness.verbs import takes_flags
 
 __all__ = ["FIGURES", "FigureFlags", "add_figures", "join_figure"]
@@ -39,12 +40,13 @@ def curves(
     ] = None,
     t_n: Annotated[int, typer.Option("--t-n", metavar="N", min=1, help="Stop patience from 1 to N.")] = 8,
     data: Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")] = None,
+    convention: Convention = None,
 ) -> int:
     """Score and TFLOPs of other stop rules, out of runs made with --record-stops."""
     from harness.commands import curves as body
 
     shown = (figure.form, figure.out)
-    return body.main(figure.folder, body.Options(*shown, score, t_p, t_n, data))
+    return body.main(figure.folder, body.Options(*shown, score, t_p, t_n, data, convention))
 
 
 def nodes(figure: FigureFlags) -> int:
@@ -64,12 +66,13 @@ def queries(
         typer.Option("--reference", metavar="NAME_OR_RUN", help="Break even with it. Default: full-context."),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Printed numbers below the measured ones.")] = False,
+    convention: Convention = None,
 ) -> int:
     """TFLOPs per query where queries share a document's index."""
     from harness.commands import figures as body
 
     shown = (figure.form, figure.out)
-    return body.queries(figure.folder, body.Queries(*shown, per_document, reference, paper))
+    return body.queries(figure.folder, body.Queries(*shown, per_document, reference, paper, convention))
 
 
 def tokens(

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Flags", "RunFlags", "TableFlags"]
+__all__ = ["Convention", "Flags", "RunFlags", "TableFlags"]
+
+Convention = Annotated[
+    str | None,
+    typer.Option(
+        "--convention",
+        metavar="NAME",
+        help="How FLOPs are counted: all-params (default, the papers' way), full, causal or executed.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class RunFlags:
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what would be run and what it would cost, as far as is known.")
     ] = False
+    convention: Convention = None
 
 
 @dataclass(frozen=True)
@@ -88,3 +98,4 @@ class TableFlags:
             "--reference", metavar="NAME_OR_RUN", help="A method, or a run's folder or hash. Default: full-context."
         ),
     ] = None
+    convention: Convention = None

@@ -1,4 +1,4 @@
-"""FLOPs of one event, by formula, under four conventions (facts: "FLOPs accounting", 9.1 and 9.3).
+"""FLOPs of one event, by formula, under four conventions; `all-params`, that of the papers, is the default.
 
 With L layers, width d, H query heads of size h, KV key/value heads, MLP width f and vocabulary V:
 
@@ -12,10 +12,22 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 
 | convention | linear part       | attention                                              |
 |------------|-------------------|--------------------------------------------------------|
-| full       | 2 P_A tokens      | full rectangle; the seeds count so (facts 9.3)         |
-| all-params | 2 P_B tokens      | full rectangle; fits the seeds' tables best            |
+| all-params | 2 P_B tokens      | full rectangle                                         |
+| full       | 2 P_A tokens      | full rectangle                                         |
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
 | executed   | 2 W tokens + head at the positions whose logits were computed | pairs really computed |
+
+The papers name no convention. PECAN's table A4 and GARLIC's table 3 print the TFLOPs of Llama-3.1-8B over whole
+documents, and GARLIC's table 6 their mean lengths. What is processed beside a document (prompt, question and a short
+answer, the same on all data sets) is then, in tokens:
+
+| data set | document | TFLOPs | all-params | full | causal | executed |
+|----------|----------|--------|------------|------|--------|----------|
+| HotpotQA | 1,318    | 23.6   | 87         | 176  | 213    | 277      |
+| Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 627      |
+| MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 379      |
+
+Only `all-params` gives one number. docs/methods.md, "Costs and FLOPs", has more of this check and its limits.
 
 Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
 (d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.
@@ -23,14 +35,27 @@ Encoders: bidirectional, so every convention counts the full square of each text
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness.events import Event
 
-__all__ = ["CONVENTIONS", "ModelShape", "flops", "shape_of"]
+__all__ = ["CONVENTIONS", "DEFAULT", "Flops", "ModelShape", "flops", "shape_of"]
 
-CONVENTIONS = ("full", "all-params", "causal", "executed")
+CONVENTIONS = ("all-params", "full", "causal", "executed")
+DEFAULT = "all-params"
+"""The convention of every table, curve and ratio that names no other."""
+
+
+class Flops(dict[str, float]):
+    """FLOPs by convention, {"all-params": 1.2e12, ...}; added and subtracted convention by convention."""
+
+    def __add__(self, other: Mapping[str, float]) -> Flops:
+        return Flops({name: self.get(name, 0.0) + other.get(name, 0.0) for name in CONVENTIONS})
+
+    def __sub__(self, other: Mapping[str, float]) -> Flops:
+        return Flops({name: self.get(name, 0.0) - other.get(name, 0.0) for name in CONVENTIONS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +98,7 @@ def _causal_pairs(event: Event) -> int:
     return event.new * event.cached + event.new * (event.new + 1) // 2
 
 
-def flops(event: Event, shape: ModelShape, convention: str = "full") -> float:
+def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs.
 
     Raises ValueError for an unknown convention.

@@ -7,7 +7,7 @@ The first of these that there is:
 
 stored     the means of the run's own folder, or of another run of the method with the same settings and models on the
            same data set
-declared   what the method says it reads (`Method.reads`), counted by the formulas of harness.flops, convention "full";
+declared   what the method says it reads (`Method.reads`), counted by the formulas of harness.flops;
            a token is taken as 4 bytes of text, every answer to be as long as it may: rather too much than too little
 unknown    no number is made up
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UserError
 from harness.events import Event, Kind
-from harness.flops import ModelShape, flops, shape_of
+from harness.flops import DEFAULT, ModelShape, flops, shape_of
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -87,8 +87,8 @@ _NOTHING = _Cost(0.0, 0.0)
 class _Work:
     """What a plan has still to do, given its stored records."""
 
-    def __init__(self, plan: Plan, own: StoredRun | None) -> None:
-        self.plan, self.own = plan, own
+    def __init__(self, plan: Plan, own: StoredRun | None, convention: str) -> None:
+        self.plan, self.own, self.convention = plan, own, convention
         self.asked: Sequence[Example] = plan.dataset.examples[: plan.config.limit]
         recorded = {row["question_id"] for row in own.records} if own else set()
         self.left = [e for e in self.asked if e.question.id not in recorded]
@@ -129,10 +129,13 @@ class _Work:
         return sum(self.tokens_of(id_) for id_ in example.question.document_ids)
 
 
-def forecast(plan: Plan, out: Path) -> Forecast:
-    """What `plan` will cost in the results folder `out`. Reads stored runs; loads no model and changes nothing."""
+def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
+    """What `plan` will cost in the results folder `out`, FLOPs under `convention`.
+
+    Reads stored runs; loads no model and changes nothing.
+    """
     own = _read(out / plan.folder)
-    work = _Work(plan, own)
+    work = _Work(plan, own, convention)
     names = (plan.config.method.name, plan.config.dataset.name, len(work.asked), work.done)
     if not work.left:
         return Forecast(*names, 0.0, 0.0, "done: every question is stored")
@@ -186,21 +189,21 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
     return (config["method"]["params"], config["method"].get("view"), *asked, *named)
 
 
-def _mean(usages: Sequence[dict[str, Any]]) -> _Cost | None:
+def _mean(usages: Sequence[dict[str, Any]], convention: str) -> _Cost | None:
     """The mean cost of some questions or indexes; None where there is none."""
     phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
         return None
     tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
-    full = sum(phase["flops"]["full"] for phase in phases)
+    spent = sum(phase["flops"][convention] for phase in phases)
     counted = not any(phase.get("uncounted") for phase in phases)
-    return _Cost(tokens / len(usages), full / len(usages) if counted else None)
+    return _Cost(tokens / len(usages), spent / len(usages) if counted else None)
 
 
 def _from(run: StoredRun, work: _Work) -> _Cost | None:
     """The cost of what is left by the means of a stored run; None where that says nothing."""
-    question = _mean([row["usage"] for row in run.records if row["error"] is None])
-    index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"])
+    question = _mean([row["usage"] for row in run.records if row["error"] is None], work.convention)
+    index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
     if question is None or (index is None and work.indexes):
         return None
     return _NOTHING.plus(question, len(work.left)).plus(index or _NOTHING, work.indexes)
@@ -218,7 +221,7 @@ def _declared(work: _Work) -> _Cost | None:
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
     shapes = {role: _shape(plan, role) for role in ("reader", "encoder", "reranker")}
-    total, embeds = _NOTHING, False
+    total, embeds, convention = _NOTHING, False, work.convention
     for example in work.left:
         frame = FRAME + 2 * _tokens(plan.task.instruction) + _tokens(example.question.text)
         frame += sum(_tokens(option) for option in example.question.options or ())
@@ -227,18 +230,25 @@ def _declared(work: _Work) -> _Cost | None:
         if told is None:
             return None
         prompt, requests = round(frame + told.shown / max(told.requests, 1)), told.requests
-        total = total.plus(_event("prefill", prompt, 0, shapes["reader"]), requests)
-        total = total.plus(_event("decode", cap, prompt, shapes["reader"]), requests)
+        total = total.plus(_event("prefill", prompt, 0, shapes["reader"], convention), requests)
+        total = total.plus(_event("decode", cap, prompt, shapes["reader"], convention), requests)
         if told.ranked:
-            total = total.plus(_event("rerank", told.ranked, 0, shapes["reranker"]))
+            total = total.plus(_event("rerank", told.ranked, 0, shapes["reranker"], convention))
         embeds = embeds or told.embedded > 0
-    return total.plus(_event("embed", round(work.index_tokens()), 0, shapes["encoder"])) if embeds else total
+    if embeds:
+        total = total.plus(_event("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
+    return total
 
 
-def _event(kind: Kind, new: int, cached: int, shape: ModelShape | None) -> _Cost:
-    """The cost of one call by the formulas; what an encoder's attention adds over its short texts is left out."""
-    event = Event("", "", "answer", kind, new, cached)
-    return _Cost(new, None if shape is None else flops(event, shape))
+def _event(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str) -> _Cost:
+    """The cost of one call by the formulas; what an encoder's attention adds over its short texts is left out.
+
+    A prefill computes the logits of its last position, decoding those of every token.
+    """
+    executed = {"prefill": (1, new * (cached + new)), "decode": (new, new * cached + new * (new + 1) // 2)}
+    logits, pairs = executed.get(kind, (0, 0))
+    event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
+    return _Cost(new, None if shape is None else flops(event, shape, convention))
 
 
 def _shape(plan: Plan, role: str) -> ModelShape | None:

@@ -2,8 +2,8 @@
 
     Event(role, model, phase, kind, new, cached, logits, seconds) ── flops.py ──► usage {phase: {...}}
 
-FLOPs are a pure function of events and the model's shape (harness/flops.py), so a convention can be changed
-after the run.
+FLOPs are a pure function of events and the model's shape (harness/flops.py). They are kept under every convention, so
+a table can be made under another one after the run.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, overload
 
 from harness.events import PHASES, Event, Kind
-from harness.flops import CONVENTIONS, ModelShape, flops
+from harness.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
 
-__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "usage_of"]
+__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "texts_of", "usage_of"]
 
 
 class Branch:
@@ -25,9 +25,9 @@ class Branch:
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
-        self.phase, self.parent = phase, parent
+        self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
-        self.full: float = parent.full if parent else 0.0
+        self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
         self._local = local
 
     def __enter__(self) -> None:
@@ -101,18 +101,18 @@ class Meter:
             branch.events.append(event)
             if shape is not None:
                 self.shapes[event.shape] = shape
-                branch.full += flops(event, shape, "full")
+                branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
 
-    def flops(self, convention: str = "full") -> float:
-        """FLOPs of all events so far under `convention`; inside tools.map: those before it and the item's own."""
-        if convention == "full":
-            return self._branch.full
-        total = 0.0
-        branch: Branch | None = self._branch
-        while branch is not None:
-            total += sum(flops(e, self.shapes[e.shape], convention) for e in branch.events if e.shape)
-            branch = branch.parent
-        return total
+    @overload
+    def flops(self) -> Flops: ...
+
+    @overload
+    def flops(self, convention: str) -> float: ...
+
+    def flops(self, convention: str | None = None) -> Flops | float:
+        """FLOPs so far, by convention or under one; inside tools.map: those before the map and the item's own."""
+        total = self._branch.flops
+        return total if convention is None else total[convention]
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """As `usage_of` for the events so far."""
@@ -129,6 +129,7 @@ def _empty() -> dict[str, Any]:
         "requests": 0,
         "seconds": 0.0,
         "uncounted": 0,
+        "texts": 0,
         "texts_cut": 0,
         "retries": 0,
         "encoder_requests": 0,
@@ -141,11 +142,11 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
     context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
-    chance, which count in full; uncounted the events of models whose
-    shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
-    server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
-    (convention "full") by role. A phase with probes also has `probes`: their part of it, {requests, tokens, flops}; a
-    probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
+    chance, which count in full; uncounted the events of models whose shape is unknown, texts those given to an encoder
+    or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
+    encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs (convention
+    "all-params") by role. A phase with probes also has `probes`: their part of it, {requests, tokens, flops}; a probe
+    reads what closes the turn, and its tokens and FLOPs count in the phase too.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -156,6 +157,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["tokens_reused"] += e.reused
         u["requests"] += e.requests
         u["seconds"] += e.seconds
+        u["texts"] += e.texts
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
@@ -172,8 +174,19 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         for name in CONVENTIONS:
             for part in parts:
                 part["flops"][name] += flops(e, shape, name)
-        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, "full")
+        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, DEFAULT)
     return usage
+
+
+def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those that they cut; both as `usage_of` counts them.
+
+    The first is None where a usage of an older run or index has the second alone.
+    """
+    phases = [phase for usage in usages for phase in usage.values()]
+    known = all("texts" in phase for phase in phases if phase.get("texts_cut"))
+    texts, cut = (sum(int(phase.get(key, 0)) for phase in phases) for key in ("texts", "texts_cut"))
+    return texts if known else None, cut
 
 
 def add_usage(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:

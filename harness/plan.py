@@ -109,6 +109,7 @@ def _plan(d: Draft) -> Plan:
         _check_dataset(sketch, d.parts["dataset"])
     if "model" in d.parts and sketch.method is not None:
         _check_models(sketch, sketch.method)
+        _check_compressor(sketch, sketch.method)
     if sketch.method is not None:
         _check_encoders(sketch, sketch.method)
         for sentence in sketch.method.problems():
@@ -211,6 +212,21 @@ def _check_models(sketch: _Sketch, method: Method) -> None:
             )
 
 
+def _check_compressor(sketch: _Sketch, method: Method) -> None:
+    """Say where the reader compresses its own text: the papers have a smaller model for it."""
+    parts = sketch.draft.parts
+    if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
+        return
+    name, reader = parts["method"].name, parts["model"].name
+    own: dict[str, Any] = {}
+    for _, values in presets.read("profiles", "paper"):
+        own = values.get("methods", {}).get(name, {}).get("roles", own)
+    model = own.get("compressor")
+    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
+    setting = f"--set roles.compressor={model or 'NAME'}"
+    sketch.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
+
+
 def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConfig) -> ModelConfig:
     """The role's model with the adapters that the method uses of those it comes with."""
     from harness.llm.adapters import furnished
@@ -257,9 +273,13 @@ def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:
 
 
 def _check_encoders(sketch: _Sketch, method: Method) -> None:
-    from harness.embed.facts import encoder_facts
+    from harness.embed.facts import chunk_warning, encoder_facts
 
     parts = sketch.draft.parts
+    # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
+    chunk = (
+        None if getattr(method.config, "chunks", None) == "sentences" else getattr(method.config, "chunk_tokens", None)
+    )
     for role in method.encoders:
         config: EncoderConfig | None = parts.get(role)
         if config is None:
@@ -270,6 +290,8 @@ def _check_encoders(sketch: _Sketch, method: Method) -> None:
         for sentence in facts.problems:
             sketch.wrong(sentence)
         sketch.encoders[role], sketch.facts[role] = config, facts.identity
+        if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
+            sketch.warnings.append(cut)
         _name_stand_in(sketch, role, config.name)
     origins = sketch.draft.origins
     for role in ("encoder", "reranker"):

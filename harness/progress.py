@@ -13,6 +13,8 @@ import sys
 import time
 from typing import Any, TextIO
 
+from harness.flops import DEFAULT
+
 __all__ = ["Progress", "Silent"]
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
@@ -86,7 +88,7 @@ class Progress:
         self._score += row["scores"].get(self._headline) or 0.0
         for usage in row["usage"].values():
             self._tokens += usage["tokens_in"] + usage["tokens_out"]
-            self._flops += usage["flops"]["full"]
+            self._flops += usage["flops"][DEFAULT]
             self._uncounted |= bool(usage.get("uncounted"))
 
     def _left(self) -> str:

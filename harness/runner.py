@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from harness import manifest as manifests
 from harness._uri import masked
 from harness.cache import IndexCache, cache_root
+from harness.embed.facts import cut_warning
 from harness.errors import HarnessError, SaveError, UserError
 from harness.failures import SCORING, STOPS, failure, unscored
 from harness.indexing import Indexer
@@ -171,6 +172,8 @@ class _Job:
                 self.store.discard()
             raise
         summary = self._close("finished")
+        if told := summary.get("texts_cut"):
+            self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), told['texts'], told['cut'])}")
         return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
 
     def _done(self, retry_failed: bool) -> set[str]:

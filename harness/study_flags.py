@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from harness.flags import Convention
 from harness.verbs import takes_flags
 
 __all__ = ["add_study"]
@@ -45,11 +46,12 @@ def trials(
     form: Form = None,
     out: Out = None,
     data: Data = None,
+    convention: Convention = None,
 ) -> int:
     """Score and requests over the maximum of trials, out of runs made with --record-stops."""
     from harness.commands import study as body
 
-    return body.trials(runs, body.TrialOptions(form, out, score, most, data))
+    return body.trials(runs, body.TrialOptions(form, out, score, most, data, convention))
 
 
 def requests(runs: Runs, score: Score = None, form: Form = None, out: Out = None) -> int:

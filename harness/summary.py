@@ -7,6 +7,7 @@ summarise(records, documents) -> {
                                                 95 % interval by cluster; n: questions that have this score
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
     "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...}, "usage_per_document": {...}},
+    "texts_cut": {"texts": 412, "cut": 260},    only where an encoder cut texts: all that it was given, and those cut
     "errors": {"WindowExceeded": 2}}              built and hit alike know what building cost
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from harness.clusters import question_labels
-from harness.meter import add_usage
+from harness.meter import add_usage, texts_of
 from harness.stats import interval
 from harness.verdict import MISSING, PREFIX
 
@@ -42,6 +43,9 @@ def summarise(
     errors = Counter(row["error"] for row in rows.values() if row["error"] is not None)
     counted = [row for row in rows.values() if row["error"] is None or failed == "zero"]
     n_failed = sum(errors.values())
+    documents = list(documents)
+    built = [row["usage"] for row in documents if row["status"] != "failed"]
+    texts, cut = texts_of([*built, *(row["usage"] for row in rows.values())])
     told = [row["prefix"] for row in rows.values() if row["prefix"] is not None]
     return {
         "n_total": len(rows),
@@ -53,6 +57,7 @@ def summarise(
         "scores": _scores(counted, seed, form),
         "usage": _mean([row["usage"] for row in rows.values() if row["error"] is None]),
         "index": _index(documents),
+        **({"texts_cut": {"texts": texts, "cut": cut}} if cut else {}),
         "errors": dict(sorted(errors.items())),
     }
 

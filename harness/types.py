@@ -7,6 +7,7 @@ All classes are frozen; offsets are character offsets into `Document.text`, end 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -100,9 +101,10 @@ class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
     `scores` are the parts of the choice (attention, similarity, total); `p_yes` is the probe after the move;
-    `flops` are those of the question so far, convention "full", and `probe_flops` the part of them that this step's
-    probe took. Where the run records other stop rules: `answer`, what would be answered if the search stopped after
-    this probe, and `answer_flops`, what writing it costs.
+    `flops` are those of the question so far, by convention, as `tools.meter.flops()` returns them, and `probe_flops`
+    the part of them that this step's probe took. Where the run records other stop rules: `answer`, what would be
+    answered if the search stopped after this probe, and `answer_flops`, what writing it costs. A plain number, as in
+    older runs, is counted by "full".
     """
 
     action: str
@@ -111,12 +113,12 @@ class Step:
     scores: dict[str, float] = field(default_factory=dict)
     tokens: int = 0
     p_yes: float | None = None
-    flops: float = 0.0
+    flops: Mapping[str, float] = field(default_factory=dict)
     shown: Shown | None = None
     note: str = ""
     answer: str | None = None
-    answer_flops: float = 0.0
-    probe_flops: float = 0.0
+    answer_flops: Mapping[str, float] = field(default_factory=dict)
+    probe_flops: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,12 @@ def chart(points: Sequence[dict[str, Any]], score: str) -> Html:
         return el("p", "No run of this data set has both a score and a cost.", class_="none")
     scale = _scale(points)
     title = f"{score} (times 100) against TFLOPs a question, search and answer"
+    cost = f"TFLOPs a question, search + answer ({points[0]['convention']}, log)"
     marks = [_mark(p, scale) for p in points]
     return el(
         "svg",
         el("title", title),
-        _axes(scale, score),
+        _axes(scale, score, cost),
         _front_line(points, scale),
         *marks,
         *_labels(points, scale),
@@ -131,7 +132,7 @@ def _ends(point: dict[str, Any], name: str) -> list[float]:
     return [float(v) for v in found if v is not None and not math.isnan(v)]
 
 
-def _axes(scale: _Scale, score: str) -> Html:
+def _axes(scale: _Scale, score: str, cost: str) -> Html:
     parts = []
     for tick in scale.ticks:
         y = round(scale.y(tick), 1)
@@ -144,7 +145,7 @@ def _axes(scale: _Scale, score: str) -> Html:
     parts.append(el("line", x1=_LEFT, x2=_W - _RIGHT, y1=_H - _BOTTOM, y2=_H - _BOTTOM, class_="axis"))
     parts.append(el("line", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=_H - _BOTTOM, class_="axis"))
     middle = (_LEFT + _W - _RIGHT) / 2
-    parts.append(el("text", "TFLOPs a question, search + answer (log)", x=middle, y=_H - 10, class_="name middle"))
+    parts.append(el("text", cost, x=middle, y=_H - 10, class_="name middle"))
     spot = f"translate(16 {(_TOP + _H - _BOTTOM) / 2}) rotate(-90)"
     parts.append(el("text", f"{score} × 100", transform=spot, class_="name middle"))
     return el("g", *parts)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.flops import DEFAULT
 from reports import facts
 from reports.evidence import evidence
 from reports.replay import replays
@@ -47,14 +48,21 @@ class Limits:
 
 
 def details(
-    runs: Sequence[StoredRun], labels: Sequence[str], reference: int, score: str, rows: Rows, limits: Limits
+    runs: Sequence[StoredRun],
+    labels: Sequence[str],
+    reference: int,
+    score: str,
+    rows: Rows,
+    limits: Limits,
+    convention: str = DEFAULT,
 ) -> dict[str, Any]:
-    """The JSON value described above for the runs of one data set; `reference` is the place of one in `runs`."""
+    """The JSON value described above for the runs of one data set; `reference` is the place of one in `runs`,
+    `convention` how the FLOPs of steps are counted."""
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     kept, notes = _spread(ids)
     if rows.problem:
         notes.append(f"No gold answers, questions and shown texts: {rows.problem}.")
-    questions = _questions(runs, ids, rows, limits)
+    questions = _questions(runs, ids, rows, limits, convention)
     if len(questions) < len(ids):
         notes.append(
             f"Details of {len(questions)} of {len(ids)} questions, so that the page stays small (--questions)."
@@ -72,8 +80,12 @@ def details(
         "values": [_values(run, score, kept) for run in runs],
         "questions": questions,
         "graphs": graphs,
-        "notes": notes + said,
+        "notes": notes + said + _full_only(runs, convention),
     }
+
+
+def _full_only(runs: Sequence[StoredRun], convention: str) -> list[str]:
+    return list(dict.fromkeys(note for run in runs for note in facts.full_only(run.records, convention)))
 
 
 def _spread(ids: list[str]) -> tuple[list[str], list[str]]:
@@ -92,14 +104,16 @@ def _values(run: StoredRun, score: str, ids: list[str]) -> list[float | None]:
     return [None if (value := by_id.get(i)) is None else round(value, 5) for i in ids]
 
 
-def _questions(runs: Sequence[StoredRun], ids: list[str], rows: Rows, limits: Limits) -> list[dict[str, Any]]:
+def _questions(
+    runs: Sequence[StoredRun], ids: list[str], rows: Rows, limits: Limits, convention: str
+) -> list[dict[str, Any]]:
     by_id = [{record["question_id"]: record for record in run.records} for run in runs]
     out: list[dict[str, Any]] = []
     size = 0
     for question_id in ids[: limits.questions]:
         example = rows.examples.get(question_id)
         told = _question(question_id, example)
-        told["answers"] = [_answer(found.get(question_id), example, rows) for found in by_id]
+        told["answers"] = [_answer(found.get(question_id), example, rows, convention) for found in by_id]
         size += len(json.dumps(told))
         if size > limits.size:
             break
@@ -118,7 +132,9 @@ def _question(question_id: str, example: Example | None) -> dict[str, Any]:
     }
 
 
-def _answer(record: dict[str, Any] | None, example: Example | None, rows: Rows) -> dict[str, Any] | None:
+def _answer(
+    record: dict[str, Any] | None, example: Example | None, rows: Rows, convention: str
+) -> dict[str, Any] | None:
     if record is None:
         return None
     shown = record["shown"]
@@ -131,7 +147,7 @@ def _answer(record: dict[str, Any] | None, example: Example | None, rows: Rows) 
         "truncated": record["truncated"],
         "shown": [_piece(piece, example, rows) for piece in shown[:_MOST_SHOWN]],
         "shown_total": len(shown),
-        "steps": [_step(step, rows) for step in record["steps"][:_MOST_STEPS]],
+        "steps": [_step(step, rows, convention) for step in record["steps"][:_MOST_STEPS]],
         "steps_total": len(record["steps"]),
     }
 
@@ -157,8 +173,9 @@ def _span(piece: dict[str, Any], rows: Rows, longest: int) -> str | None:
     return None if document is None else _cut(document.text[piece["start"] : piece["end"]], longest)
 
 
-def _step(step: dict[str, Any], rows: Rows) -> dict[str, Any]:
+def _step(step: dict[str, Any], rows: Rows, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
+    flops = facts.step_flops(step["flops"], convention)
     text = step["note"] or shown.get("text") or (_span(shown, rows, _SHORT) if shown.get("kind") == "span" else "")
     return {
         "action": step["action"],
@@ -167,7 +184,7 @@ def _step(step: dict[str, Any], rows: Rows) -> dict[str, Any]:
         "p_yes": None if step["p_yes"] is None else round(step["p_yes"], 4),
         "scores": {name: round(value, 5) for name, value in step["scores"].items()},
         "tokens": step["tokens"],
-        "tflops": round(step["flops"] / facts.TERA, 6),
+        "tflops": None if flops is None else round(flops / facts.TERA, 6),
         "text": _cut(text or "", _SHORT),
     }
 

@@ -18,8 +18,8 @@ from harness import embedded
 from harness.clusters import question_labels
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
-from harness.flops import CONVENTIONS
-from harness.meter import add_usage
+from harness.flops import CONVENTIONS, DEFAULT
+from harness.meter import add_usage, texts_of
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats import Interval, corpus_interval
 from harness.verdict import COUNTS, MISSING, PREFIX
@@ -38,6 +38,7 @@ __all__ = [
     "corpus_names",
     "costs",
     "fingerprint",
+    "full_only",
     "hash8",
     "headline",
     "is_ceiling",
@@ -55,7 +56,11 @@ __all__ = [
     "score_names",
     "scored",
     "scorer_version",
+    "spent_flops",
+    "step_flops",
+    "stop_flops",
     "task",
+    "texts_cut",
     "versions",
 ]
 
@@ -236,7 +241,7 @@ def question_clusters(run: StoredRun) -> list[str]:
     return question_labels(run.config["dataset"].get("format", ""), ids, documents)
 
 
-def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
+def costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
@@ -260,15 +265,47 @@ def costs(run: StoredRun, phase: str, convention: str = "full") -> Costs:
     )
 
 
-def probe_costs(run: StoredRun, convention: str = "full") -> Costs:
+def probe_costs(run: StoredRun, convention: str = DEFAULT) -> Costs:
     """What the probes of each answered question's search cost; nothing for a method without probes, or an older run."""
     searches = [record["usage"].get("search", {}) for record in run.records if record["error"] is None]
     if not any("probes" in search for search in searches):
         return Costs([], None, [])
-    told = [search.get("probes") or {"tokens": 0, "flops": {}} for search in searches]
+    probes = [search.get("probes") or {"tokens": 0, "flops": {}} for search in searches]
     known = not any(search.get("uncounted") for search in searches)
-    tflops = [float(probes["flops"].get(convention, 0.0)) / TERA for probes in told]
-    return Costs([float(probes["tokens"]) for probes in told], tflops if known else None, [])
+    tflops = [float(one["flops"].get(convention, 0.0)) / TERA for one in probes]
+    return Costs([float(one["tokens"]) for one in probes], tflops if known else None, [])
+
+
+def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
+    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
+
+    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
+    """
+    if isinstance(value, Mapping):
+        return float(value.get(convention, 0.0))
+    return float(value) if convention == "full" or not value else None
+
+
+def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
+    searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
+    return None if searched is None or answered is None else searched + answered
+
+
+def full_only(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
+    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
+    steps = (step for record in records for step in record["steps"])
+    if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
+        return []
+    return ["this run kept the FLOPs of its steps under the convention full alone: --convention full shows them"]
+
+
+def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a record; None where a model tells no shape."""
+    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
+    if any(usage.get("uncounted") for usage in usages):
+        return None
+    return sum(float(usage["flops"][convention]) for usage in usages)
 
 
 def check_convention(convention: str) -> None:
@@ -299,6 +336,10 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += probes(run)
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    texts, shortened = texts_cut(run)
+    if shortened:
+        of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
+        found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
@@ -318,19 +359,25 @@ def probes(run: StoredRun) -> list[str]:
     for record in run.records:
         if record["error"] is None:
             add_usage(spent, {"search": record["usage"].get("search", {})})
-    return [f"of the search, probes: {told}"] if (told := probe_share(spent.get("search", {}))) else []
+    return [f"of the search, probes: {share}"] if (share := probe_share(spent.get("search", {}))) else []
 
 
-def probe_share(search: Mapping[str, Any]) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it tells of none."""
-    told = search.get("probes")
-    if not told:
+def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
+    probes = search.get("probes")
+    if not probes:
         return ""
-    whole = {"FLOPs": search["flops"]["full"], "tokens": search["tokens_in"] + search["tokens_out"]}
-    part = {"FLOPs": told["flops"]["full"], "tokens": told["tokens"]}
+    whole = {"FLOPs": search["flops"][convention], "tokens": search["tokens_in"] + search["tokens_out"]}
+    part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
     if search.get("uncounted"):
         del whole["FLOPs"]
     return ", ".join(f"{100 * part[name] / total:.1f} % of the {name}" for name, total in whole.items() if total)
+
+
+def texts_cut(run: StoredRun) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those they cut (harness.meter.texts_of)."""
+    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    return texts_of([*built, *(record["usage"] for record in run.records)])
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:

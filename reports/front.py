@@ -1,6 +1,6 @@
 """Quality against cost: which methods no other method beats at no higher cost.
 
-    points(means)  ─►  dataset method score[.low .high] tflops[.low .high] ceiling apart dominated_by
+    points(means)  ─►  dataset method score[.low .high] tflops[.low .high] convention ceiling apart dominated_by
 
 Cost is search + answer per question, without the index. A method is dominated when another one costs no more, scores
 no less, and is better in one of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling:
@@ -44,6 +44,7 @@ def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = N
                 "model": row["model"],
                 **{f"score{part}": value for part, value in values.items()},
                 **{f"tflops{part}": row[f"tflops{part}"] for part in ("", ".low", ".high")},
+                "convention": row["convention"],
                 "ceiling": (row["dataset"], row["run"]) in ceilings,
                 "apart": (row["dataset"], row["run"]) in apart,
             }

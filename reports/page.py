@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
+from harness.flops import DEFAULT
 from reports import facts
 from reports.chart import chart
 from reports.details import Limits, details
@@ -51,6 +52,7 @@ class _Group:
     found: SideBySide
     problem: str | None
     limits: Limits
+    convention: str | None
 
 
 def page(
@@ -60,19 +62,21 @@ def page(
     reference: str | None = None,
     limits: Limits = LIMITS,
     margin: float | None = None,
+    convention: str | None = None,
 ) -> str:
     """The page as text. Raises UserError for no runs or runs without records.
 
     reference: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page says
     why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to the
-    published one; None for a page without published numbers.
+    published one; None for a page without published numbers. convention: how FLOPs are counted, see
+    reports.tables.frame.
     """
     facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.key(run)[0], []).append(run)
     share = Limits(limits.questions, limits.size // len(by_name), limits.graphs // len(by_name))
-    groups = [_group(name, found, reference, share) for name, found in sorted(by_name.items())]
+    groups = [_group(name, found, reference, share, convention) for name, found in sorted(by_name.items())]
     data, parts = [], []
     for number, group in enumerate(groups):
         detail = _details(group)
@@ -81,15 +85,17 @@ def page(
     return _fill(title, joined(_contents(groups), *parts), data)
 
 
-def _group(name: str, runs: list[StoredRun], reference: str | None, limits: Limits) -> _Group:
+def _group(name: str, runs: list[StoredRun], reference: str | None, limits: Limits, convention: str | None) -> _Group:
+    counted = convention or DEFAULT
     problem = None
     try:
-        found = side_by_side(runs, reference=reference if len(runs) > 1 else None)
+        found = side_by_side(runs, reference=reference if len(runs) > 1 else None, convention=counted)
     except UserError as e:
-        found, problem = SideBySide(ordered(frame(runs, reference=reference or REFERENCE)), None), str(e)
+        means = frame(runs, convention=counted, reference=reference or REFERENCE)
+        found, problem = SideBySide(ordered(means), None), str(e)
     # The order of the table is that of every list on the page.
     place = {run: i for i, run in enumerate(found.means["run"])}
-    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, limits)
+    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, limits, convention)
 
 
 def _details(group: _Group) -> dict[str, Any]:
@@ -98,7 +104,8 @@ def _details(group: _Group) -> dict[str, Any]:
     base = None if differences is None else differences["reference_run"].iloc[0]
     reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
     score = facts.headline(group.runs[0])
-    return details(group.runs, labels, reference, score, read_rows(group.runs[0]), group.limits)
+    counted = group.convention or DEFAULT
+    return details(group.runs, labels, reference, score, read_rows(group.runs[0]), group.limits, counted)
 
 
 def _contents(groups: Sequence[_Group]) -> Html:
@@ -147,7 +154,7 @@ def _paper(group: _Group, margin: float) -> Html:
     from reports.paper import frame as beside
     from reports.paper import legend
 
-    found = beside(group.runs, margin=margin)
+    found = beside(group.runs, margin=margin, convention=group.convention)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())

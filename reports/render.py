@@ -41,7 +41,7 @@ _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("run", "reference_run", "hash8", "headline")
+_HIDDEN = ("run", "reference_run", "hash8", "headline", "convention")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -103,7 +103,7 @@ def _percent(value: float) -> str:
 def _formatter(column: str) -> Callable[[float], str]:
     """How the numbers of a column are written: by its name, and as a score (times 100) where the name says nothing."""
     head = column.split(".")[0]
-    if head in ("n", "failed", "truncated", "clusters", "tokens"):
+    if head in ("n", "failed", "truncated", "texts_cut", "clusters", "tokens"):
         return _integer
     if head in ("tflops", "seconds"):
         return _three_digits

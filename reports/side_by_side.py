@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UnknownName, UserError
+from harness.flops import DEFAULT
 from reports import facts
 from reports.compare import brief_difference, compare
 from reports.render import render, render_sections
@@ -98,9 +99,14 @@ _PREFIXED = {name: f"paired.{name}" for name in ("score", "n", "clusters", "mean
 
 
 def side_by_side(
-    runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
+    runs: Sequence[StoredRun],
+    *,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
+    convention: str = DEFAULT,
 ) -> SideBySide:
-    """Compare `runs`; arguments and errors are those of reports.compare.compare.
+    """Compare `runs`; arguments and errors are those of reports.compare.compare, `convention` is of the means' FLOPs.
 
     A single run, or one of each data set, has means only.
     """
@@ -111,7 +117,7 @@ def side_by_side(
     differences = None
     if reference is not None or len(set(names)) < len(names):
         differences = compare(runs, reference=reference, score=score, force=force)
-    means = frame(runs, reference=reference or REFERENCE)
+    means = frame(runs, convention=convention, reference=reference or REFERENCE)
     return SideBySide(ordered(means, score), differences, score, tuple(runs))
 
 

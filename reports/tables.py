@@ -8,6 +8,7 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method has the hash where two runs would read the same
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
+    texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
@@ -18,6 +19,7 @@ Columns of `frame`, in order:
     ratio                               tflops over those of the reference (same data set, model and questions), over
                                         the questions that both answered; the index is not in it
     seconds                             search + answer per question
+    convention                          how FLOPs are counted: one of harness.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
@@ -29,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.clusters import linked
+from harness.flops import DEFAULT
 from harness.stats import interval
 from reports import facts
 from reports.basis import asked, strangers
@@ -43,7 +46,7 @@ REFERENCE = "full-context"
 
 
 def frame(
-    runs: Sequence[StoredRun], *, convention: str = "full", reference: str = REFERENCE, seed: int | None = None
+    runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE, seed: int | None = None
 ) -> pd.DataFrame:
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
@@ -78,10 +81,11 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
+        "texts_cut": facts.texts_cut(run)[1],
     }
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed))
-    row.update(scorers=(facts.versions(run),), notes=notes, run=run.path.name)
+    row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
     return row
 
 

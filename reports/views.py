@@ -26,7 +26,8 @@ _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
 _COUNTS = ("n", "failed", "truncated")
-_KEPT = ("hash8", "headline", "scorers", "notes", "run", "changed")
+_WHERE_ANY = ("texts_cut",)  # shown where it is not 0 throughout
+_KEPT = ("hash8", "headline", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -55,7 +56,8 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
     known = [str(name) for name in frame.columns]
     if columns is None:
         scores = [score] if score else list(dict.fromkeys(frame["headline"]))
-        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS]
+        counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
+        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
     for name in columns:
         if name not in known:
             whole = [other for other in known if not other.endswith((".low", ".high"))]
@@ -84,6 +86,8 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     has = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in has]
     told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
+    if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
+        told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
     if "ratio" in has:
         told.append("ratio: search + answer against full-context (or --reference), without the index")
     if not told or "notes" not in table.columns:

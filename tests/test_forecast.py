@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.commands.outlook import Lost, closing, table
-from harness.flops import ModelShape, flops
+from harness.flops import DEFAULT, ModelShape, flops
 from harness.forecast import FRAME, Forecast, Reads, forecast
 from harness.plan import Plan, plan_choices
 from harness.settings import Choices
@@ -38,7 +38,7 @@ def plan(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan
 
 
 def usage(tokens: int, full: float, **more: Any) -> dict[str, Any]:
-    return {"answer": {"tokens_in": tokens - 1, "tokens_out": 1, "flops": {"full": full}, "uncounted": 0, **more}}
+    return {"answer": {"tokens_in": tokens - 1, "tokens_out": 1, "flops": {DEFAULT: full}, "uncounted": 0, **more}}
 
 
 def store(folder: Path, plan: Plan, records: list[tuple[str, dict[str, Any]]], documents: Sequence[str] = ()) -> None:

@@ -122,7 +122,7 @@ def test_a_plan_holds_all_that_the_runner_needs() -> None:
     assert (p.origins["method.params.k"], p.origins["method.params.word"]) == ("--set", "default")
     assert {role: m.name for role, m in p.models.items()} == {"reader": "able", "searcher": "pocket-llama"}
     assert {role: e.name for role, e in p.encoders.items()} == {"encoder": "minilm"}
-    assert p.facts["reader"] == {"weights": "able", "dtype": "float32"}
+    assert p.facts["reader"] == {"weights": "able", "dtype": "auto"}
     assert p.facts["encoder"] == {"encoder": "minilm", "prefix": ""}
     assert p.task == Task(instruction="Answer.", max_answer_tokens=8)
     assert len(p.dataset) == 3

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from harness.commands.common import run_folders, split
 from harness.commands.output import format_of, frames, read_runs, write
+from harness.flops import DEFAULT
 
 __all__ = ["Options", "chosen_columns", "main"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is compared and how it is shown; `everything` prints all columns, `columns` those named: "a,b"."""
+    """What is compared and how it is shown; `everything` prints all columns, `columns` those named: "a,b";
+    convention: how FLOPs are counted.
+    """
 
     reference: str | None = None
     score: str | None = None
@@ -21,6 +24,7 @@ class Options:
     out: str | None = None
     columns: str | None = None
     everything: bool = False
+    convention: str | None = None
 
 
 def main(runs: list[str], options: Options) -> int:
@@ -35,7 +39,13 @@ def main(runs: list[str], options: Options) -> int:
     from reports.side_by_side import side_by_side
 
     stored = read_runs(folders)
-    found = side_by_side(stored, reference=options.reference, score=options.score, force=options.force)
+    found = side_by_side(
+        stored,
+        reference=options.reference,
+        score=options.score,
+        force=options.force,
+        convention=options.convention or DEFAULT,
+    )
     write(found.render(form, columns), options.out)
     return 0
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness.commands.figures import Figure, folder_of, form_of, numbers, show, stored
 from harness.errors import UserError
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ class Options:
     """How the curves are shown.
 
     score: by default each data set's first; t_p: "0.5,0.9", by default a grid up to the highest recorded one; t_n: 1 to
-    this; data: where the rows are now.
+    this; data: where the rows are now; convention: how FLOPs are counted.
     """
 
     form: str | None = None
@@ -41,6 +42,7 @@ class Options:
     t_p: str | None = None
     t_n: int = 8
     data: str | None = None
+    convention: str | None = None
 
 
 def main(folder: str | None, options: Options) -> int:
@@ -63,7 +65,7 @@ def main(folder: str | None, options: Options) -> int:
             "harness run --method pecan --dataset musique --record-stops 8"
         )
     parts = [_scored(run, rules, options) for run, rules in chosen]
-    table = frame(parts, options.score)
+    table = frame(parts, options.score, options.convention or DEFAULT)
     if not any(len(rules) > 1 for _, rules in chosen):
         sys.stderr.write("note: no run here recorded other stops than its own; run one with --record-stops 8\n")
     show(Figure("Stop rules", table, _sections(table), curve_panels(table)), form, options.out)
@@ -73,6 +75,7 @@ def main(folder: str | None, options: Options) -> int:
 def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The two lines of each curve; the whole grid is for csv and json."""
     from reports.figures.curves import slices
+    from reports.views import legended
 
     same = ["dataset", "method", "model", "rule", "score"]
     found = []
@@ -82,7 +85,7 @@ def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
                 score = str(rows["score"].iloc[0])
                 names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
                 told = rows.drop(columns=[*same, "own"]).rename(columns=names)
-                found.append((f"{title} · over {name}", told))
+                found.append((f"{title} · over {name}", legended(told)))
     return found
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from harness.commands.common import split
 from harness.commands.output import ENDINGS, format_of, write
 from harness.errors import UnknownName, UserError
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,13 +41,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Queries:
-    """How `report queries` is shown. per_document: "1,2,4,8"; paper: printed numbers below the measured ones."""
+    """How `report queries` is shown. per_document: "1,2,4,8"; paper: printed numbers below the
+    measured ones; convention: how FLOPs are counted.
+    """
 
     form: str | None = None
     out: str | None = None
     per_document: str | None = None
     reference: str | None = None
     paper: bool = False
+    convention: str | None = None
 
 
 def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
@@ -132,11 +136,11 @@ def queries(folder: str | None, options: Queries) -> int:
     from reports.tables import REFERENCE
 
     chosen = per_document or PER_DOCUMENT
-    table = frame(runs, chosen, options.reference or REFERENCE)
+    table = frame(runs, chosen, options.reference or REFERENCE, options.convention or DEFAULT)
     sections = sections_of(table)
     whole = table
     if options.paper:
-        whole, more = _printed(runs)
+        whole, more = _printed(runs, options.convention)
         sections += more
     figure = Figure("TFLOPs per query", whole, sections, query_panels(table, chosen))
     show(figure, form, options.out)
@@ -150,13 +154,13 @@ def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(section.title, section.frame) for section in sections(table, ())]
 
 
-def _printed(runs: list[StoredRun]) -> tuple[pd.DataFrame, list[tuple[str, pd.DataFrame]]]:
+def _printed(runs: list[StoredRun], convention: str | None) -> tuple[pd.DataFrame, list[tuple[str, pd.DataFrame]]]:
     """The papers' TFLOPs beside the runs', and as sections. Raises UserError where no run measures a printed one."""
     from reports.paper import frame
     from reports.paper.printed import load
     from reports.views import shortened
 
-    found = frame(runs, [value for value in load() if value.metric.phases])
+    found = frame(runs, [value for value in load() if value.metric.phases], convention=convention)
     if found.empty:
         raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
     parts = sections_of(shortened(found, "row", 52))  # so long that the number of queries stays

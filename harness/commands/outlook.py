@@ -16,13 +16,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from harness.flops import DEFAULT
+
 if TYPE_CHECKING:
     from harness.forecast import Forecast
 
 __all__ = ["Lost", "as_json", "closing", "table"]
 
 NOTES = (
-    "tokens and TFLOPs (convention full) of what is still to be answered, indexes as if none were in the cache;\n"
+    "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"
     "stored: the means of a run with the same settings; declared: what the method says it reads, 4 bytes a token, "
     "answers as long as they may be"
 )
@@ -65,7 +67,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def table(title: str, rows: Sequence[Forecast]) -> str:
+def table(title: str, rows: Sequence[Forecast], convention: str = DEFAULT) -> str:
     """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are."""
     head = ("method", "data set", "questions", "tokens", "TFLOPs", "how")
     left = sum(row.questions - row.done for row in rows)
@@ -73,7 +75,7 @@ def table(title: str, rows: Sequence[Forecast]) -> str:
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
     total = ("together", "", str(left), _short(tokens), _tflops(work), note)
-    return "\n".join([title, *_aligned([head, *map(_line, rows), total]), NOTES])
+    return "\n".join([title, *_aligned([head, *map(_line, rows), total]), NOTES.format(convention)])
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -98,7 +98,7 @@ def _model(folder: Path) -> LanguageModel:
     from harness.config import ModelConfig
     from harness.llm.load import load_model
 
-    return load_model(ModelConfig(name=cards.NAME, source=str(folder.resolve())))
+    return load_model(ModelConfig(name=cards.NAME, source=str(folder.resolve()), dtype="float32"))
 
 
 def _write(card: Card, out: Path | None) -> Path | None:

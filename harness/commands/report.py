@@ -20,6 +20,7 @@ from harness.commands.compare import chosen_columns
 from harness.commands.output import format_of, frames, read_runs, write
 from harness.errors import UserError, close_matches
 from harness.figure_flags import FIGURES
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -33,7 +34,8 @@ class Options:
 
     everything prints all columns, columns those named: "a,b"; html: the file of a page, with the details of `questions`
     questions a data set; paper: published numbers beside the measured ones, instead of the table and on the page;
-    margin: points of a score, or percent of a cost, within which the two are called equivalent.
+    margin: points of a score, or percent of a cost, within which the two are called equivalent; convention: how FLOPs
+    are counted.
     """
 
     form: str | None = None
@@ -45,6 +47,7 @@ class Options:
     questions: int | None = None
     paper: bool = False
     margin: float | None = None
+    convention: str | None = None
 
 
 def main(folder: str, options: Options) -> int:
@@ -59,7 +62,7 @@ def main(folder: str, options: Options) -> int:
     if options.html is not None:
         write(_page(runs, Path(folder).resolve().name, options), options.html)
     if options.html is None or options.out is not None:
-        text = _paper(runs, form, options) if options.paper else table(runs, form, columns, options.reference)
+        text = _paper(runs, form, options) if options.paper else table(runs, form, columns, options)
         write(text, options.out)
     return 3 if damaged else 0
 
@@ -89,7 +92,7 @@ def _paper(runs: list[StoredRun], form: str, options: Options) -> str:
     from reports.views import sections, shortened
 
     margin = options.margin or MARGIN
-    whole = frame(runs, margin=margin)
+    whole = frame(runs, margin=margin, convention=options.convention)
     if form in ("csv", "json"):
         return render(whole, form)
     text = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
@@ -108,16 +111,19 @@ def _page(runs: list[StoredRun], title: str, options: Options) -> str:
 
     margin = (options.margin or MARGIN) if options.paper else None
     limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    return page(runs, title=title, reference=options.reference, limits=limits, margin=margin)
+    return page(
+        runs, title=title, reference=options.reference, limits=limits, margin=margin, convention=options.convention
+    )
 
 
-def table(runs: list[StoredRun], form: str, columns: list[str] | None, reference: str | None = None) -> str:
+def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: Options) -> str:
     """The tables of `runs` as text: one a data set, best first; csv and json hold a single one with every column."""
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
     from reports.views import ordered, sections, select
 
-    whole = ordered(frame(runs, reference=reference or REFERENCE))
+    reference = options.reference or REFERENCE
+    whole = ordered(frame(runs, convention=options.convention or DEFAULT, reference=reference))
     if form in ("csv", "json"):
         return render(select(whole, columns) if columns else whole, form)
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)

@@ -26,7 +26,8 @@ from harness.commands.common import choices, mean_texts, split
 from harness.commands.following import Trackers
 from harness.commands.outlook import Lost, as_json, closing, table
 from harness.commands.stopping import say_again
-from harness.errors import ConfigError, HarnessError, UserError
+from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.flops import CONVENTIONS, DEFAULT
 
 if TYPE_CHECKING:
     from harness.flags import Flags
@@ -44,7 +45,7 @@ class Options:
 
     mlflow: a URI, "off", or None for the default; suite: its name; parallel: questions in flight at once; record: the
     flags that set a field of the method ("record_stops" -> 8), see harness.commands.recording; plan: say what it will
-    cost and stop.
+    cost and stop; convention: how the forecast counts FLOPs.
     """
 
     out: Path
@@ -55,6 +56,7 @@ class Options:
     parallel: int = 1
     record: dict[str, float] = field(default_factory=dict)
     plan: bool = False
+    convention: str | None = None
 
 
 @dataclass
@@ -88,6 +90,8 @@ def main(flags: Flags, options: Options) -> int:
 
 
 def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
+    if options.convention is not None:
+        _check_convention(options)
     wanted = rows(flags)
     if options.record:
         wanted = _recording(wanted, flags, options.record)
@@ -116,6 +120,14 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
 
 
+def _check_convention(options: Options) -> None:
+    """Raise UserError for a convention that is unknown, or that no forecast would use."""
+    if not options.plan and options.suite is None:
+        raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
+    if options.convention not in CONVENTIONS:
+        raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
+
+
 def _only_plan(wanted: list[Choices], options: Options) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
     found = _planned(wanted)
@@ -131,12 +143,13 @@ def _only_plan(wanted: list[Choices], options: Options) -> int:
 def _forecasts(planned: list[Plan], options: Options) -> list[Forecast]:
     from harness.forecast import forecast
 
-    return [forecast(plan, options.out) for plan in planned]
+    return [forecast(plan, options.out, options.convention or DEFAULT) for plan in planned]
 
 
 def _outlook(planned: list[Plan], options: Options) -> str:
     count = f"{len(planned)} row{'s' if len(planned) != 1 else ''}"
-    return table(f"suite {options.suite}: {count}" if options.suite else count, _forecasts(planned, options))
+    title = f"suite {options.suite}: {count}" if options.suite else count
+    return table(title, _forecasts(planned, options), options.convention or DEFAULT)
 
 
 def _name(row: Plan) -> str:

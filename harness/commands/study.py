@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness.commands.figures import Figure, form_of, show, stored
 from harness.errors import UserError
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -39,13 +40,16 @@ class Options:
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """How `study trials` is shown. most: the highest maximum, by default each run's own or the one recorded up to."""
+    """How `study trials` is shown. most: the highest maximum, by default each run's own or the one recorded up to;
+    convention: how FLOPs are counted.
+    """
 
     form: str | None = None
     out: str | None = None
     score: str | None = None
     most: int | None = None
     data: str | None = None
+    convention: str | None = None
 
 
 def position(folders: Sequence[str], options: Options) -> int:
@@ -74,7 +78,8 @@ def trials(folders: Sequence[str], options: TrialOptions) -> int:
     from reports.figures.trials import recorded
     from reports.figures.trials_table import frame, panels, sections
 
-    table = frame([_scored(run, options) for run in runs if recorded(run) is not None], options.score)
+    scored = [_scored(run, options) for run in runs if recorded(run) is not None]
+    table = frame(scored, options.score, options.convention or DEFAULT)
     show(Figure("Maximum of trials", table, sections(table), panels(table)), form, options.out)
     return 3 if damaged else 0
 

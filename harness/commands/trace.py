@@ -24,6 +24,7 @@ from unicodedata import category
 from harness.commands.common import run_folder
 from harness.commands.output import write
 from harness.errors import UnknownName, UserError
+from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -52,6 +53,7 @@ class _Search:
     evidence: list[str]
     notes: list[str]
     memory: tuple[Memory, Walked] | None = None
+    convention: str = DEFAULT
 
     def text(self, move: Move) -> str:
         """What a step showed, with its note first; the place of a span where its text is not at hand."""
@@ -74,14 +76,17 @@ def main(
     json: bool = False,
     least: float | None = None,
     data: str | None = None,
+    convention: str | None = None,
 ) -> int:
     """Print the search; draw its graph into the file `graph`, edges of a weight above `least` (0.05).
 
-    data: where the rows are now, if they were moved. Raises UserError for an unknown run or question, or a graph that
-    cannot be drawn; SaveError where `graph` cannot be written.
+    data: where the rows are now, if they were moved; convention: how FLOPs are counted. Raises UserError for an unknown
+    run or question, or a graph that cannot be drawn; SaveError where `graph` cannot be written.
     """
     _check(graph, least)
-    search = _search(run, question, data, json)
+    if json and convention is not None:
+        raise UserError("--json has the FLOPs under every convention; leave out --convention")
+    search = replace(_search(run, question, data, json), convention=convention or DEFAULT)
     if graph is not None:
         _draw(search, graph, least)
     if json:
@@ -99,6 +104,14 @@ def _check(graph: str | None, least: float | None) -> None:
         raise UserError("--least says which edges are drawn; add --graph FILE.svg")
     if least is not None and not 0 <= least <= 1:
         raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
+
+
+def _costs(search: _Search) -> list[str]:
+    """How the column TFLOPs is counted."""
+    from reports.facts import check_convention, full_only
+
+    check_convention(search.convention)
+    return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
 
 
 def _search(run: str, question: str, data: str | None, json: bool) -> _Search:
@@ -185,8 +198,9 @@ def _lines(search: _Search) -> list[str]:
         lines += tree(search)
     lines += [_clean(line) for line in _of_memory(search)]
     lines += search.notes
-    if share := probe_share(record["usage"].get("search", {})):
+    if share := probe_share(record["usage"].get("search", {}), search.convention):
         lines.append(f"probes     {share} of the search")
+    lines += _costs(search) if search.moves else []
     if record["stop_reason"]:
         lines.append(f"stopped    {_clean(record['stop_reason'])}")
     if record["error"]:
@@ -207,7 +221,7 @@ def _of_memory(search: _Search) -> list[str]:
 
 def table(search: _Search) -> list[str]:
     """The steps in their order, a column for each part of a score that any step has."""
-    moves = search.moves
+    moves, counted = search.moves, search.convention
     parts, answers = _parts(moves)
     hits = ["evidence"] if search.memory is not None else []
     head = ["#", "action", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", *hits, *answers, "text"]
@@ -215,7 +229,12 @@ def table(search: _Search) -> list[str]:
     for move in moves:
         step = move.step
         begin, text = [str(move.number), _clean(step["action"])], _short(search.text(move), _WIDEST)
-        told = [*_numbers(step, parts), *(search.evidence[move.number] for _ in hits), *_answer(step, answers), text]
+        told = [
+            *_numbers(step, parts, counted),
+            *(search.evidence[move.number] for _ in hits),
+            *_answer(step, answers),
+            text,
+        ]
         rows.append((move.later, [*begin, *told]))
     return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(hits) - len(answers), len(head))))
 
@@ -224,7 +243,7 @@ def tree(search: _Search) -> list[str]:
     """The steps of a search over a graph, each under the one it came from; then those behind the stop."""
     from reports.walk import forest
 
-    moves = search.moves
+    moves, counted = search.moves, search.convention
     parts, answers = _parts(moves)
     head = ["step", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", "edge", "evidence", *answers, "text"]
     rows = []
@@ -236,7 +255,7 @@ def tree(search: _Search) -> list[str]:
             name = f"{mark}{move.number} {_clean(step['action'])}{under}"
             edge = _number(move.edge, ".3f")
             text = _short(search.text(move), _WIDEST)
-            told = [*_numbers(step, parts), edge, search.evidence[move.number], *_answer(step, answers), text]
+            told = [*_numbers(step, parts, counted), edge, search.evidence[move.number], *_answer(step, answers), text]
             rows.append((move.later, [name, *told]))
     return _aligned(head, rows, words=(0, *range(len(head) - 2 - len(answers), len(head))))
 
@@ -266,14 +285,17 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[i
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
 
 
-def _numbers(step: dict[str, Any], parts: dict[str, str]) -> list[str]:
+def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
+    from reports.facts import step_flops
+
+    flops = step_flops(step["flops"], convention)
     return [
         _number(step["node"], "d"),
         _number(step["level"], "d"),
         _number(step["p_yes"], ".3f"),
         *(_number(step["scores"].get(part), form) for part, form in parts.items()),
         str(step["tokens"]),
-        f"{step['flops'] / 1e12:.3g}",
+        "" if flops is None else f"{flops / 1e12:.3g}",
     ]
 
 

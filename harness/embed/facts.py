@@ -1,8 +1,10 @@
-"""What can be known of an encoder without loading it: where its weights are and what identifies them."""
+"""What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,20 @@ from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
 from harness.llm.facts import hash_files, local_folder
 
-__all__ = ["EncoderFacts", "encoder_facts", "encoder_folder", "query_folder"]
+__all__ = [
+    "EncoderFacts",
+    "chunk_warning",
+    "cut_warning",
+    "encoder_facts",
+    "encoder_folder",
+    "max_tokens",
+    "query_folder",
+]
+
+
+_NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
+_LONGER = ("mpnet", 512)
+"""The encoder of the profile `paper`, and the tokens that it reads."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,61 @@ def query_folder(config: EncoderConfig) -> Path:
     if config.query_source is None:
         return encoder_folder(config)
     return _folder(config.model_copy(update={"source": config.query_source, "revision": None}))
+
+
+def max_tokens(config: EncoderConfig) -> int | None:
+    """Tokens of a text that the encoder reads; what is longer is cut. None where nothing says it.
+
+    The configuration comes first, then sentence-transformers' own file, then the tokenizer and the network's positions.
+    Raises CannotRun where the encoder's folder is missing.
+    """
+    if config.max_length:
+        return config.max_length
+    folder = encoder_folder(config)
+    limit = _setting(folder / "sentence_bert_config.json", "max_seq_length")
+    if limit is not None:
+        return limit
+    places = (
+        (folder / "tokenizer_config.json", "model_max_length"),
+        (folder / "config.json", "max_position_embeddings"),
+    )
+    return min((found for place in places if (found := _setting(*place)) is not None), default=None)
+
+
+def _setting(path: Path, key: str) -> int | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and 0 < found < _NO_LIMIT else None
+
+
+def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
+    """What to say of a run whose encoders cut `cut` of `texts` texts; None where they cut none."""
+    if not cut:
+        return None
+    used = list(configs)
+    limits = {config.name: max_tokens(config) for config in used}
+    reads = " and ".join(f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items())
+    share = f"{cut} texts" if texts is None else f"{100 * cut / texts:.0f} % of {texts} texts"
+    return f"encoder {reads}: {share} were cut{_longer(used)}"
+
+
+def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
+    """What to say before a run whose chunks of `tokens` tokens are longer than what the encoder reads, else None.
+
+    The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
+    """
+    limit = max_tokens(config) if tokens is not None else None
+    if tokens is None or limit is None or tokens <= limit:
+        return None
+    return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer([config])}"
+
+
+def _longer(configs: Iterable[EncoderConfig]) -> str:
+    """The setting that reads more, where an encoder reads less than the one of the papers' setting."""
+    short = any((limit := max_tokens(config)) is not None and limit < _LONGER[1] for config in configs)
+    return f"; --set encoder={_LONGER[0]} reads {_LONGER[1]}" if short else ""
 
 
 def _package_folder(config: EncoderConfig) -> Path:

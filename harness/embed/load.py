@@ -70,6 +70,7 @@ class SentenceEncoder:
             pairs=sum(n * n for n in kept),
             requests=1,
             seconds=seconds,
+            texts=len(lengths),
             cut=sum(n > limit for n in lengths),
         )
         self._meter.record(event, shape)

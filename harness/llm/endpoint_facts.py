@@ -51,7 +51,9 @@ def misplaced(config: ModelConfig) -> list[str]:
 
 def _said(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
     fields = ModelConfig.model_fields
-    return [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    said = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    # float32 was the default before "auto", and stands in the run.yaml of every older run.
+    return [name for name in said if name != "dtype" or config.dtype != "float32"]
 
 
 def endpoint_facts(config: ModelConfig) -> ModelFacts:

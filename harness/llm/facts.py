@@ -18,7 +18,7 @@ from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
-__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts"]
+__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts", "resolved_dtype"]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -73,7 +73,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems += one.problems
     identity = {
         "weights": where,
-        "dtype": config.dtype,
+        "dtype": resolved_dtype(config, settings),
         "attention": config.attention,
         "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
@@ -130,6 +130,22 @@ def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     return folder, {"files": hash_files(folder)}
 
 
+def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The dtype that the model is loaded in; `settings` are those of its config.json.
+
+    "auto" is the dtype that the checkpoint names, float32 where it names none that a model is run in here.
+    """
+    if config.dtype != "auto":
+        return config.dtype
+    stored = _stored_dtype(settings)
+    return stored if stored in _BYTES else "float32"
+
+
+def _stored_dtype(settings: dict[str, Any]) -> str:
+    """As transformers writes it: "torch_dtype" before its version 5, "dtype" since."""
+    return str(settings.get("dtype") or settings.get("torch_dtype")).removeprefix("torch.")
+
+
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -169,8 +185,8 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
     settings = _read_json(Path(folder) / "config.json", config.name)
     if free is None or "num_hidden_layers" not in settings:
         return None
-    width = _BYTES[config.dtype]
-    stored = _BYTES.get(str(settings.get("dtype") or settings.get("torch_dtype")), width)
+    width = _BYTES[resolved_dtype(config, settings)]
+    stored = _BYTES.get(_stored_dtype(settings), width)
     weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
     heads = settings["num_attention_heads"]
     size = settings.get("head_dim") or settings["hidden_size"] // heads

@@ -42,7 +42,7 @@ class HFModel(LanguageModel):
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.prefill_chunk = facts.window, config.prefill_chunk
-        self.dtype = config.dtype
+        self.dtype = str(facts.identity["dtype"])  # what "auto" came to
         self.first_prompts = {}
         self._lock = threading.RLock()
         self.device = _device(config.device)
@@ -69,7 +69,7 @@ class HFModel(LanguageModel):
                 folder,
                 output_loading_info=True,
                 config=AutoConfig.from_pretrained(folder, **trust),
-                dtype=getattr(torch, config.dtype),
+                dtype=getattr(torch, self.dtype),
                 attn_implementation=kernel,
                 use_safetensors=True,
                 **placement,

@@ -8,7 +8,7 @@ After every probe the answer is written in a branch of the context and rolled ba
 prediction, the stop reason, what was shown, the steps up to the stop (answers apart) and the usage of the phases
 "search" and "answer" are those of a run without recording; all else is booked under the phase "study".
 
-Costs, in FLOPs of the convention "full": steps[i].flops are those of the question's search up to the probe of step i,
+Costs, in FLOPs under each convention: steps[i].flops are those of the question's search up to the probe of step i,
 behind the stop too, without any answer. So a run that stopped at step i would have spent, in search and answer,
 
     steps[i].flops + steps[i].answer_flops

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harness.errors import WindowExceeded
+from harness.flops import Flops
 from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
@@ -111,7 +112,7 @@ class Search:
         self._z = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
         self._yes = 0
-        self._beside = 0.0  # FLOPs spent on answers that no later step depends on
+        self._beside = Flops()  # FLOPs spent on answers that no later step depends on
 
     def run(self, question: Question) -> Answer:
         """Search, then answer."""
@@ -204,7 +205,7 @@ class Search:
             )
         )
 
-    def _flops(self) -> float:
+    def _flops(self) -> Flops:
         return self.tools.meter.flops() - self._beside
 
     def _walk(self, context: Context) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from harness.errors import QuestionError
+from harness.flops import Flops
 from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
@@ -81,8 +82,8 @@ class Desk:
         apart = self.model.count("\n\n")
         self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
         self.limit = self.model.count(_FORM) + _SPARE + self.config.reasoning_tokens + self.tools.task.max_answer_tokens
-        self._beside = 0.0  # FLOPs of answers, which belong to no step
-        self._read: dict[tuple[int, ...], tuple[str, float]] = {}
+        self._beside = Flops()  # FLOPs of answers, which belong to no step
+        self._read: dict[tuple[int, ...], tuple[str, Flops]] = {}
         with self.searching():
             self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
         self.entities = self.memory.named_in(self.question.text)
@@ -180,7 +181,7 @@ class Desk:
 
     def record(self, segments: Sequence[int], answer: str | None = None) -> None:
         """Write what would be answered if the search ended at the last step into it; `answer`: of a verdict there."""
-        last, spent = len(self.steps) - 1, 0.0
+        last, spent = len(self.steps) - 1, Flops()
         if answer is None:
             try:
                 with self.tools.phase("study"):

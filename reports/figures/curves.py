@@ -6,8 +6,9 @@
 
 dataset method model t_n t_p rule         one row a run and rule; rule is "threshold" or "greedy"
 score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
-tflops tflops.low tflops.high             search + answer per question, without the index, convention "full"
+tflops tflops.low tflops.high             search + answer per question, without the index
 tflops.probes                             the part of tflops that probes took; missing in runs that did not store it
+convention                                how FLOPs are counted
 nodes                                     retrieved per question
 n failed covered own                      questions; answers that failed; questions whose search went far enough;
                                           whether this is the rule that the run itself stopped by
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
+from harness.flops import DEFAULT
 from harness.stats import interval
 from reports import facts
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
@@ -83,11 +85,15 @@ def wanted(run: StoredRun, rules: Sequence[Rule]) -> dict[Key, Stop]:
     return found
 
 
-def frame(parts: Sequence[Scored], score: str | None = None) -> pd.DataFrame:
-    """The table above. score: by default each run's headline. Raises UserError where no run has a stop rule."""
+def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
+    """The table above. score: by default each run's headline.
+
+    Raises UserError where no run has a stop rule, UnknownName for a convention.
+    """
+    facts.check_convention(convention)
     rows: list[dict[str, Any]] = []
     for part, label in zip(parts, curve_labels([p.run for p in parts]), strict=True):
-        rows += _rows(part, label, score or facts.headline(part.run))
+        rows += _rows(part, label, score or facts.headline(part.run), convention)
     if not rows:
         raise UserError("no run here stops by a rule that could be replayed")
     table = pd.DataFrame(rows).sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)
@@ -138,13 +144,13 @@ def _told(run: StoredRun) -> Recorded:
     return told
 
 
-def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
+def _rows(part: Scored, label: str, score: str, convention: str) -> list[dict[str, Any]]:
     if not part.rules:
         return []
     run, told = part.run, _told(part.run)
-    common, rounded = facts.notes(run), _rounded(run)
+    common, rounded = (*facts.notes(run), *facts.full_only(run.records, convention)), _rounded(run)
     clusters = facts.question_clusters(run)
-    searches = [Search.of(record) for record in run.records]
+    searches = [Search.of(record, convention) for record in run.records]
     rows = []
     for rule in part.rules:
         row: dict[str, Any] = {
@@ -160,7 +166,8 @@ def _rows(part: Scored, label: str, score: str) -> list[dict[str, Any]]:
         row |= numbers
         row |= {"n": len(run.records), "failed": sum(r["error"] is not None for r in run.records)}
         notes += rounded if rule != told.own else []
-        row |= {"covered": numbers["covered"], "own": rule == told.own, "notes": (*notes, *common)}
+        row |= {"covered": numbers["covered"], "own": rule == told.own, "convention": convention}
+        row["notes"] = (*notes, *common)
         rows.append({**row, "run": run.path.name})
     return rows
 

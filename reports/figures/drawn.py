@@ -52,7 +52,7 @@ def _curve(title: str, rows: Sequence[dict[str, Any]], axis: str, name: str) -> 
         title,
         steps(name, (float(row[axis]) for row in rows)),
         linear(f"{score} × 100", _values(left)),
-        linear("TFLOPs a question, search + answer", costs) if costs else None,
+        linear(f"TFLOPs a question, search + answer ({rows[0]['convention']})", costs) if costs else None,
         lines,
     )
 
@@ -118,6 +118,7 @@ def query_panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel
                 lines.append(Line(str(row["method"]), points))
         if lines:
             x = logarithmic("queries per document", [float(k) for k in per_document], [float(k) for k in per_document])
-            left = logarithmic("TFLOPs a query, index included", [p.y for line in lines for p in line.points if p.y])
+            axis = f"TFLOPs a query, index included ({group['convention'].iloc[0]})"
+            left = logarithmic(axis, [p.y for line in lines for p in line.points if p.y])
             panels.append(Panel(f"{dataset} · {model}", x, left, None, lines))
     return panels

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.flops import DEFAULT
 from reports import facts, tables
 
 if TYPE_CHECKING:
@@ -60,12 +61,13 @@ def frame(
     runs: Sequence[StoredRun],
     per_document: Sequence[int] = PER_DOCUMENT,
     reference: str = tables.REFERENCE,
-    convention: str = "full",
+    convention: str = DEFAULT,
 ) -> pd.DataFrame:
     """One row a run, in the order of `reports.tables.frame`:
 
     dataset method model n · questions per document (of this run) · tflops.index (what a document's index costs) ·
-    tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even · notes · run
+    tflops.query · one column for each k of `per_document` · reference · tflops.reference · break even ·
+    convention · notes · run
 
     reference: as in `reports.tables.frame`; its query cost is that of its own row, its index included at the run's
     questions per document where it has one. Raises as `reports.tables.frame` does.
@@ -103,7 +105,7 @@ def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> di
     out["questions per document"] = len(run.records) / len(total) if total else None
     out["tflops.index"], out["tflops.query"] = index, query
     out |= {column(k): shared(index, query, k) for k in per_document}
-    return {**out, "notes": notes, "run": row["run"]}
+    return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
 
 
 def _per_question(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
@@ -133,7 +135,7 @@ def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str
         row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
         if row["break even"] is None:
             notes.append("a query alone costs as much as the reference's or more: the index never pays")
-    row["notes"], row["run"] = tuple(notes), run
+    row["convention"], row["notes"], row["run"] = row.pop("convention"), tuple(notes), run
 
 
 def _at_own(row: dict[str, Any]) -> float:

@@ -1,6 +1,6 @@
 """Where another stop rule would have stopped a recorded search, what it would have answered, and for how much.
 
-    stop = Search.of(record).stop(Rule(t_n=3, t_p=0.5), recorded(run))
+    stop = Search.of(record, convention).stop(Rule(t_n=3, t_p=0.5), recorded(run))
     stop.answer, stop.flops                 None where the search did not go far enough to know
 
 A probe counts as Yes when p_yes > t_p (PECAN, section 3.2) or, where t_p is None, when Yes was the likeliest of all
@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from harness.flops import DEFAULT
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -46,7 +49,7 @@ class Stop:
     """What a rule makes of one question.
 
     step: place in the record's steps, -1 for a record without steps; own: whether it is the stop of the run itself;
-    flops: of search and answer, convention "full", None where the model's shape is unknown; nodes: how many were
+    flops: of search and answer under the search's convention, None where they are unknown; nodes: how many were
     retrieved; probes: the part of `flops` that probes took, None where it is unknown or an older run did not store it.
     """
 
@@ -91,7 +94,7 @@ class Search:
     """The probes of an answered question, made once and asked for any number of rules.
 
     probes: places in the record's steps; p_yes, greedy: what each of them said; own: where the run itself stopped, -1
-    nowhere.
+    nowhere; convention: how FLOPs are counted.
     """
 
     record: Mapping[str, Any]
@@ -99,15 +102,16 @@ class Search:
     p_yes: tuple[float, ...]
     greedy: tuple[bool, ...]
     own: int
+    convention: str = DEFAULT
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Search:
+    def of(cls, record: Mapping[str, Any], convention: str = DEFAULT) -> Search:
         """The search that a record holds."""
         steps: Sequence[Mapping[str, Any]] = record["steps"]
         probes = tuple(i for i, step in enumerate(steps) if step.get("p_yes") is not None)
         own = max((i for i in probes if steps[i]["action"] != STUDY), default=-1)
         greedy = tuple(bool((steps[i].get("scores") or {}).get(GREEDY_YES)) for i in probes)
-        return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own)
+        return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own, convention)
 
     @property
     def broken(self) -> bool:
@@ -124,12 +128,36 @@ class Search:
     def stop(self, rule: Rule, told: Recorded) -> Stop | None:
         """The stop of `rule`; None where the record does not hold it."""
         if rule == told.own:
-            return _own(self.record, self.own)
+            return self._own_stop()
         place = self._place(rule, told.most)
         if place is None:
             return None
         step = self.probes[place]
-        return _own(self.record, self.own) if step == self.own else _other(self.record, step)
+        return self._own_stop() if step == self.own else self._other(step)
+
+    def _own_stop(self) -> Stop:
+        """The stop of the run itself, as it was answered and measured."""
+        last = self.own if self.own >= 0 else len(self.record["steps"]) - 1
+        flops = facts.spent_flops(self.record, self.convention)
+        probes = None if flops is None else self._probe_flops(last)
+        return Stop(self.own, True, self.record["prediction"], flops, _nodes(self.record, last), probes)
+
+    def _other(self, step: int) -> Stop | None:
+        """A stop that was recorded; None where no answer was written there."""
+        last = self.record["steps"][step]
+        if last.get("answer") is None:
+            return None
+        known = not any(usage.get("uncounted") for usage in self.record["usage"].values())
+        flops = facts.stop_flops(last, self.convention) if known else None
+        probes = None if flops is None else self._probe_flops(step)
+        return Stop(step, False, str(last["answer"]), flops, _nodes(self.record, step), probes)
+
+    def _probe_flops(self, last: int) -> float | None:
+        """What the probes up to a step took; None for an older run, which did not store it."""
+        stored = [step.get("probe_flops") for step in self.record["steps"][: last + 1]]
+        spent = [None if value is None else facts.step_flops(value, self.convention) for value in stored]
+        known = [value for value in spent if value is not None]
+        return sum(known) if spent and len(known) == len(spent) else None
 
     def _place(self, rule: Rule, most: Rule) -> int | None:
         """The probe that the rule stops at; None where the search ended before it, for another reason than its end."""
@@ -148,33 +176,8 @@ def shown(record: Mapping[str, Any], stop: Stop) -> list[dict[str, Any]]:
     return [part for s in record["steps"][: stop.step + 1] if s.get("shown") for part in _spans(s["shown"])]
 
 
-def _own(record: Mapping[str, Any], step: int) -> Stop:
-    """The stop of the run itself, as it was answered and measured."""
-    last = step if step >= 0 else len(record["steps"]) - 1
-    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
-    known = not any(usage.get("uncounted") for usage in usages)
-    flops = sum(float(usage["flops"]["full"]) for usage in usages) if known else None
-    return Stop(step, True, record["prediction"], flops, _nodes(record, last), _probes(record, last) if known else None)
-
-
-def _other(record: Mapping[str, Any], step: int) -> Stop | None:
-    """A stop that was recorded; None where no answer was written there."""
-    seen = record["steps"][: step + 1]
-    answer = seen[-1].get("answer")
-    if answer is None:
-        return None
-    known = not any(usage.get("uncounted") for usage in record["usage"].values())
-    flops = float(seen[-1]["flops"]) + float(seen[-1].get("answer_flops") or 0.0) if known else None
-    return Stop(step, False, str(answer), flops, _nodes(record, step), _probes(record, step) if known else None)
-
-
 def _nodes(record: Mapping[str, Any], last: int) -> int:
     return sum(step.get("node") is not None for step in record["steps"][: last + 1])
-
-
-def _probes(record: Mapping[str, Any], last: int) -> float | None:
-    steps = record["steps"][: last + 1]
-    return sum(s["probe_flops"] for s in steps) if steps and all("probe_flops" in s for s in steps) else None
 
 
 def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:

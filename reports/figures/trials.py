@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.flops import DEFAULT
+from reports import facts
 from reports.figures.replay import STUDY
 from reports.figures.requests import spent
 
@@ -43,7 +45,7 @@ class Stop:
     """What a maximum makes of one question.
 
     step: place in the record's steps; own: whether the answer is that of the run itself; requests, flops: of search and
-    answer, convention "full", None where the model's shape is unknown.
+    answer; flops is None where they are unknown.
     """
 
     step: int
@@ -68,7 +70,7 @@ def _marks(record: Mapping[str, Any]) -> list[tuple[int, int, Mapping[str, Any]]
     return [(int(step["scores"]["updates"]), i, step) for i, step in found]
 
 
-def stop(record: Mapping[str, Any], trials: int, told: Recorded) -> Stop | None:
+def stop(record: Mapping[str, Any], trials: int, told: Recorded, convention: str = DEFAULT) -> Stop | None:
     """What a search with at most `trials` updates would have come to; None where the answered record does not say."""
     marks = _marks(record)
     if not marks:
@@ -76,20 +78,14 @@ def stop(record: Mapping[str, Any], trials: int, told: Recorded) -> Stop | None:
     mine = [mark for mark in marks if mark[2]["action"] != STUDY]
     last, place, step = mine[-1]
     if trials == told.own or (trials >= last and "ended" in step["scores"]):
-        return Stop(place, True, record["prediction"], *_own(record))
+        return Stop(place, True, record["prediction"], spent(record), facts.spent_flops(record, convention))
     found = next((mark for mark in marks if mark[0] == trials), None)
     if found is None and trials > marks[-1][0] and "ended" in marks[-1][2]["scores"]:
         found = marks[-1]  # the search that went on ended by itself before this maximum
-    return None if found is None else _other(record, found[1])
+    return None if found is None else _other(record, found[1], convention)
 
 
-def _own(record: Mapping[str, Any]) -> tuple[int, float | None]:
-    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
-    known = not any(usage.get("uncounted") for usage in usages)
-    return spent(record), sum(float(usage["flops"]["full"]) for usage in usages) if known else None
-
-
-def _other(record: Mapping[str, Any], place: int) -> Stop | None:
+def _other(record: Mapping[str, Any], place: int, convention: str) -> Stop | None:
     """A stop that was recorded; None where no answer was written there."""
     step = record["steps"][place]
     if step.get("answer") is None:
@@ -97,7 +93,7 @@ def _other(record: Mapping[str, Any], place: int) -> Stop | None:
     asked = sum(int(s["scores"].get("replies", 0)) for s in record["steps"][: place + 1])
     read = 0 if step["scores"].get("answers") else 1
     known = not any(usage.get("uncounted") for usage in record["usage"].values())
-    flops = float(step["flops"]) + float(step.get("answer_flops") or 0.0) if known else None
+    flops = facts.stop_flops(step, convention) if known else None
     return Stop(place, False, str(step["answer"]), asked + read, flops)
 
 

@@ -5,7 +5,7 @@ frame([Scored(run, told, trials, values)])     values: (question, step) -> score
 dataset method model trials                one row a run and maximum
 score mean mean.low mean.high              the score's name, its mean in [0, 1], 95 % interval clustered by document
 requests requests.low requests.high        search + answer per question, construction of the memory left out
-tflops                                     likewise, convention "full"
+tflops convention                          likewise; how FLOPs are counted
 n failed covered own notes run             covered: questions whose search tells what this maximum does; own: the run's
 
 A row is empty, and says so, where even one question is not covered: a mean over the others would be one over easier
@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
+from harness.flops import DEFAULT
 from harness.stats import interval
 from reports import facts
 from reports.figures.curves import curve_labels
 from reports.figures.plot import Line, Panel, Point, linear, steps
 from reports.figures.trials import Key, Recorded, Stop, stop
+from reports.views import legended
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -43,8 +45,12 @@ class Scored:
     values: Mapping[Key, float | None]
 
 
-def frame(parts: Sequence[Scored], score: str | None = None) -> pd.DataFrame:
-    """The table above. score: by default each run's headline. Raises UserError where there is no run with trials."""
+def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
+    """The table above. score: by default each run's headline.
+
+    Raises UserError where there is no run with trials, UnknownName for a convention.
+    """
+    facts.check_convention(convention)
     if not parts:
         raise UserError(
             "no run here has trials, so there is no curve; make one with: "
@@ -52,12 +58,13 @@ def frame(parts: Sequence[Scored], score: str | None = None) -> pd.DataFrame:
         )
     rows = []
     for part, label in zip(parts, curve_labels([p.run for p in parts]), strict=True):
-        rows += [_row(part, label, most, score or facts.headline(part.run)) for most in part.trials]
+        name = score or facts.headline(part.run)
+        rows += [_row(part, label, most, name, convention) for most in part.trials]
     table = pd.DataFrame(rows).sort_values(["dataset", "method", "model", "trials"], kind="stable", ignore_index=True)
     return facts.numbers(table)
 
 
-def _row(part: Scored, label: str, most: int, score: str) -> dict[str, Any]:
+def _row(part: Scored, label: str, most: int, score: str, convention: str) -> dict[str, Any]:
     run, told = part.run, part.told
     values: list[tuple[float, str]] = []
     costs: list[tuple[Stop, str]] = []
@@ -68,7 +75,7 @@ def _row(part: Scored, label: str, most: int, score: str) -> dict[str, Any]:
             counts = score in record["scores"] and run.config.get("failed", "zero") != "skip"
             values += [(0.0, cluster)] if counts else []
             continue
-        found = stop(record, most, told)
+        found = stop(record, most, told, convention)
         if found is None:
             continue
         covered += 1
@@ -90,7 +97,8 @@ def _row(part: Scored, label: str, most: int, score: str) -> dict[str, Any]:
         "failed": failed,
         "covered": covered + failed,
         "own": most == told.own,
-        "notes": (*notes, *facts.notes(run)),
+        "convention": convention,
+        "notes": (*notes, *facts.notes(run), *facts.full_only(run.records, convention)),
         "run": run.path.name,
     }
 
@@ -134,7 +142,7 @@ def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     for title, rows in _lines(table):
         names = {f"mean{end}": f"{rows['score'].iloc[0]}{end}" for end in ("", ".low", ".high")}
         told = rows.drop(columns=["dataset", "method", "model", "score", "own"]).rename(columns=names)
-        found.append((f"{title} · over max trials", told))
+        found.append((f"{title} · over max trials", legended(told)))
     return found
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -43,24 +44,33 @@ MARGIN = 2.0
 """Points of a score, and percent of a cost or of a number of requests."""
 COLUMNS = (
     "dataset", "paper", "row", "metric", "printed", "method", "model", "ours", "ours.low", "ours.high", "n", "apart",
-    "verdict", "notes", "run",
+    "verdict", "convention", "notes", "run",
 )  # fmt: skip
 _MOST = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
 _Measured = dict[tuple[Any, ...], Ours]
 
 
-def frame(runs: Sequence[StoredRun], values: Sequence[Value] | None = None, *, margin: float = MARGIN) -> pd.DataFrame:
+def frame(
+    runs: Sequence[StoredRun],
+    values: Sequence[Value] | None = None,
+    *,
+    margin: float = MARGIN,
+    convention: str | None = None,
+) -> pd.DataFrame:
     """Return the table above; no rows where no run measures a printed value.
 
     values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
-    percent of the printed value for costs and requests. Raises UserError for no runs, runs without records, or a margin
-    that is not a positive number.
+    percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
+    mapping.yaml has it. Raises UserError for no runs, runs without records, or a margin that is not a positive number.
     """
     if not 0 < margin < math.inf:
         raise UserError(f"the margin {margin:g} is not a positive number; write points such as 2")
     values = load() if values is None else values
     facts.check_runs(runs)
+    if convention is not None:
+        counted = {"convention": convention}
+        values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     several, measured = _several(values), dict[tuple[Any, ...], Ours]()
     rows = [
@@ -157,6 +167,7 @@ def _row(
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
         "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin),
+        "convention": value.metric.convention if value.metric.phases else None,
         "notes": (*why, *(f"known: {note}" for note in value.deviations)),
         "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }

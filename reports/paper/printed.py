@@ -1,6 +1,6 @@
 """What the papers print, and which of it a run here measures: the two data files, checked before use.
 
-paper_results.csv   1,056 printed values ─┐
+paper_results.csv   1,059 printed values ─┐
 mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, rules, metric, printed=35.8, digits=1), ...)
 """
 

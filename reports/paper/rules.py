@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from harness.errors import DataError
+from harness.flops import DEFAULT
 
 __all__ = ["DatasetRule", "Deviation", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
 
@@ -87,7 +88,7 @@ class Metric(_Strict):
     corpus: str | None = None
     requests: bool = False
     phases: tuple[str, ...] = ()
-    convention: str = "full"
+    convention: str = DEFAULT
     problem: str | None = None
 
     @property

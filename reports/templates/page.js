@@ -139,7 +139,7 @@ function stepsTable(steps) {
   const parts = [...new Set(steps.flatMap((s) => Object.keys(s.scores)))];
   const head = ["#", "action", "node", "level", "P(Yes)", ...parts, "tokens", "TFLOPs", "text"];
   const rows = steps.map((s, i) => [i, s.action, whole(s.node), whole(s.level), whole(s.p_yes),
-    ...parts.map((p) => whole(s.scores[p])), s.tokens, s.tflops, s.text]);
+    ...parts.map((p) => whole(s.scores[p])), s.tokens, whole(s.tflops), s.text]);
   const cells = (row, tag) => row.map((c) => make(tag, {}, String(c)));
   return make("div", { class: "steps" }, make("table", {},
     make("thead", {}, make("tr", {}, ...cells(head, "th"))),

@@ -27,7 +27,18 @@ class Echo(Method):
     ) -> Answer:
         time.sleep(self.config.pause)
         shown = Shown("span", documents[0].id, 0, 10)
-        steps = (Step("visit", node=4, level=1, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=2e12, shown=shown),)
+        steps = (
+            Step(
+                "visit",
+                node=4,
+                level=1,
+                scores={"total": 0.25},
+                tokens=7,
+                p_yes=0.5,
+                flops={"all-params": 2e12},
+                shown=shown,
+            ),
+        )
         return Answer(self.config.word, shown=(shown,), steps=steps, stop_reason="said it")
 
     def prompts(self) -> dict[str, str]:

@@ -92,7 +92,8 @@ class TestTree:
             "answer", "zero",
         ]  # fmt: skip
         assert lines[10].startswith("What is evidence is not known: the rows of musique are not available")
-        assert lines[11] == "answer     an answer"
+        assert lines[11] == "TFLOPs     under the convention all-params"
+        assert lines[12] == "answer     an answer"
 
     def test_evidence_comes_from_the_rows(
         self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
@@ -146,7 +147,7 @@ class TestFlat:
         run = searched(tmp_path, keep(cache, {"vectors": [1.0]}, KEY | {"document": "other"}), steps=steps()[:2])
         lines = lines_of(run, capsys)
         assert [line.split()[0] for line in lines[1:4]] == ["#", "0", "1"]
-        assert lines[4] == "answer     an answer"
+        assert lines[5] == "answer     an answer"
 
     def test_steps_of_an_older_run_have_no_answers(
         self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
@@ -157,7 +158,9 @@ class TestFlat:
     def test_what_probes_took_is_said_below(
         self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        spent = usage(1.0) | {"probes": {"requests": 6, "tokens": 30, "flops": {"full": 0.098e12}}}
+        spent = usage(1.0) | {
+            "probes": {"requests": 6, "tokens": 30, "flops": {"full": 0.196e12, "all-params": 0.098e12}}
+        }
         lines = lines_of(searched(tmp_path, keep(cache), usage={"search": spent, "answer": usage(0.5)}), capsys)
         assert "probes     9.8 % of the FLOPs, 28.6 % of the tokens of the search" in lines
         older = lines_of(searched(tmp_path / "older", keep(cache)), capsys)

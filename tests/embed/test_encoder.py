@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from harness.config import EncoderConfig
-from harness.embed.facts import encoder_facts, encoder_folder
+from harness.embed.facts import chunk_warning, cut_warning, encoder_facts, encoder_folder, max_tokens
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun, ModelOutputError
 from harness.meter import Meter
@@ -52,11 +52,11 @@ def test_cost_counts_real_lengths_and_texts_that_were_cut(vectors):
     (event,) = meter.events
     lengths = [len(ids) for ids in encoder._net.tokenizer(TEXTS)["input_ids"]]
     kept = [min(n, encoder._net.max_seq_length) for n in lengths]
-    assert (event.new, event.pairs, event.cut) == (sum(kept), sum(n * n for n in kept), 1)
+    assert (event.new, event.pairs, event.cut, event.texts) == (sum(kept), sum(n * n for n in kept), 1, 3)
     # MiniLM by facts 9.1: 6 layers, width 384, MLP 1536, not gated: 6 (4 d^2 + 2 d f) multiply-adds a token.
     linear = 2 * 6 * (4 * 384**2 + 2 * 384 * 1536) * sum(kept)
     # and the pooler, which sentence-transformers runs although mean pooling ignores it.
-    assert meter.flops() == linear + 4 * 6 * 384 * event.pairs + 2 * 384**2 * 3
+    assert meter.flops("full") == linear + 4 * 6 * 384 * event.pairs + 2 * 384**2 * 3
 
 
 def test_batches_do_not_change_a_vector(minilm, vectors):
@@ -111,3 +111,29 @@ def test_one_flipped_bit_is_found(minilm, tmp_path):
         f.seek(-1, 2)
         f.write(bytes([last[0] ^ 1]))
     assert "are not the published ones" in encoder_facts(config).problems[0]
+
+
+def test_how_much_an_encoder_reads_is_known_without_loading_it(minilm, vectors, tmp_path):
+    assert max_tokens(minilm) == vectors[0]._net.max_seq_length == 256
+    assert max_tokens(minilm.model_copy(update={"max_length": 100})) == 100
+    bare = EncoderConfig(name="bare", source=str(tmp_path))
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 514}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert max_tokens(bare) == 514
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+    assert max_tokens(bare) == 512
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1000000000000000019884624838656}')
+    assert max_tokens(bare) == 514
+    (tmp_path / "config.json").write_text("{}")
+    assert max_tokens(bare) is None
+
+
+def test_what_is_said_of_texts_that_are_too_long(minilm):
+    longer = "; --set encoder=mpnet reads 512"
+    assert cut_warning([minilm], 412, 260) == f"encoder minilm reads 256 tokens: 63 % of 412 texts were cut{longer}"
+    assert cut_warning([minilm], None, 4) == f"encoder minilm reads 256 tokens: 4 texts were cut{longer}"
+    wide = minilm.model_copy(update={"name": "wide", "max_length": 512})
+    assert cut_warning([wide], 10, 1) == "encoder wide reads 512 tokens: 10 % of 10 texts were cut"
+    assert cut_warning([minilm], 412, 0) is None
+    assert chunk_warning(minilm, 300) == f"encoder minilm reads 256 tokens of chunks of 300 and cuts the rest{longer}"
+    assert [chunk_warning(*case) for case in ((minilm, 256), (minilm, None), (wide, 300))] == [None] * 3

@@ -208,7 +208,7 @@ def mapped(fn: Callable[[int], Any], items: list[int], meter: Meter, places: int
 def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
     meter, lane = Meter("index"), Batches()
     meter.record(event(1000), SHAPE)
-    before = meter.flops()
+    before = meter.flops("full")
 
     def item(n: int) -> int:
         slot().do(lane, 0)
@@ -218,7 +218,7 @@ def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
             meter.record(event(n + 10, meter.current_phase), SHAPE)
         assert meter.current_phase == "index"
         assert len(meter.events) == 2, "an item sees its own costs alone"
-        assert meter.flops() > before
+        assert meter.flops("full") > before
         return n * n
 
     with meter.phase("index"):
@@ -230,7 +230,6 @@ def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
     for e in meter.events:
         alone.record(e, SHAPE)
     assert alone.flops() == meter.flops()
-    assert alone.flops("executed") == meter.flops("executed")
 
 
 @pytest.mark.parametrize("places", [1, 3, 8])

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import manifest
+from harness.flops import DEFAULT
 from harness.meter import Meter
 from harness.progress import Progress
 from harness.serial import dump, load, plain
@@ -146,7 +147,7 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost() -> None:
 
 
 def record(score: float = 0.5, error: Any = None, **more: Any) -> dict[str, Any]:
-    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {"full": 2e12}, **more}}
+    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT: 2e12}, **more}}
     return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
 
 
@@ -170,7 +171,7 @@ def test_flops_that_were_not_counted_are_no_zero() -> None:
     progress.start(3, SCORER)
     progress.seen(record(uncounted=0))
     assert "· 2 TFLOPs ·" in progress.line()
-    progress.done(record(uncounted=1, flops={"full": 0.0}))
+    progress.done(record(uncounted=1, flops={DEFAULT: 0.0}))
     assert f"· 2k tokens · FLOPs unknown · {SCORER} 0.500" in progress.line()
     progress.done(record(uncounted=0))
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"

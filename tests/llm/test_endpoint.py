@@ -346,3 +346,9 @@ def test_the_identity_is_what_is_served_and_not_where() -> None:
     assert same == identity(base_url="https://elsewhere/v1", timeout=3.0, retries=9)
     for other in ({"source": "n"}, {"revision": "2"}, {"window": 77}, {"logprobs": 5}):
         assert identity(**other) != same
+
+
+def test_the_run_yaml_of_an_older_run_has_a_dtype_that_nobody_chose() -> None:
+    """float32 was the default and stands there for a model behind a server too."""
+    old = config("http://127.0.0.1:9/v1").model_copy(update={"dtype": "float32"})
+    assert not any("model.dtype" in problem for problem in model_facts(old).problems)

@@ -101,6 +101,37 @@ def test_memory_is_estimated_before_loading(tiny_folder):
     assert "cache for 1024 tokens" in said
 
 
+@pytest.mark.parametrize(
+    ("named", "set_", "expected"),
+    [
+        ({"dtype": "bfloat16"}, {}, "bfloat16"),
+        ({"dtype": None, "torch_dtype": "bfloat16"}, {}, "bfloat16"),  # before transformers 5
+        ({"dtype": "torch.float16"}, {}, "float16"),
+        ({"dtype": None}, {}, "float32"),
+        ({"dtype": "float8_e4m3fn"}, {}, "float32"),
+        ({"dtype": "bfloat16"}, {"dtype": "float32"}, "float32"),
+        ({"dtype": "float32"}, {"dtype": "auto"}, "float32"),
+    ],
+)
+def test_auto_is_the_dtype_that_the_checkpoint_names(copy, named, set_, expected):
+    rewrite(copy / "config.json", **named)
+    identity = model_facts(config(copy, **set_)).identity
+    assert identity["dtype"] == expected
+    assert identity == model_facts(config(copy, dtype=expected)).identity, "said or not, it is the same model"
+
+
+def test_a_checkpoint_in_bfloat16_is_loaded_and_forecast_so(copy):
+    whole = model_facts(config(copy)).identity["dtype"]
+    rewrite(copy / "config.json", dtype="bfloat16")
+    model = load_model(config(copy))
+    assert (whole, model.dtype, str(next(model.net.parameters()).dtype)) == ("float32", "bfloat16", "torch.bfloat16")
+    stored = (copy / "model.safetensors").stat().st_size
+    cache = 2 * 3 * 2 * 16 * 1024 * 2  # layers, kv heads, head size, window, bfloat16
+    free = int((stored + cache) / 0.9) + 1
+    assert memory_problem(config(copy), copy, 1024, free) is None
+    assert memory_problem(config(copy, dtype="float32"), copy, 1024, free) is not None
+
+
 def test_no_template_asks_in_plain_text(tiny_folder):
     model = load_model(config(tiny_folder, template="none"))
     assert model.begin == [model.text.bos]

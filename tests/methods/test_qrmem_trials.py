@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.errors import RequestFailed, WindowExceeded
-from harness.flops import ModelShape
+from harness.flops import CONVENTIONS, ModelShape
 from harness.llm.scripted import Rule
 from harness.meter import Meter
 from harness.types import Document
@@ -53,7 +53,7 @@ def search(*replies, rules=(), **params):
 
 def bare(steps):
     """Steps without what recording adds to them."""
-    return [{**step, "answer": None, "answer_flops": 0.0} for step in steps]
+    return [{**step, "answer": None, "answer_flops": {}} for step in steps]
 
 
 def usage(record):
@@ -97,7 +97,9 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
         assert found is not None, most
         assert found.answer == real["prediction"]
         assert found.requests == sum(u.get("requests", 0) for u in usage(real))
-        assert found.flops == pytest.approx(sum(u["flops"]["full"] for u in usage(real) if u), rel=1e-12)
+        for convention in CONVENTIONS:
+            found = stop(recording, most, told, convention)
+            assert found.flops == pytest.approx(sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12)
         spans = [(s["start"], s["end"]) for s in shown(recording, found.step)]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from harness.errors import ModelOutputError
+from harness.flops import Flops
 from harness.llm.scripted import Rule
 from harness.plan import plan_choices
 from harness.progress import Silent
@@ -36,7 +37,7 @@ def search(**params):
 
 def bare(steps):
     """Steps without what recording adds to them."""
-    return [replace(step, answer=None, answer_flops=0.0) for step in steps]
+    return [replace(step, answer=None, answer_flops={}) for step in steps]
 
 
 def usage(tools, *phases):
@@ -177,7 +178,11 @@ def records(tmp_path_factory):
 
 
 def spent(record, *phases):
-    return sum(record["usage"][phase]["flops"]["full"] for phase in phases)
+    return sum((Flops(record["usage"][phase]["flops"]) for phase in phases), Flops())
+
+
+def stop_flops(step):
+    return Flops(step["flops"]) + step["answer_flops"]
 
 
 def cost(record):
@@ -194,22 +199,23 @@ def test_the_embedded_model_answers_and_spends_the_same_with_and_without_recordi
         "yes",
         plain["shown"],
     )
-    assert [{**s, "answer": None, "answer_flops": 0.0} for s in found["steps"][:until]] == plain["steps"]
+    assert [{**s, "answer": None, "answer_flops": {}} for s in found["steps"][:until]] == plain["steps"]
     assert cost(found) == cost(plain)
     asked = [s for s in found["steps"] if s["p_yes"] is not None]
     assert [s["action"] for s in asked[2:]] == ["study", "study"]
     # The plain run's own account: search up to the last probe, and the answer.
     assert plain["steps"][-1]["flops"] == spent(plain, "search")
-    assert asked[1]["flops"] + asked[1]["answer_flops"] == spent(plain, "search", "answer")
+    assert stop_flops(asked[1]) == spent(plain, "search", "answer")
     # Every other stop: what a run with that t_n answers, shows and spends, to the last FLOP.
     for t_n in (1, 4):
         other, step = records(t_n=t_n), asked[t_n - 1]
         assert step["answer"] == other["prediction"]
         assert step["flops"] == other["steps"][-1]["flops"] == spent(other, "search")
-        assert step["flops"] + step["answer_flops"] == spent(other, "search", "answer")
+        assert stop_flops(step) == spent(other, "search", "answer")
         assert [s["node"] for s in other["steps"]] == [s["node"] for s in found["steps"][: until + t_n - 2]]
     # All the rest is study: three answers beside the run's own, and the search behind the stop.
-    beside = sum(s["answer_flops"] for i, s in enumerate(asked) if i != 1) + asked[-1]["flops"] - asked[1]["flops"]
+    answers = [Flops(s["answer_flops"]) for i, s in enumerate(asked) if i != 1]
+    beside = sum(answers, Flops(asked[-1]["flops"]) - asked[1]["flops"])
     assert spent(found, "study") == beside
 
 
@@ -219,7 +225,7 @@ def test_probes_are_booked_as_their_own_part_of_the_search(records):
     for phase, probed in (("search", asked[:2]), ("study", asked[2:])):
         told = found["usage"][phase]["probes"]
         assert told["requests"] == len(probed) == 2
-        assert told["flops"]["full"] == pytest.approx(sum(s["probe_flops"] for s in probed))
+        assert told["flops"]["full"] == pytest.approx(sum(s["probe_flops"]["full"] for s in probed))
         assert 0 < told["flops"]["full"] < 0.5 * found["usage"][phase]["flops"]["full"]
         assert told["tokens"] == 4  # <|end|> and <|assistant|>, twice
     assert "probes" not in found["usage"]["answer"]

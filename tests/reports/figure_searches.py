@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import StoredRun, read_run
-from tests.reports.build import record, usage, write_run
+from tests.reports.build import flops, record, usage, write_run
 
 TERA = 1e12
 
@@ -21,13 +21,13 @@ def step(number: int, **changes: Any) -> dict[str, Any]:
         "scores": {},
         "tokens": 10,
         "p_yes": None,
-        "flops": (number + 1) * TERA,
+        "flops": flops(number + 1),
         "shown": {
             "kind": "span", "document_id": "d0", "start": number, "end": number + 1, "text": "", "sources": []
         },
         "note": "",
         "answer": None,
-        "answer_flops": 0.0,
+        "answer_flops": {},
     } | changes  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def searched(
     steps = []
     for i, p in enumerate(p_yes):
         scores = {"greedy_yes": float(greedy[i])} if greedy else {}
-        found = {"answer": answers[i], "answer_flops": TERA / 10} if answers else {}
+        found = {"answer": answers[i], "answer_flops": flops(0.1)} if answers else {}
         steps.append(step(i, action="study" if i > stop else "visit", p_yes=p, scores=scores, **found))
     told = answers[stop] if answers else f"answer at {stop}"
     spent = {"search": usage(stop + 1.0), "answer": usage(0.1)}

@@ -18,7 +18,7 @@ from harness.cache import Entry, IndexCache, key_digest
 from harness.serial import dump
 from harness.store import StoredRun, read_run
 from reports.graph import Graph, graph_of
-from tests.reports.build import record, write_run
+from tests.reports.build import flops, record, write_run
 
 EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]
 TEXT = ["zero", "one", "two", "three", "points of zero and one", "points of one and two", "all of it"]
@@ -48,8 +48,8 @@ def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
         if span is not None:
             shown = {**shown, "kind": "span", "start": span[0], "end": span[1], "text": ""}
     plain: dict[str, Any] = {"action": action, "node": node, "level": None if node is None else LEVEL[node]}
-    plain |= {"scores": {}, "tokens": 5, "p_yes": None, "flops": 1e12, "shown": shown, "note": ""}
-    return plain | {"answer": None, "answer_flops": 0.0} | changes
+    plain |= {"scores": {}, "tokens": 5, "p_yes": None, "flops": flops(1.0), "shown": shown, "note": ""}
+    return plain | {"answer": None, "answer_flops": {}} | changes
 
 
 def steps() -> list[dict[str, Any]]:

@@ -108,7 +108,10 @@ def test_a_failed_question_counts_where_its_record_says(tmp_path: Path) -> None:
     assert (facts.scored(run, "short").values, facts.scored(run, "short").missing) == ((1.0,), 0)
 
 
-LEGEND = "costs are per question, tflops.index per document; ratio: search + answer against full-context"
+LEGEND = (
+    "costs are per question, tflops.index per document; FLOPs under the convention all-params; "
+    "ratio: search + answer against full-context"
+)
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
@@ -127,4 +130,7 @@ def test_the_line_says_no_word_of_columns_without_a_value(tmp_path: Path) -> Non
     (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
-    assert row[0] == "costs are per question, tokens.index and tflops.index per document"
+    assert (
+        row[0]
+        == "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from harness import registry
 from harness.cli import main
 from harness.config import DatasetConfig
 from harness.datasets import load
@@ -40,6 +41,9 @@ GOLD = {"q0": "d", "q1": "y", "q2": "n"}
 # Right by t_n: 1: b x n -> 1/3; 2: d y n -> 1; 3: e z n -> 1/3. TFLOPs of probe i: (i + 1) + 0.1.
 MEANS = {1: 1 / 3, 2: 1.0, 3: 1 / 3}
 TFLOPS = {1: (2.1 + 1.1 + 2.1) / 3, 2: (4.1 + 2.1 + 2.1) / 3, 3: (5.1 + 3.1 + 2.1) / 3}
+
+
+registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset of the user named it
 
 
 def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:

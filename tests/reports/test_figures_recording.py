@@ -15,7 +15,7 @@ import pytest
 
 import harness
 from harness.cli import main
-from harness.flops import ModelShape
+from harness.flops import CONVENTIONS, DEFAULT, ModelShape
 from harness.llm.scripted import Rule as Line
 from harness.meter import Meter
 from harness.store import read_run
@@ -54,24 +54,28 @@ def asked(**params: Any) -> dict[str, Any]:
 
 
 def test_every_replayed_stop_is_that_of_a_real_run() -> None:
-    recording = Search.of(asked(record_stops=3, record_t_p=0.8))
+    record = asked(record_stops=3, record_t_p=0.8)
+    recording = Search.of(record)
     told = Recorded(Rule(1, 0.5), Rule(3, 0.8))
     own = recording.stop(Rule(1, 0.5), told)
     assert own is not None
     headline = recording.record["steps"][own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
-    assert own.flops == headline["flops"] + headline["answer_flops"] > 0
+    assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
     answers = set()
     for t_n in (1, 2, 3):
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
             stop = recording.stop(Rule(t_n, t_p), told)
             assert stop is not None
-            spent = sum(real["usage"][phase]["flops"]["full"] for phase in ("search", "answer"))
-            assert (stop.answer, stop.flops) == (real["prediction"], pytest.approx(spent, rel=1e-12))
+            assert stop.answer == real["prediction"]
+            for convention in CONVENTIONS:
+                spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))
+                counted = Search.of(record, convention).stop(Rule(t_n, t_p), told)
+                assert counted.flops == pytest.approx(spent, rel=1e-12)
             assert [s["node"] for s in real["steps"]] == [s["node"] for s in recording.record["steps"][: stop.step + 1]]
             assert stop.nodes == len(real["steps"])
-            assert stop.probes == pytest.approx(real["usage"]["search"]["probes"]["flops"]["full"])
+            assert stop.probes == pytest.approx(real["usage"]["search"]["probes"]["flops"]["all-params"])
             assert shown(recording.record, stop) == list(real["shown"])
             answers.add(stop.answer)
     assert len(answers) == 5
@@ -102,10 +106,10 @@ def test_with_the_embedded_model_through_the_command(
     for t_n in (2, 3):
         real = read_run(run(f"real{t_n}", t_p=0.0, t_n=t_n))
         f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
-        spent = [sum(r["usage"][p]["flops"]["full"] for p in ("search", "answer")) for r in real.records]
+        spent = [sum(r["usage"][p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
         assert replayed[t_n]["mean"] == pytest.approx(sum(f1) / len(f1))
         assert replayed[t_n]["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
-        probed = [r["usage"]["search"]["probes"]["flops"]["full"] for r in real.records]
+        probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
         assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
         assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
         told = Recorded(Rule(1, 0.0), Rule(3, 0.0))

@@ -13,7 +13,7 @@ from harness.config import DatasetConfig
 from harness.datasets import load
 from harness.store import StoredRun
 from reports.memory import Walked, as_json, lines, memory_of, walked
-from tests.reports.build import SCORE
+from tests.reports.build import SCORE, flops
 from tests.reports.searches import keep, searched
 
 POCKET = {
@@ -35,8 +35,16 @@ def step(action: str, node: int | None = None, span: tuple[int, int] | None = No
     shown = None
     if span is not None:
         shown = {"kind": "span", "document_id": "d0", "start": span[0], "end": span[1], "text": "", "sources": []}
-    plain = {"action": action, "node": node, "level": None, "scores": {}, "tokens": 5, "p_yes": None, "flops": 1e12}
-    return {**plain, "shown": shown, "note": "", "answer": None, "answer_flops": 0.0} | changes
+    plain = {
+        "action": action,
+        "node": node,
+        "level": None,
+        "scores": {},
+        "tokens": 5,
+        "p_yes": None,
+        "flops": flops(1.0),
+    }
+    return {**plain, "shown": shown, "note": "", "answer": None, "answer_flops": {}} | changes
 
 
 STEPS = [

@@ -24,7 +24,7 @@ from reports.markup import el, script_json
 from reports.page import Limits, page
 from reports.rows import read_rows
 from reports.tables import frame
-from tests.reports.build import SCORE, record, stored, usage, write_run
+from tests.reports.build import SCORE, flops, record, stored, usage, write_run
 from tests.reports.searches import index, keep, searched
 from tests.reports.searches import step as made_step
 
@@ -132,7 +132,7 @@ class TestEscapes:
 
 def step(**changes: Any) -> dict[str, Any]:
     plain = {"action": "visit", "node": 4, "level": 1, "scores": {"total": 0.25}, "tokens": 7, "p_yes": 0.5}
-    return {**plain, "flops": 2e12, "shown": None, "note": "", **changes}
+    return {**plain, "flops": flops(2.0), "shown": None, "note": "", **changes}
 
 
 class TestContents:

@@ -56,7 +56,7 @@ def fabricated(root: Path, one: Value, **changes: Any) -> Any:
     """The run that prints the paper's number, settings of the row but for `changes` (see paper_run)."""
     rows = answers(one.rules[0].questions, one.metric.score or "s", one.printed / 100)
     if one.metric.phases:
-        rows = [record(i, None, usage={"search": usage(one.printed / 2)}, error=None) for i in range(len(rows))]
+        rows = [record(i, None, usage={"search": usage(one.printed)}, error=None) for i in range(len(rows))]
     own: dict[str, Any] = {}
     if one.paper.name == "LongRefiner":
         own = {"sets": NQ, "manifest": {**TRAINED, **changes.pop("manifest", {})}}

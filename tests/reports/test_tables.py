@@ -118,7 +118,7 @@ class TestCosts:
 
     def test_convention_can_be_chosen_afterwards(self, tmp_path: Path) -> None:
         run = stored(tmp_path, SCORES)
-        assert row_of(frame([run], convention="all-params"), "pecan")["tflops"] == 3.0
+        assert row_of(frame([run], convention="full"), "pecan")["tflops"] == 3.0
         with pytest.raises(UnknownName, match="Did you mean 'full'"):
             frame([run], convention="ful")
 

@@ -1,0 +1,135 @@
+"""Every command that shows FLOPs counts them by --convention; tests/reports/build.py has "full" at twice the others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.flops import DEFAULT
+from reports.facts import full_only
+from reports.figures.curves import Scored, frame, grid
+from reports.figures.replay import Recorded, Rule, Search
+from reports.page import page
+from tests.reports.build import flops, stored
+from tests.reports.figure_searches import TERA, searched, searched_run, settings, step
+from tests.reports.test_figures_trials import ask, found
+from tests.reports.test_figures_trials import stored as trials_run
+
+Call = Callable[..., tuple[int, str, str]]
+SEARCHED = [searched(i, [0.2, 0.6], stop=1) for i in range(2)]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command beside results/, which has a search that stops by t_n, and trials/."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    searched_run(tmp_path / "results", SEARCHED, settings=settings(t_n=1))
+    stored(tmp_path / "results", [0.5, 0.25], method="full-context")
+    trials_run(tmp_path / "trials", [found(0, [ask(0), ask(1)], "a", 1.0)], record_stops=None)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        out = capsys.readouterr()
+        return int(ended.value.code or 0), out.out, out.err
+
+    return run
+
+
+COMMANDS = {
+    "report": (["report", "results"], "tflops"),
+    "compare": (["compare", "results", "--force"], "tflops"),
+    "curves": (["report", "curves", "results"], "tflops"),
+    "queries": (["report", "queries", "results"], "tflops.query"),
+    "trials": (["study", "trials", "trials", "--most", "1"], "tflops"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_default_is_the_papers_and_another_can_be_chosen(name: str, call: Call) -> None:
+    arguments, column = COMMANDS[name]
+    told: dict[str, list[dict[str, Any]]] = {}
+    for chosen in ([], ["--convention", DEFAULT], ["--convention", "full"]):
+        code, out, err = call(*arguments, *chosen, "--format", "json")
+        assert (code, err.count("error")) == (0, 0), err
+        told[" ".join(chosen)] = json.loads(out)
+    assert told[""] == told[f"--convention {DEFAULT}"]
+    plain, full = ([row[column] for row in rows if row[column]] for rows in (told[""], told["--convention full"]))
+    assert plain
+    assert full == pytest.approx([2 * value for value in plain])
+    assert {row["convention"] for row in told["--convention full"]} == {"full"}
+    for chosen in (DEFAULT, "full"):
+        text = " ".join(call(*arguments, "--convention", chosen)[1].split())
+        assert f"FLOPs under the convention {chosen}" in text
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "trace"])
+def test_an_unknown_convention_is_a_usage_error(name: str, call: Call) -> None:
+    run = "results/musique/pecan--tiny--0123abcd"
+    arguments = COMMANDS[name][0] if name in COMMANDS else ["trace", run, "q0"]
+    code, out, err = call(*arguments, "--convention", "ful")
+    assert (code, out) == (2, "")
+    assert "Did you mean 'full'" in err
+
+
+def test_trace_counts_the_steps(call: Call) -> None:
+    for chosen, cost in (([], "2"), (["--convention", "full"], "4")):
+        code, out, _ = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", *chosen)
+        head, _, line = out.splitlines()[1:4]
+        assert (code, line.split()[head.split().index("TFLOPs")]) == (0, cost)
+    code, _, err = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full")
+    assert code == 2
+    assert "--json has the FLOPs under every convention" in err
+
+
+def test_a_run_keeps_all_conventions_so_only_a_forecast_takes_one(call: Call) -> None:
+    code, _, err = call("run", "--method", "bm25", "--dataset", "pocket/musique", "--convention", "full")
+    assert code == 2
+    assert "--convention is for a forecast (--plan)" in err
+
+
+def test_the_plan_names_its_convention(call: Call) -> None:
+    plan = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "2", "--plan"]
+    costs = {}
+    for chosen in ("all-params", "full", "executed"):
+        code, out, _ = call(*plan, "--convention", chosen)
+        assert code == 0
+        assert f"(convention {chosen})" in out
+        costs[chosen] = json.loads(call(*plan, "--convention", chosen, "--json")[1])["tflops"]
+    assert costs["all-params"] > costs["full"] > costs["executed"] > 0
+
+
+def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None:
+    run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1))
+    for chosen, cost in ((DEFAULT, 1.0), ("full", 2.0)):
+        made = page([run], convention=chosen)
+        assert f"TFLOPs a question, search + answer ({chosen}, log)" in made
+        assert f"FLOPs under the convention {chosen}" in made
+        assert f'"tflops": {cost}' in made
+    assert page([run]) == page([run], convention=DEFAULT)
+
+
+def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> None:
+    old = [{**step(i, p_yes=p), "flops": (i + 1) * TERA, "answer": "a", "answer_flops": TERA / 10}
+           for i, p in enumerate((0.2, 0.6, 0.9))]  # fmt: skip
+    old[2]["action"] = "study"
+    row = {**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"}
+    told = Recorded(Rule(1, 0.5), Rule(2, 0.5))
+    assert Search.of(row, "full").stop(Rule(2, 0.5), told).flops == pytest.approx(3.1 * TERA)
+    later = Search.of(row).stop(Rule(2, 0.5), told)
+    assert (later.answer, later.flops) == ("a", None)
+    assert Search.of(row).stop(Rule(1, 0.5), told).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
+    assert full_only([row], "full") == []
+    run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
+    table = frame([Scored(run, grid(run, 2, [0.5]), {("q0", 2): 1.0})])
+    (note,) = {note for notes in table["notes"] for note in notes if "--convention full" in note}
+    assert note.startswith("this run kept the FLOPs of its steps under the convention full alone")
+    assert re.search("kept the FLOPs", page([run]))
+    assert flops(1.0)["full"] == 2 * TERA

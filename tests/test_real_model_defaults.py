@@ -1,0 +1,123 @@
+"""What a run of a real model says when its settings are not those of the papers: texts cut, a reader that compresses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from harness.plan import Plan, plan_choices
+from harness.settings import Choices
+from harness.store import read_run
+from reports.tables import frame
+from reports.views import sections
+from tests.reports.build import record, usage, write_run
+
+LONG = {"dataset.tokens": 1500}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HARNESS_HOME", "HARNESS_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+def planned(method: str, **more: Any) -> Plan:
+    """A plan with a model that is not an embedded one."""
+    sets = {"model.embedded": False, **more.pop("sets", {})}
+    return plan_choices(Choices(method=method, dataset="pocket/musique", model="random", sets=sets, **more))
+
+
+@pytest.mark.parametrize(
+    ("method", "sets", "warned"),
+    [
+        ("sbert", {}, True),
+        ("pecan", {}, True),
+        ("sbert", {"method.chunk_tokens": 256}, False),
+        ("raptor-ct", {}, False),  # chunks of 100 tokens
+        ("recomp", {"encoder": "minilm"}, False),  # sentences
+        ("sbert", {"encoder.max_length": 512}, False),
+        ("bm25", {}, False),
+    ],
+)
+def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets: dict[str, Any], warned: bool) -> None:
+    found = [w for w in planned(method, sets=sets).warnings if "cuts the rest" in w]
+    told = "encoder minilm reads 256 tokens of chunks of 300 and cuts the rest; --set encoder=mpnet reads 512"
+    assert found == ([told] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "told"),
+    [
+        ("longllmlingua", {}, "the papers' setting (--profile paper) has phi-2 for it: --set roles.compressor=phi-2"),
+        ("selective-context", {}, "has gpt2 for it: --set roles.compressor=gpt2"),
+        ("llmlingua", {}, "name a smaller model for it: --set roles.compressor=NAME"),
+        ("longllmlingua", {"sets": {"roles.compressor": "pocket-llama"}}, None),
+        ("longllmlingua", {"sets": {"model.embedded": True}}, None),
+        ("bm25", {}, None),
+    ],
+)
+def test_the_plan_warns_of_a_reader_that_compresses(method: str, more: dict[str, Any], told: str | None) -> None:
+    found = [w for w in planned(method, **more).warnings if "compresses with the reader" in w]
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert found[0].startswith(f"'{method}' compresses with the reader 'random-llama' itself; ")
+        assert found[0].endswith(told)
+
+
+def test_auto_is_in_no_identity_and_changes_no_hash() -> None:
+    plans = [planned("bm25", sets={"model.dtype": dtype}) for dtype in ("auto", "float32", "bfloat16")]
+    assert [plan.facts["reader"]["dtype"] for plan in plans] == ["float32", "float32", "bfloat16"]
+    assert plans[0].hash8 == plans[1].hash8 != plans[2].hash8
+
+
+def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from harness.cli import main
+
+    chosen = ["--dataset", "pocket/musique", "--limit", "1", "--out", str(tmp_path / "results"), "--mlflow", "off"]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--method", "sbert", *chosen, "--set", "dataset.tokens=1500", "--json"])
+    out, err = capsys.readouterr()
+    assert not ended.value.code
+    told = json.loads(out.splitlines()[-1])
+    counts = told["summary"]["texts_cut"]
+    run = read_run(Path(told["run"]))
+    indexed, asked = run.documents[0]["usage"]["index"], run.records[0]["usage"]["search"]
+    assert counts == {"texts": indexed["texts"] + asked["texts"], "cut": indexed["texts_cut"]}
+    assert 0 < counts["cut"] < counts["texts"]
+    share = f"{100 * counts['cut'] / counts['texts']:.0f} % of {counts['texts']} texts"
+    last = err.strip().splitlines()[-1]
+    assert last == f"warning: encoder minilm reads 256 tokens: {share} were cut; --set encoder=mpnet reads 512"
+    (row,) = frame([run]).to_dict("records")
+    assert row["texts_cut"] == counts["cut"]
+    assert any(note.startswith(f"{counts['cut']} of {counts['texts']} texts") for note in row["notes"])
+
+
+def test_nothing_is_said_where_nothing_was_cut(tmp_path: Path) -> None:
+    result = harness.run(
+        "sbert", "pocket/musique", limit=1, out=tmp_path, set={**LONG, "method.chunk_tokens": 100}, mlflow="off"
+    )
+    assert "texts_cut" not in result.summary
+    (section,) = sections(frame([read_run(result.folder)]))
+    assert "texts_cut" not in section.frame.columns
+
+
+def test_the_column_is_there_where_any_run_of_a_table_cut_texts(tmp_path: Path) -> None:
+    spent = {"answer": usage(1.0), "search": {**usage(1.0), "texts": 8, "texts_cut": 2}}
+    runs = [read_run(write_run(tmp_path, [record(0, 0.5)], method="bm25"))]
+    runs.append(read_run(write_run(tmp_path, [record(0, 0.5, usage=spent)], method="sbert")))
+    (section,) = sections(frame(runs))
+    assert dict(zip(section.frame["method"], section.frame["texts_cut"], strict=True)) == {"bm25": 0, "sbert": 2}
+    (note,) = [n for n in section.frame["notes"].iloc[1] if "texts" in n]
+    assert note == "2 of 8 texts (25 %) were longer than the encoder reads, and cut"
+
+
+def test_a_run_that_kept_the_cut_texts_alone_still_loads(tmp_path: Path) -> None:
+    spent = {"search": {**usage(1.0), "texts_cut": 2}}
+    run = read_run(write_run(tmp_path, [record(0, 0.5, usage=spent)]))
+    (row,) = frame([run]).to_dict("records")
+    assert row["texts_cut"] == 2
+    assert "2 texts were longer than the encoder reads, and cut" in row["notes"]
