@@ -17,9 +17,9 @@ __all__ = ["cache_problem", "capture_problem", "checked"]
 # Families without windows in this version of transformers.
 _NAMES = """
 apertus arcee aria_text axk1 biogpt bitnet cohere deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe flex_olmo gemma glm
-glm4 glm4_moe glm4_moe_lite gpt_neox granite granitemoe granitemoeshared helium hunyuan_v1_dense hunyuan_v1_moe
-hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama longcat_flash minicpm3 minimax_m2 nanochat nemotron olmo
-olmo2 olmoe persimmon phi seed_oss stablelm youtu
+glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt2 gpt_bigcode gpt_neox granite granitemoe granitemoeshared helium
+hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama longcat_flash minicpm3
+minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
 """
 _PLAIN = frozenset(_NAMES.split())
 # Families whose window, where config.json does not give one, is this many tokens; None: no window.

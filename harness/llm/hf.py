@@ -96,7 +96,7 @@ class HFModel(LanguageModel):
 
     def _measure(self, config: Any) -> None:
         try:
-            self.layers, self.shape = int(config.num_hidden_layers), shape_of(config)
+            self.layers, self.shape = int(config.num_hidden_layers), shape_of(config, head=True)
             int(self.shape.mlp)  # a few families give a list, one size a layer
         except (AttributeError, RuntimeError, TypeError, ValueError) as e:
             raise CannotRun(

@@ -35,8 +35,8 @@ UNBUILT = {
 # Families that only loading shows to be unusable.
 NO_SIZES, NO_CACHE = "from which its FLOPs are counted, cannot be read", "a trial pass with its cache failed"
 SIZELESS = """
-bart bigbird_pegasus blenderbot blenderbot-small bloom codegen cpmant ctrl falcon gemma3n_text gemma4_text
-gemma4_unified_text gpt-sw3 gpt2 gpt_bigcode gpt_neox_japanese gptj kolibri1 marian mbart moshi mpt mvp openai-gpt opt
+bart bigbird_pegasus blenderbot blenderbot-small bloom cpmant ctrl falcon gemma3n_text gemma4_text
+gemma4_unified_text gpt_neox_japanese kolibri1 marian mbart moshi mpt mvp openai-gpt opt
 pegasus plbart prophetnet reformer solar_open trocr whisper xglm xlm xlnet
 """
 AT_LOAD = dict.fromkeys(SIZELESS.split(), NO_SIZES) | dict.fromkeys(("modernbert-decoder", "xmod"), NO_CACHE)
