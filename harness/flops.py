@@ -116,17 +116,22 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     return float(2 * weights * event.new + shape.pair * pairs)
 
 
-def shape_of(config: Any) -> ModelShape:
-    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape."""
+def shape_of(config: Any, head: bool = False) -> ModelShape:
+    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape.
+
+    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does.
+    """
     heads = config.num_attention_heads
     decoder = hasattr(config, "num_key_value_heads")
+    # GPT-2 and its kin: n_inner, whose None means four times the width.
+    mlp = (config.n_inner or 4 * config.hidden_size) if hasattr(config, "n_inner") else config.intermediate_size
     return ModelShape(
         layers=config.num_hidden_layers,
         width=config.hidden_size,
         heads=heads,
         kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        mlp=config.intermediate_size,
-        vocab=config.vocab_size if decoder else 0,
+        mlp=mlp,
+        vocab=config.vocab_size if decoder or head else 0,
         gated=decoder,
     )

@@ -259,10 +259,11 @@ def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:
         from harness.fitting import fitting
 
         served = ", ".join(fitting(facts.capabilities)) or "none"
+        reasons = "".join(f": {facts.refusals[one]}" for one in missing if one in facts.refusals)
         sketch.wrong(
             f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
-            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}); choose another model, or a method "
-            f"that this one can serve ({served})"
+            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}){reasons}; choose another model, or "
+            f"a method that this one can serve ({served})"
         )
     dataset: DatasetConfig | None = sketch.draft.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.flops import CONVENTIONS, ModelShape, flops
+from harness.flops import CONVENTIONS, ModelShape, flops, shape_of
 from harness.meter import Event, Meter
 from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
 
@@ -167,3 +167,13 @@ def test_the_key_of_a_shape_tells_every_size(field):
     other = dataclasses.replace(LLAMA_8B, **{field: (not value) if isinstance(value, bool) else value + 1})
     assert other.key != LLAMA_8B.key
     assert dataclasses.replace(LLAMA_8B).key == LLAMA_8B.key
+
+
+def test_gpt_2_has_a_head_and_an_mlp_of_four_times_its_width():
+    from transformers import GPT2Config
+
+    shape = shape_of(GPT2Config(), head=True)
+    assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False)
+    # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its embedding table.
+    assert shape.linear + shape.head == 84_934_656 + 38_597_376
+    assert shape_of(GPT2Config(n_inner=1000), head=True).mlp == 1000

@@ -174,7 +174,10 @@ class Session(abc.ABC):
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run."""
+    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run.
+
+    refusals: capability -> why this model lacks it, a sentence without its full stop, where there is more to say.
+    """
 
     name: str
     capabilities: frozenset[str] = frozenset()
@@ -182,6 +185,7 @@ class ModelFacts:
     identity: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    refusals: dict[str, str] = field(default_factory=dict)
 
 
 class LanguageModel(abc.ABC):

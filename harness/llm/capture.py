@@ -9,6 +9,9 @@
 runs plain fused attention until a Capture is active in the thread, or a Pack: then the tokens of several contexts stand
 behind each other, and each context's tokens attend to its own keys alone, in a kernel call of their own. No padding, so
 a context's arithmetic is what it is alone.
+
+The weights are those of softmax(q K^T * scaling) under the causal mask and nothing else. harness.llm.families refuses
+other attention from config.json; what it misses raises CannotRun here, at the first call.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+from harness.errors import CannotRun
 
 __all__ = [
     "FEW_COLUMNS",
@@ -41,6 +46,21 @@ NAME = "harness"
 BLOCK = 64
 # Above this many watched columns gathering keys and exp() cost more than reducing whole rows in blocks.
 FEW_COLUMNS = 256
+# Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
+NEUTRAL = frozenset(
+    {
+        "cache_position",
+        "dropout",
+        "is_causal",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "position_embeddings",
+        "position_ids",
+        "sliding_window",
+        "use_cache",
+    }
+)
 Ranges = Sequence[tuple[int, int]]
 
 _local = threading.local()
@@ -144,18 +164,22 @@ class FeedCapture:
 
 @dataclass
 class WriteCapture:
-    """Keeps the query rows of written tokens and reduces them in blocks against the cached keys."""
+    """Keeps the query rows of written tokens and reduces them in blocks against the keys of the newest one."""
 
     first: int
     spans: Ranges
     rows: list[torch.Tensor] = field(default_factory=list)
     queries: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    keys: dict[int, torch.Tensor] = field(default_factory=dict)
     scaling: dict[int, float] = field(default_factory=dict)
 
-    def keep(self, layer: int, query: torch.Tensor, scaling: float) -> None:
-        """Keep one step's query [1, heads, 1, size] of `layer`."""
+    def keep(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
+        """Keep one step's query [1, heads, 1, size] and all keys [1, kv_heads, tokens, size] of `layer`.
+
+        The keys are those of the attention call: a cache may hold something else (latents, in DeepSeek-V2).
+        """
         self.queries.setdefault(layer, []).append(query[0])
-        self.scaling[layer] = scaling
+        self.keys[layer], self.scaling[layer] = key[0], scaling
 
     def mark(self) -> Any:
         """What `back_to` needs to forget all that is captured from now on."""
@@ -169,19 +193,19 @@ class WriteCapture:
         """Number of rows kept and not yet reduced."""
         return len(next(iter(self.queries.values()), []))
 
-    def reduce(self, keys: Sequence[torch.Tensor]) -> None:
-        """Reduce all kept rows; keys[layer] is [1, kv_heads, tokens, size]."""
+    def reduce(self, layers: int) -> None:
+        """Reduce all kept rows. Raises RuntimeError when not all of the model's `layers` were seen."""
         if not self.queries:
             return
-        if len(self.queries) != len(keys):
-            raise RuntimeError(f"attention was captured in {len(self.queries)} of {len(keys)} layers")
+        if len(self.queries) != layers:
+            raise RuntimeError(f"attention was captured in {len(self.queries)} of {layers} layers")
         total = torch.zeros(self.waiting(), len(self.spans))
         for layer, query in self.queries.items():
             stacked = torch.cat(query, dim=1)
-            total += block_weights(stacked, keys[layer][0], self.first, self.spans, self.scaling[layer])
+            total += block_weights(stacked, self.keys[layer], self.first, self.spans, self.scaling[layer])
         self.first += total.shape[0]
-        self.rows.append(total / len(keys))
-        self.queries = {}
+        self.rows.append(total / layers)
+        self.queries, self.keys = {}, {}
 
     def result(self) -> torch.Tensor:
         """Float32 [tokens, spans]."""
@@ -272,12 +296,34 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     scale = _scale(scaling, query)
+    if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
+        raise CannotRun(
+            f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, which the fused kernel "
+            "does not apply; set --set model.attention=eager"
+        )
     pack: Pack | None = getattr(_local, "pack", None)
     if pack is not None:
         return pack.attend(module, query, scale, kwargs), None
     out, lse = _fused(module, query, key, value, attention_mask, scale, kwargs)
-    _report(getattr(_local, "capture", None), module, query, key, lse, scale)
+    capture = getattr(_local, "capture", None)
+    if capture is not None and not _causal(module, attention_mask, query.shape[2], kwargs):
+        raise CannotRun(
+            f"{type(module).__name__} masks or biases its scores beyond the causal mask, which attention capture does "
+            "not reproduce; choose another model, or a method that needs no attention"
+        )
+    _report(capture, module, query, key, lse, scale)
     return out, None
+
+
+def _causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
+    """Whether the scores of `new` queries are masked causally and not changed otherwise."""
+    if mask is None:
+        asked = kwargs.get("is_causal")
+        return new == 1 or bool(getattr(module, "is_causal", True) if asked is None else asked)
+    earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(mask.shape[-1] - new)
+    if mask.dtype == torch.bool:
+        return bool((mask == earlier).all())
+    return bool(((mask == 0) == earlier).all() and ((mask < -1e4) != earlier).all())
 
 
 def _fused(
@@ -290,7 +336,8 @@ def _fused(
     kwargs: dict[str, Any],
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Fused attention, [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
-    if query.device.type == "cpu" and not torch.is_grad_enabled():
+    # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
+    if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:
         causal = mask is None and query.shape[2] > 1
         out, lse = _cpu_attention(query, key, value, mask, scale, causal)
         return out.transpose(1, 2), lse
@@ -309,7 +356,7 @@ def _report(
     if isinstance(capture, FeedCapture):
         capture.take(query, key, lse, scale)
     elif isinstance(capture, WriteCapture):
-        capture.keep(module.layer_idx, query, scale)
+        capture.keep(module.layer_idx, query, key, scale)
 
 
 def install() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from harness.config import ModelConfig
 from harness.digests import hash_named
 from harness.errors import CannotRun
-from harness.llm import tokenizer_files
+from harness.llm import families, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
@@ -54,10 +54,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     problems = []
     if config.window and own and config.window > own:
         problems.append(f"model.window={config.window} is more than the {own} positions '{config.name}' has")
-    if any(t != "full_attention" for t in settings.get("layer_types") or []):
-        problems.append(
-            f"'{config.name}' has layers without full attention, whose cache cannot be rolled back; use another model"
-        )
+    if reason := families.cache_problem(settings):
+        return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.place(config, folder)
     if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
         problems.append(
@@ -66,7 +64,12 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         )
     if not (config.window or own):
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
-    capabilities = _HF if config.attention == "sdpa" else _HF - {"attention"}
+    refusals = {}
+    if config.attention == "eager":
+        refusals["attention"] = "attention capture needs model.attention=sdpa"
+    elif reason := families.capture_problem(settings, config.window or own, config.trust_remote_code):
+        refusals["attention"] = f"'{config.name}' {reason}"
+    capabilities = _HF - refusals.keys()
     base = Base(config.name, folder, where)
     checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
     for one in checked.values():
@@ -74,7 +77,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
-        "attention": config.attention,
+        "attention": _kernel(config, settings),
         "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
@@ -88,7 +91,17 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         identity=identity,
         problems=problems,
         warnings=[sentence for one in checked.values() for sentence in one.warnings],
+        refusals=refusals,
     )
+
+
+def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The attention kernel: "sdpa" or "eager" as asked, "transformers" for what that library picks.
+
+    The session's fused kernel ignores whatever changes the scores but the mask, so sdpa is not for every model.
+    """
+    fused = families.capture_problem(settings, 0, config.trust_remote_code) is None
+    return config.attention if fused or config.attention == "eager" else "transformers"
 
 
 def local_folder(config: ModelConfig) -> tuple[Path, Any]:

@@ -22,13 +22,13 @@ from harness.config import ModelConfig
 from harness.crew import current
 from harness.errors import CannotRun
 from harness.flops import ModelShape, shape_of
-from harness.llm import capture
+from harness.llm import capture, families
 from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut
 from harness.llm.text import Text
-from harness.llm.together import Ask, ForwardLane, alone, pack_problem
+from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
 from harness.memory import available
 from harness.meter import Meter
@@ -39,8 +39,11 @@ __all__ = ["HFModel"]
 class HFModel(LanguageModel):
     """A causal language model of transformers. Raises CannotRun when it cannot be loaded as asked."""
 
+    shape: ModelShape
+
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
+        self._refusals = facts.refusals
         self.window, self.prefill_chunk = facts.window, config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
         self.first_prompts = {}
@@ -54,21 +57,25 @@ class HFModel(LanguageModel):
         self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
         self._running: str | None = None  # `_load` leaves them disabled
-        self.layers = int(self.net.config.num_hidden_layers)
-        self.shape: ModelShape = shape_of(self.net.config)
         self._tokenize(config, folder)
+        if not families.checked(self.net.config.model_type):
+            problem = cache_problem(self.net, self.device, self.dtype, self.layers)
+            if problem:
+                raise CannotRun(f"no session can run on '{self.name}': {problem}; use another model")
 
     def _load(self, config: ModelConfig, folder: str) -> Any:
         # The run shows its own progress; a bar for every model would stand in the middle of it.
         transformers.logging.disable_progress_bar()
-        kernel = capture.install() if config.attention == "sdpa" else config.attention
+        kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
         placement = {"device_map": config.device_map} if config.device_map else {}
         trust = {"trust_remote_code": config.trust_remote_code}
         try:
+            sizes = AutoConfig.from_pretrained(folder, **trust)
+            self._measure(sizes)
             net, info = AutoModelForCausalLM.from_pretrained(
                 folder,
                 output_loading_info=True,
-                config=AutoConfig.from_pretrained(folder, **trust),
+                config=sizes,
                 dtype=getattr(torch, self.dtype),
                 attn_implementation=kernel,
                 use_safetensors=True,
@@ -86,6 +93,16 @@ class HFModel(LanguageModel):
             )
         _load_adapters(net, config)
         return net.eval() if config.device_map else net.to(self.device).eval()
+
+    def _measure(self, config: Any) -> None:
+        try:
+            self.layers, self.shape = int(config.num_hidden_layers), shape_of(config, head=True)
+            int(self.shape.mlp)  # a few families give a list, one size a layer
+        except (AttributeError, RuntimeError, TypeError, ValueError) as e:
+            raise CannotRun(
+                f"the sizes of '{self.name}', from which its FLOPs are counted, cannot be read "
+                f"({str(e).splitlines()[0]}); use another model"
+            ) from e
 
     def _tokenize(self, config: ModelConfig, folder: str) -> None:
         try:
@@ -125,7 +142,8 @@ class HFModel(LanguageModel):
     def require(self, capability: str) -> None:
         """Raise CannotRun unless the model has `capability`."""
         if capability not in self.capabilities:
-            raise CannotRun(f"'{self.name}' has no capability '{capability}' (it has {sorted(self.capabilities)})")
+            reason = self._refusals.get(capability, f"it has {', '.join(sorted(self.capabilities)) or 'none'}")
+            raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
 
     @contextlib.contextmanager
     def adapter(self, name: str | None) -> Iterator[None]:

@@ -293,12 +293,11 @@ class HFSession(Session):
         return self._written(start, written, stop, finish, capture.result().numpy() if capture else None)
 
     def _reduce(self, capture: WriteCapture) -> None:
-        keys = [layer.keys for layer in self._cache.layers]
         crew = current()
         if crew is None:
-            capture.reduce(keys)
+            capture.reduce(self._model.layers)
         else:
-            crew.call(lambda: capture.reduce(keys))
+            crew.call(lambda: capture.reduce(self._model.layers))
 
     def _stops(self, start: int, stop: Sequence[str]) -> bool:
         """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""

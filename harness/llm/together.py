@@ -145,11 +145,13 @@ def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
-    if getattr(config, "sliding_window", None):
+    if getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None):
         return "its attention has a sliding window"
     rope = getattr(config, "rope_parameters", None) or {}
     if str(rope.get("rope_type")) in ("dynamic", "longrope"):
         return "its positions depend on the length of the longest context"
+    if getattr(config, "attn_temperature_tuning", None):
+        return "its queries are scaled by positions that a packed pass does not carry"
     texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
     try:
         own = [alone(net, device, Ask(text, new_cache(layers), len(text))) for text in texts]
@@ -162,4 +164,23 @@ def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str
         packed_rows = torch.cat([half for half in halves if half is not None])
         if whole is None or not bool((whole - packed_rows).norm() <= _TOLERANCE[dtype] * whole.norm()):
             return "a trial pass over several contexts gave other logits than each context alone"
+    return None
+
+
+def cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
+    """Why a session's cache does not work for this model; None when pieces and a roll-back equal one plain pass."""
+    text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
+    cache = new_cache(layers)
+    try:
+        with torch.inference_mode():
+            whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()
+        alone(net, device, Ask(text[:9], cache))
+        alone(net, device, Ask(text[3:8], cache, 5))
+        rewind(cache, 9)
+        rows = [alone(net, device, Ask(text[a:b], cache, b - a)) for a, b in ((9, 10), (10, 18), (18, 24))]
+    except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
+        return f"a trial pass with its cache failed ({type(error).__name__})"
+    pieces = torch.cat([piece for piece in rows if piece is not None])
+    if not bool((whole[9:] - pieces).norm() <= _TOLERANCE[dtype] * whole[9:].norm()):
+        return "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
     return None

@@ -39,7 +39,7 @@ def rewrite(path, **changes):
         (lambda d: (d / "model.safetensors").rename(d / "pytorch_model.bin"), "not loaded \\(they can run code\\)"),
         (lambda d: (d / "model.safetensors").write_bytes(b"x" * 99), "cannot load the weights of 'm'"),
         (lambda d: rewrite(d / "config.json", num_hidden_layers=4), "9 tensors are missing .*layers.3"),
-        (lambda d: rewrite(d / "config.json", layer_types=["sliding_attention"] * 3), "without full attention"),
+        (lambda d: rewrite(d / "config.json", layer_types=["linear_attention"] * 3), "without full attention"),
         (lambda d: rewrite(d / "config.json", max_position_embeddings=None), "how long its window is"),
         (lambda d: (d / "chat_template.jinja").unlink(), "has no chat template.*model.template=none"),
         (lambda d: (d / "chat_template.jinja").write_text("{{ messages[0].content | upper }}"), "'m' shows a content"),

@@ -272,11 +272,23 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
-    [("sliding_window", 16, "sliding window"), ("rope_parameters", {"rope_type": "dynamic"}, "longest context")],
+    [
+        ("sliding_window", 16, "sliding window"),
+        ("attention_chunk_size", 16, "sliding window"),
+        ("attn_temperature_tuning", True, "scaled by positions"),
+        ("rope_parameters", {"rope_type": "dynamic"}, "longest context"),
+    ],
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
     assert why in together.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+
+
+def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
+    asked = (tiny.net, tiny.device, "float32", tiny.layers)
+    assert together.cache_problem(*asked) is None
+    monkeypatch.setattr(together, "rewind", lambda _cache, _length: None)
+    assert "gave other logits than one pass" in together.cache_problem(*asked)
 
 
 def test_bfloat16_packs_too(tiny_folder, passes):

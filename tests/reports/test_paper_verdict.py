@@ -102,7 +102,7 @@ class TestVerdict:
 
 
 def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
-    rows = [record(i, None, usage={"search": usage(15.45)}, error=None) for i in range(2417)]
+    rows = [record(i, None, usage={"search": usage(30.9)}, error=None) for i in range(2417)]
     spent = [66.7 + (0.1 if i % 2 else -0.1) for i in range(1208)]
     documents = [
         {"document_id": f"d{i}", "key": "k", "status": "built", "usage": {"index": usage(one)}}

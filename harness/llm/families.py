@@ -1,0 +1,145 @@
+"""Which model families attention capture reproduces, from config.json alone; imports no torch.
+
+Capture recomputes softmax(q k^T * scaling) under the causal mask (harness.llm.capture). A family is accepted when
+tests/llm/test_families.py shows it equal to transformers' eager attention, so an unknown family is refused. Within
+an accepted family, settings that change the mask or the scores are refused as well: a sliding window or attention chunk
+shorter than the model's window, soft-capping, bidirectional attention, code of the model's own.
+
+The same test shows which families cannot serve a session at all, because their cache cannot be rolled back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["cache_problem", "capture_problem", "checked"]
+
+# Families without windows in this version of transformers.
+_NAMES = """
+apertus arcee aria_text axk1 biogpt bitnet cohere deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe flex_olmo gemma glm
+glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt2 gpt_bigcode gpt_neox granite granitemoe granitemoeshared helium
+hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama longcat_flash minicpm3
+minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
+"""
+_PLAIN = frozenset(_NAMES.split())
+# Families whose window, where config.json does not give one, is this many tokens; None: no window.
+_WINDOWS: dict[str, int | None] = {
+    # in every layer
+    "ministral": 4096,
+    "ministral3": None,
+    "mistral": 4096,
+    "mixtral": None,
+    "phi3": None,
+    "phimoe": None,
+    "starcoder2": None,
+    # in the layers that layer_types names
+    "afmoe": 1024,
+    "beam": 512,
+    "cohere2": 4096,
+    "cohere2_moe": 4096,
+    "cwm": 8192,
+    "dots1": 4096,
+    "exaone4": 4096,
+    "exaone_moe": 4096,
+    "gemma2": 4096,
+    "gemma3_text": 4096,
+    "laguna": 512,
+    "llama4_text": 8192,
+    "mellum": 1024,
+    "olmo3": 4096,
+    "vaultgemma": 4096,
+    # where use_sliding_window is true
+    "qwen2": 4096,
+    "qwen2_moe": 4096,
+    "qwen3": 4096,
+    "qwen3_moe": 4096,
+    "smollm3": None,
+}
+_EVERY_LAYER = frozenset({"ministral", "ministral3", "mistral", "mixtral", "phi3", "phimoe", "starcoder2"})
+_SWITCHED = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"})
+_SOFT_CAPS = {"gemma2": 50.0, "vaultgemma": 50.0}
+_KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+# Why a family is refused, for those that people are likely to name.
+_SINKS = "has learned attention sinks"
+_ALIBI = "adds ALiBi biases to its attention scores"
+_OTHER = {
+    "bloom": _ALIBI,
+    "deepseek_v4": _SINKS,
+    "diffllama": "subtracts two attention maps (differential attention)",
+    "doge": "masks its attention by content (dynamic mask attention)",
+    "falcon": "computes its attention in code of its own, with ALiBi biases in some sizes",
+    "flint": _SINKS,
+    "gpt_oss": _SINKS,
+    "granite_swa": _SINKS,
+    "granitemoe_swa": _SINKS,
+    "hy_v4": _SINKS,
+    "mimo_v2_flash": _SINKS,
+    "mpt": _ALIBI,
+}
+# Families whose state is not a list of keys and values, one pair a token, and so cannot be rolled back.
+_STATE = "keeps a recurrent or convolutional state, which cannot be rolled back"
+_INDEX = "keeps an index beside its keys and values, which cannot be rolled back"
+_RECURRENT = """
+bailing_hybrid bamba falcon_h1 falcon_mamba inkling2_text inkling_text jamba kimi_linear lfm2 lfm2_moe lfm3 mamba mamba2
+minimax nemotron_h olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_exp_text recurrent_gemma rwkv xlstm zamba
+zamba2 zaya
+"""
+_INDEXED = ("axk2", "deepseek_v32", "deepseek_v4", "glm_moe_dsa", "hy_v4", "minimax_m3_vl_text")
+_NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _STATE) | dict.fromkeys(_INDEXED, _INDEX)
+
+
+def cache_problem(settings: dict[str, Any]) -> str | None:
+    """Why no session can run on a model with this config.json, as the rest of a sentence; None when one can."""
+    if "num_hidden_layers" not in settings and isinstance(settings.get("text_config"), dict):
+        return "is a multimodal model, and only text models can be loaded; use a text model"
+    reason = _NO_ROLLBACK.get(str(settings.get("model_type")))
+    if reason is None and any(kind not in _KINDS for kind in settings.get("layer_types") or []):
+        reason = "has layers without full attention, whose cache cannot be rolled back"
+    if settings.get("use_bidirectional_attention") in (True, "all") or settings.get("is_causal") is False:
+        reason = "attends to later tokens, which a session has not read yet"
+    return f"{reason}; use another model" if reason else None
+
+
+def checked(family: str) -> bool:
+    """Whether tests show that sessions on this family (model_type) equal one eager pass."""
+    return family in _PLAIN or family in _WINDOWS
+
+
+def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bool = False) -> str | None:
+    """Why attention capture is not exact for a model with this config.json, as the rest of a sentence; None if it is.
+
+    window: tokens of context that a session may hold; a sliding window at least as long never takes effect.
+    """
+    reason = _score_change(settings, trust_remote_code)
+    if reason is not None:
+        return f"{reason}, which attention capture does not reproduce"
+    family = str(settings.get("model_type"))
+    if not checked(family):
+        return f"belongs to the family '{family}', which attention capture has not been checked with"
+    size = _span(settings)
+    if size is None or size >= window:
+        return None
+    name = "an attention chunk" if family == "llama4_text" else "a sliding window"
+    way_out = f" (with model.window={size} or less it never takes effect)" if size else ""
+    return f"applies {name} of {size or 'unknown'} tokens, which attention capture does not reproduce{way_out}"
+
+
+def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | None:
+    """What changes the scores or their mask, whatever the length of the context."""
+    family = str(settings.get("model_type"))
+    if trust_remote_code and "auto_map" in settings:
+        return "runs code of its own (auto_map in its config.json)"
+    if cap := settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family)):
+        return f"soft-caps its attention scores at {cap:g}"
+    return _OTHER.get(family)
+
+
+def _span(settings: dict[str, Any]) -> int | None:
+    """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size is unknown."""
+    family, kinds = settings["model_type"], set(settings.get("layer_types") or [])
+    size = settings.get("attention_chunk_size" if family == "llama4_text" else "sliding_window", _WINDOWS.get(family))
+    if family in _SWITCHED and not settings.get("use_sliding_window"):
+        size = None
+    if family not in _EVERY_LAYER and kinds == {"full_attention"}:
+        return None
+    return size or (0 if kinds - {"full_attention"} else None)

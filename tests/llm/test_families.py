@@ -1,0 +1,293 @@
+"""Every decoder family of transformers: attention capture equals eager attention, or is refused with a reason.
+
+Each family is built tiny with random weights and goes the way of any model: config.json, model_facts, load_model, a
+session. What the session reads in pieces, with probes and branches between them, equals one eager pass as well.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from harness.config import ModelConfig
+from harness.errors import CannotRun, ConfigError
+from harness.llm import families
+from harness.llm.facts import model_facts
+from harness.llm.load import load_model, unload
+from harness.meter import Meter
+from tests.llm import tiny_families as tiny
+
+NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
+AFTER = " lies north"
+# Families that cannot be built tiny. From config.json alone they are refused all the same.
+UNBUILT = {
+    "blt": "its byte encoders and decoders keep their full size",
+    "dbrx": "transformers 5.23 reads a rope_theta that the config does not have",
+    "musicgen": "it needs the configs of a text and an audio encoder",
+    "musicgen_melody": "it needs the configs of a text and an audio encoder",
+    "phi4_multimodal": "its audio and image towers keep their full size",
+}
+# Families that only loading shows to be unusable.
+NO_SIZES, NO_CACHE = "from which its FLOPs are counted, cannot be read", "a trial pass with its cache failed"
+SIZELESS = """
+bart bigbird_pegasus blenderbot blenderbot-small bloom cpmant ctrl falcon gemma3n_text gemma4_text
+gemma4_unified_text gpt_neox_japanese kolibri1 marian mbart moshi mpt mvp openai-gpt opt
+pegasus plbart prophetnet reformer solar_open trocr whisper xglm xlm xlnet
+"""
+AT_LOAD = dict.fromkeys(SIZELESS.split(), NO_SIZES) | dict.fromkeys(("modernbert-decoder", "xmod"), NO_CACHE)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    yield tiny.tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
+    unload()
+
+
+def asked(folder, **more):
+    return ModelConfig(name="m", source=str(folder), prefill_chunk=23, **{"window": tiny.WINDOW, **more})
+
+
+def read(model, watch):
+    """Feed, branch, probe, score and write; returns what each gave, and the tokens that it was given behind."""
+    with model.session(Meter()) as s:
+        s.user("Question:\n")
+        question = s.feed("Where is the school of Mira Tal?")
+        spans, probes = [], []
+        for node in NODES:
+            spans.append(s.feed(node, watch=[question, *spans] if watch else []))
+            with s.branch():
+                s.feed(NODES[2])
+                s.flush()
+            probes.append((s.ids + model.mid, s.probe(["Yes", "No"]).mass))
+        scores = (list(s.ids), s.score(AFTER))
+        written = s.write(5, watch=spans if watch else [])
+        return [question, *spans], probes, scores, written, list(s.ids)
+
+
+def errors(model, folder, watch):
+    """Largest differences to eager passes over the whole context: log-probabilities, then captured attention."""
+    net = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    spans, probes, (context, scores), written, ids = read(model, watch)
+    off = []
+    with torch.no_grad():
+        for before, mass in probes:
+            p = net(torch.tensor([before]), use_cache=False).logits[0, -1].float().softmax(-1)
+            off += [float(p[model.text.plain(label)[0]]) - value for label, value in mass.items()]
+        more = model.text.plain(AFTER)
+        logp = net(torch.tensor([context + more]), use_cache=False).logits[0].float().log_softmax(-1)
+        off += [float(logp[len(context) - 1 + i, t]) - scores[i] for i, t in enumerate(more)]
+        if not watch:
+            return np.abs(off).max(), 0.0
+        maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
+    mean = torch.stack(maps).mean(0)[0].mean(0).numpy()
+    rows = slice(written.span.start, written.span.end)
+    captured = np.concatenate([*(s.attention for s in spans[1:]), written.attention.ravel()])
+    eager = [mean[s.start : s.end, w.start : w.end].mean() for i, s in enumerate(spans) for w in spans[:i]]
+    eager = np.concatenate([eager, np.stack([mean[rows, w.start : w.end].mean(-1) for w in spans[1:]], 1).ravel()])
+    assert np.ptp(eager) > 1e-3, "attention is so flat that agreement would say nothing"
+    return np.abs(off).max(), np.abs(captured - eager).max()
+
+
+def check(folder, config):
+    """Refused before loading, refused at load, or equal to eager; returns "", or the reason."""
+    facts = model_facts(config)
+    if facts.problems:
+        return facts.problems[0]
+    try:
+        model = load_model(config)
+    except CannotRun as error:
+        return str(error)
+    watch = "attention" in facts.capabilities
+    logits, attention = errors(model, folder, watch)
+    assert logits < 1e-4
+    assert attention < 1e-5
+    if watch:
+        return ""
+    with model.session(Meter()) as s, pytest.raises(CannotRun, match="no capability 'attention'"):
+        s.user()
+        s.feed("b", watch=[s.feed("a")])
+    return facts.refusals["attention"]
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_capture_of_a_family_equals_eager_or_is_refused(family, words, tmp_path):
+    parts = getattr(CONFIG_MAPPING[family], "sub_configs", {})
+    settings = {"text_config": tiny.SIZES} if "text_config" in parts else tiny.SIZES
+    facts = model_facts(asked(tiny.describe(tmp_path / "described", words, model_type=family, **settings)))
+    assert not facts.problems or family not in {*UNBUILT, *AT_LOAD}
+    if facts.problems or family in UNBUILT:
+        (reason,) = facts.problems or facts.refusals.values()
+        assert reason.startswith("'m' ")
+        assert not families.checked(family)
+        return
+    folder = tiny.saved(tmp_path / "saved", words, family)
+    reason = check(folder, asked(folder))
+    if family in AT_LOAD:
+        assert AT_LOAD[family] in reason
+        assert "attention" in model_facts(asked(folder)).refusals
+    assert bool(reason) != (families.checked(family) and "soft-caps" not in reason), reason
+
+
+def narrow(family, size=16):
+    """Settings that give the family's layers, one at least, a window of `size` tokens."""
+    key = "attention_chunk_size" if family == "llama4_text" else "sliding_window"
+    kind = "chunked_attention" if family == "llama4_text" else "sliding_attention"
+    settings = {key: size}
+    if family not in families._EVERY_LAYER and family != "qwen3_moe":
+        settings["layer_types"] = [kind, "full_attention"]
+    if family in families._SWITCHED:
+        settings |= {"use_sliding_window": True, "max_window_layers": 0}
+    if family in families._SOFT_CAPS:
+        settings["attn_logit_softcapping"] = None
+    return settings
+
+
+@pytest.mark.parametrize("family", sorted(families._WINDOWS))
+def test_a_window_that_takes_effect_is_refused_for_capture_and_still_read_exactly(family, words, tmp_path):
+    folder = tiny.saved(tmp_path / "m", words, family, **narrow(family))
+    reason = check(folder, asked(folder))
+    name = "an attention chunk" if family == "llama4_text" else "a sliding window"
+    assert reason == (
+        f"'m' applies {name} of 16 tokens, which attention capture does not reproduce (with model.window=16 or less it "
+        "never takes effect)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "reason"),
+    [
+        ("mistral", {"sliding_window": 400}, ""),
+        ("mistral", {"sliding_window": 399}, "sliding window of 399 tokens"),
+        ("mistral", {"sliding_window": None, "head_dim": 16}, ""),
+        ("phi3", {"sliding_window": 400}, ""),
+        ("qwen2", {"sliding_window": 16, "use_sliding_window": False}, ""),
+        ("qwen3", {"sliding_window": 16, "use_sliding_window": False, "max_window_layers": 0}, ""),
+        ("gemma2", {"attn_logit_softcapping": None}, ""),
+        ("gemma2", {}, "soft-caps its attention scores at 50,"),
+        ("gemma3_text", {"attn_logit_softcapping": 20.0}, "soft-caps its attention scores at 20,"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "attends to later tokens"),
+        ("vaultgemma", {"attn_logit_softcapping": None}, ""),
+        ("gpt_oss", {}, "has learned attention sinks,"),
+        ("granite", {"attention_multiplier": 0.1}, ""),
+        ("granitemoe", {"attention_multiplier": 0.1}, ""),
+        ("granitemoe_swa", {}, "has learned attention sinks,"),
+        ("gpt_neox", {"use_parallel_residual": False}, ""),
+        ("stablelm", {"qk_layernorm": True}, ""),
+        ("cohere", {"use_qk_norm": True}, ""),
+        ("phi", {"qk_layernorm": True}, ""),
+        ("olmo", {"clip_qkv": 0.5}, ""),
+        ("deepseek_v2", {"q_lora_rank": None}, ""),
+        ("llama4_text", {"attn_temperature_tuning": True, "floor_scale": 16}, ""),
+        ("llama", {"num_key_value_heads": 1}, ""),
+        ("llama", {"is_causal": False}, "attends to later tokens"),
+        ("llama", {"layer_types": ["sliding_attention"] * 2}, "sliding window of unknown tokens"),
+    ],
+)
+def test_settings_within_a_family(family, settings, reason, words, tmp_path):
+    folder = tiny.saved(tmp_path / "m", words, family, **settings)
+    found = check(folder, asked(folder))
+    assert reason in found
+    assert bool(reason) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"model_type": "bloom"}, "adds ALiBi biases to its attention scores, which attention capture does not"),
+        ({"model_type": "mpt"}, "adds ALiBi biases"),
+        ({"model_type": "falcon", "alibi": True}, "with ALiBi biases in some sizes, which attention capture does not"),
+        ({"model_type": "mistral"}, "sliding window of 4096 tokens"),
+        ({"model_type": "llama4_text"}, "attention chunk of 8192 tokens"),
+        ({"model_type": "new"}, "belongs to the family 'new', which attention capture has not been checked with"),
+        ({"model_type": "llama", "auto_map": {}}, "runs code of its own (auto_map in its config.json)"),
+    ],
+)
+def test_a_config_alone_is_enough_for_a_refusal(settings, reason, words, tmp_path):
+    folder = tiny.describe(tmp_path / "m", words, **{**tiny.SIZES, "max_position_embeddings": 9000, **settings})
+    facts = model_facts(asked(folder, window=9000, trust_remote_code=True))
+    assert facts.problems == []
+    assert facts.capabilities == {"probe", "score", "sampling"}
+    assert reason in facts.refusals["attention"]
+
+
+@pytest.mark.parametrize("family", sorted({*families._PLAIN, *families._WINDOWS}))
+def test_what_a_config_leaves_out_is_what_transformers_takes(family):
+    config = CONFIG_MAPPING[family]
+    key = "attention_chunk_size" if family == "llama4_text" else "sliding_window"
+    assert getattr(config, key, None) == families._WINDOWS.get(family)
+    assert getattr(config, "attn_logit_softcapping", None) == families._SOFT_CAPS.get(family)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("mistral", "MistralAttention masks or biases its scores beyond the causal mask"),
+        ("gemma3_text", "Gemma3Attention masks or biases its scores"),
+        ("gpt_oss", "GptOssAttention passes 's_aux' to its attention.*model.attention=eager"),
+        ("gemma2", "Gemma2Attention passes 'softcap'"),
+        ("doge", "DogeAttention masks or biases its scores"),
+    ],
+)
+@pytest.mark.parametrize("call", ["feed", "write"])
+def test_capture_itself_refuses_what_the_config_did_not_show(family, message, call, words, tmp_path, monkeypatch):
+    settings = {"sliding_window": 16} if family in ("mistral", "gemma3_text") else {}
+    folder = tiny.saved(tmp_path / "m", words, family, **settings)
+    monkeypatch.setattr(families, "capture_problem", lambda *_: None)
+    monkeypatch.setattr("harness.llm.hf.cache_problem", lambda *_: None)
+    model = load_model(asked(folder))
+    with model.session(Meter()) as s:
+        s.user()
+        span = s.feed(NODES[2])
+        with pytest.raises(CannotRun, match=message):
+            if call == "feed":
+                _ = s.feed(NODES[2], watch=[span]).attention
+            else:
+                s.write(3, watch=[span])
+
+
+def test_a_plan_names_the_reason_and_other_methods_still_run(words, tmp_path, monkeypatch):
+    from harness.plan import plan_choices
+    from harness.settings import Choices
+
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+    folder = tiny.describe(
+        tmp_path / "Mistral-7B-v0.1",
+        words,
+        model_type="mistral",
+        **{**tiny.SIZES, "max_position_embeddings": 9000, "sliding_window": 4096},
+    )
+    chosen = Choices(method="pecan", dataset="pocket/musique", model=str(folder), limit=1)
+    with pytest.raises(ConfigError, match=r"Mistral-7B-v0.1' applies a sliding window of 4096 tokens, which attention"):
+        plan_choices(chosen)
+    assert plan_choices(Choices(method="full-context", dataset="pocket/musique", model=str(folder), limit=1))
+
+
+def test_the_kernel_that_reads_is_part_of_the_identity(words, tmp_path):
+    kernels = {}
+    for family in ("llama", "mistral", "gemma2", "gpt_oss", "new"):
+        folder = tiny.describe(tmp_path / family, words, **{**tiny.SIZES, "model_type": family, "sliding_window": 16})
+        kernels[family] = model_facts(asked(folder)).identity["attention"]
+        assert model_facts(asked(folder, attention="eager")).identity["attention"] == "eager"
+    assert kernels == {
+        "llama": "sdpa",
+        "mistral": "sdpa",
+        "gemma2": "transformers",
+        "gpt_oss": "transformers",
+        "new": "transformers",
+    }
+
+
+def test_a_minimal_config_is_not_trusted_more_than_a_full_one(words, tmp_path):
+    trusted = []
+    for family in sorted({*families._PLAIN, *families._WINDOWS}):
+        full = json.loads(tiny.config_of(family, max_position_embeddings=50_000).to_json_string(use_diff=False))
+        short = {"model_type": family, **tiny.SIZES}
+        accepted = [families.capture_problem(settings, 50_000) is None for settings in (short, full)]
+        assert accepted[1] or not accepted[0], family
+        trusted.append(accepted[0])
+    assert set(trusted) == {True, False}

@@ -1,0 +1,132 @@
+"""A tiny random model of any family of transformers, saved as a folder that `load_model` takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from harness.llm.random_model import save
+
+FAMILIES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+LAYERS, WINDOW, VOCABULARY = 2, 400, 384
+# By the names that most families use, or give as an alias; a family takes those that it knows.
+SIZES = {
+    "bos_token_id": 0,
+    "decoder_attention_heads": 4,
+    "decoder_ffn_dim": 48,
+    "decoder_layers": LAYERS,
+    "embedding_size": 32,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "encoder_layers": LAYERS,
+    "eos_token_id": 1,
+    "ffn_hidden_size": 48,
+    "first_k_dense_replace": 1,
+    "head_dim": 8,
+    "hidden_size": 32,
+    "initializer_range": 0.3,
+    "intermediate_size": 48,
+    "is_decoder": True,
+    "kv_lora_rank": 16,
+    "mamba_d_head": 8,
+    "mamba_n_heads": 8,
+    "max_position_embeddings": WINDOW,
+    "moe_intermediate_size": 16,
+    "n_group": 1,
+    "n_inner": 48,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "num_attention_heads": 4,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_hidden_layers": LAYERS,
+    "num_key_value_heads": 2,
+    "num_local_experts": 4,
+    "num_nextn_predict_layers": 0,
+    "num_kv_shared_layers": 0,
+    "pad_token_id": 4,  # "!", which no text of the tests holds
+    "q_lora_rank": 16,
+    "qk_head_dim": 16,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "rotary_dim": 4,
+    "shared_expert_intermediate_size": 16,
+    "topk_group": 1,
+    "v_head_dim": 8,
+    "vocab_size": VOCABULARY,
+    "vocab_size_per_layer_input": VOCABULARY,
+}
+_LATENT = {"num_key_value_heads": 4}  # as many as heads, with latent attention
+_ROPE = {"rope_type": "default", "rope_theta": 1e4}
+_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+FIXES = {
+    "axk1": _LATENT,
+    "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE)},
+    "deepseek_v2": _LATENT,
+    "deepseek_v3": _LATENT,
+    "dots3_note_text": _LATENT,
+    "git": {"vision_config": {**_TOWER, "image_size": 32, "patch_size": 16}},
+    "glm4_moe_lite": _LATENT,
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "longcat_flash": {**_LATENT, "num_layers": 1, "expert_ffn_hidden_size": 16},
+    "minicpm3": _LATENT,
+    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": LAYERS, "max_seq_len": WINDOW},
+    "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (20, 20)},
+    "youtu": _LATENT,
+}
+
+
+def config_of(family: str, **changes):
+    """The family's config with tiny sizes; raises what transformers raises when they do not go together."""
+    kind = CONFIG_MAPPING[family]
+    alias = getattr(kind, "attribute_map", {})
+    known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    names = {field.name for field in known} or set(inspect.signature(kind.__init__).parameters)
+    sizes = {alias.get(name, name): value for name, value in SIZES.items()}
+    return kind(**{**{k: v for k, v in sizes.items() if k in names}, **FIXES.get(family, {}), **changes})
+
+
+def network(config):
+    """The network with large random weights, so that attention is far from flat, and transformers' eager kernel."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+        with torch.no_grad():
+            for name, weight in net.named_parameters():
+                if weight.ndim > 1 or name.endswith("sinks"):
+                    weight.normal_(0, 0.3)
+    return net
+
+
+def tokenizer_folder(folder: Path) -> Path:
+    """A folder with the tokenizer of all these models."""
+    words = "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. Yes No "
+    save(folder, [words * 3], hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4)
+    for path in folder.glob("*"):
+        if "token" not in path.name and path.suffix != ".jinja":
+            path.unlink()
+    return folder
+
+
+def describe(folder: Path, tokenizer: Path, **settings) -> Path:
+    """A model folder with a config.json of `settings` and no weights in its file."""
+    shutil.copytree(tokenizer, folder)
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+def saved(folder: Path, tokenizer: Path, family: str, **changes) -> Path:
+    """A model folder of `family`, with weights."""
+    net = network(config_of(family, **changes))
+    shutil.copytree(tokenizer, folder)
+    net.save_pretrained(folder)
+    return folder
