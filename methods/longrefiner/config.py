@@ -10,11 +10,12 @@ from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
 from methods.scoring import Scoring
 
-__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "Rule"]
+__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "PartTitles", "Rule"]
 
 AUTO = "auto"
 
 Rule = Literal["paper", "code"]
+PartTitles = Literal["paper", "code", "none"]
 
 
 class LongRefinerConfig(MethodConfig):
@@ -42,6 +43,8 @@ class LongRefinerConfig(MethodConfig):
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
     titles               h  put a document's title above its first part
+    part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of the
+                            sub-sections of such a section, numbered (code), or none
     analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
     structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection). A run whose
     selection_adapter       model lacks an adapter of a task that it uses is refused; None: the model without an adapter
@@ -66,6 +69,7 @@ class LongRefinerConfig(MethodConfig):
     overflow: Literal["stop", "skip"] = "stop"
     budget: int = Field(default=2048, gt=0)
     titles: bool = True
+    part_titles: PartTitles = "paper"
     analysis_adapter: str | None = AUTO
     structuring_adapter: str | None = AUTO
     selection_adapter: str | None = AUTO

@@ -37,6 +37,7 @@ class LongRefiner(Method):
     one_document = False
     index_roles = ("refiner",)
     index_fields = INDEX_FIELDS
+    index_version = "2"
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 
     def __init__(self, config: MethodConfig) -> None:
@@ -83,7 +84,7 @@ class LongRefiner(Method):
             weight, shares = self._global(question, documents, trees, tools, steps)
         total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
         model = tools.model()
-        showing = Showing(documents, trees, model, config.titles)
+        showing = Showing(documents, trees, model, config.titles, config.part_titles)
         room = reading.room_for_text(question, tools, model)
         limit = min(config.budget, room)
         if config.selection_rule == "code":
