@@ -43,8 +43,8 @@ class LongRefinerConfig(MethodConfig):
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
     titles               h  put a document's title above its first part
-    part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of the
-                            sub-sections of such a section, numbered (code), or none
+    part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of
+                            the sub-sections of such a section, numbered (code), or none
     analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
     structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection). A run whose
     selection_adapter       model lacks an adapter of a task that it uses is refused; None: the model without an adapter

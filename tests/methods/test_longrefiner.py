@@ -287,7 +287,9 @@ def test_presets_are_scaled_down_for_the_pocket_model(name):
 def test_the_papers_profile_refines_with_the_base_of_the_papers_adapters(name):
     roles = resolve(Choices(method=name, dataset="nq", profile="paper")).config.roles
     refined = not name.startswith("longrefiner-rival") and name != "longrefiner-no-structuring"
-    assert {role: model.name for role, model in roles.items()} == ({"refiner": "Qwen2.5-3B-Instruct"} if refined else {})
+    assert {role: model.name for role, model in roles.items()} == (
+        {"refiner": "Qwen2.5-3B-Instruct"} if refined else {}
+    )
 
 
 def test_ablations_change_what_they_say():
@@ -297,7 +299,7 @@ def test_ablations_change_what_they_say():
         "no-structuring": {"structuring": False},
         "no-refinement": {"refinement": False},
         "no-part-titles": {"part_titles": "none"},
-        "released": {rule: "code" for rule in ("local_rule", "global_rule", "selection_rule", "part_titles")},
+        "released": dict.fromkeys(("local_rule", "global_rule", "selection_rule", "part_titles"), "code"),
     }.items():
         assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
 
