@@ -1,11 +1,12 @@
-"""A phrase before the final answer, where a data set asks for one (dataset.answer_prefix; off by default).
+"""A phrase before the final answer, and an example of a reply, where a data set asks for them; both off by default.
 
-task(dataset)                                      what a method is told: the instruction, and the phrase asked for
+task(dataset)                                      what a method is told: the instruction, the phrase, the example
 final("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
 final("Mira", "So the final answer is:")                                      None     scored whole, and counted
 
-LongRefiner asks for such a phrase in its short-answer prompt (S002, appendix D, prompt C.1) and scores what stands
-behind its last occurrence, stripped (facts 5.8). The record keeps the whole reply.
+dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
+(S002, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record keeps
+the whole reply. See docs/methods.md, LongRefiner.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from harness.method import Task
 if TYPE_CHECKING:
     from harness.config import DatasetConfig
 
-__all__ = ["ASK", "final", "task"]
+__all__ = ["ASK", "EXAMPLE", "final", "task"]
 
 ASK = " Put '{prefix}' before your final answer."
+EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """What the data set asks of every method; without a prefix its instruction as it stands."""
+    """What the data set asks of every method; without prefix and demonstration its instruction as it stands."""
     asked = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
+    asked += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
     return Task(instruction=dataset.instruction + asked, max_answer_tokens=dataset.max_answer_tokens)
 
 

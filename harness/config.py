@@ -27,6 +27,8 @@ ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "r
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
 Place = Annotated[str, AfterValidator(expanded)]
 
+_Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: the form that is hashed."""
@@ -62,7 +64,8 @@ class DatasetConfig(_Frozen):
 
     format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
     instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
-    answer, which scorers then see alone; None = the reply is the answer (harness/answer_prefix.py).
+    answer, which scorers then see alone; None = the reply is the answer; demonstration: a question with its reply,
+    shown behind the instruction as an example (both: harness/answer_prefix.py).
     """
 
     name: str
@@ -74,7 +77,8 @@ class DatasetConfig(_Frozen):
     data: Place | None = None
     instruction: str
     max_answer_tokens: int = Field(gt=0)
-    answer_prefix: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] | None = None
+    answer_prefix: _Phrase | None = None
+    demonstration: _Phrase | None = None
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""

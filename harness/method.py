@@ -137,6 +137,7 @@ class Method(abc.ABC):
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
+    without_adapters  how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
 
     Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them
     makes new indexes and a new run. Modules they import are not seen: raise index_version when those change.
@@ -151,6 +152,7 @@ class Method(abc.ABC):
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_fields: ClassVar[tuple[str, ...] | None] = None
     index_version: ClassVar[str] = "1"
+    without_adapters: ClassVar[str] = ""
 
     def __init__(self, config: MethodConfig) -> None:
         self.config: Any = config

@@ -233,10 +233,16 @@ def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConf
 
     wanted = method.adapters().get(role, {})
     config = furnished(config, wanted)
-    for name in (name for name, needed in wanted.items() if needed and name not in config.adapters):
+    missing = [name for name, needed in wanted.items() if needed and name not in config.adapters]
+    if missing:
+        preset = sketch.draft.parts["method"].name
+        folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
+        ways = [f"name them (--set {folders})"]
+        ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
+        ways += [method.without_adapters] if method.without_adapters else []
         sketch.wrong(
-            f"'{config.name}' has no adapter '{name}', which the method's settings name; add --set "
-            f"roles.{role}.adapters.{name}=FOLDER, or set it to null"
+            f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the model '{config.name}' "
+            f"does not have; {', or '.join(ways)}"
         )
     return config
 

@@ -9,8 +9,9 @@ cluster, two-sided), p_holm (Holm over all rows), detectable (smallest differenc
 changed (configuration keys in which the two runs differ, without the place of the data, device and batch size), notes,
 run and reference_run (the folders' names).
 
-Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, max_answer_tokens),
-seed, reader, scorer version or the fate of failed questions are refused: the difference would not be the method's.
+Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
+max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not
+be the method's.
 `force=True` compares them all the same and says so in the notes.
 """
 

@@ -124,12 +124,14 @@ def fingerprint(run: StoredRun) -> str | None:
 
 
 def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer: instruction, answer_prefix, max_answer_tokens; None where not said.
+    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens.
+
+    None where a run does not say.
 
     They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
     """
     dataset = run.config["dataset"]
-    return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "max_answer_tokens")}
+    return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")}
 
 
 def reader(run: StoredRun) -> str:

@@ -18,7 +18,7 @@ from harness import presets
 from tests.families import cells
 
 # No reranker's weights come with a package.
-RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2"}
+RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
 ROOT = Path(__file__).resolve().parent.parent
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.twin(name)) is not None]
 

@@ -26,7 +26,8 @@ class LinguaConfig(MethodConfig):
     """LLMLingua's and LongLLMLingua's arguments under the released names (facts 4.1), and what this project adds (+).
 
     contexts                   + what is ranked: "tokens" = hard cut every chunk_tokens, "packed" = whole sentences up
-                                 to so many, "lines" = every line (FlashRAG), a longer one cut
+                                 to so many, "lines" = every line, a longer one cut; "titled-lines" = every line whole,
+                                 a title with the line behind it (FlashRAG), cut where the compressor's window ends
     chunk_tokens               + by the compressor's tokenizer
     rate                         tokens kept / tokens of the text
     target_tokens                tokens kept, instead of `rate` (released: target_token)
@@ -56,7 +57,7 @@ class LinguaConfig(MethodConfig):
     of their own in structured prompts, and rankers that are a service.
     """
 
-    contexts: Literal["tokens", "packed", "lines"] = "tokens"
+    contexts: Literal["tokens", "packed", "lines", "titled-lines"] = "tokens"
     chunk_tokens: int = Field(default=300, gt=0)
     rate: float = Field(default=0.5, gt=0, le=1)
     target_tokens: int | None = Field(default=None, gt=0)
@@ -103,6 +104,10 @@ class LinguaConfig(MethodConfig):
         own += ["force_context_number"] if self.force_context_number is not None else []
         if self.engine == "library" and own:
             raise ValueError(f"engine=library does not offer {', '.join(own)}; use engine=own")
+        if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
+            raise ValueError(
+                "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set contexts=lines"
+            )
         if self.add_instruction and not self.prefixed:
             raise ValueError(
                 "add_instruction changes nothing unless the token level reads behind the question; set "

@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.llm.base import MeteredModel
 from harness.method import Index, Method, Skill, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, fixed_chunks, packed_chunks
 from methods.compression import library
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
-from methods.compression.ranking import RESTRICTIVE, Chosen, choose, priorities
+from methods.compression.ranking import RESTRICTIVE, Chosen, choose, lines, priorities, titled_lines
 from methods.compression.sentences import choose_sentences
 from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
 from methods.compression.skills import RANKING, TEXT
+from methods.compression.surprise import SLACK
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of
 
@@ -100,9 +102,7 @@ def squeeze(
 ) -> Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `most` tokens."""
     model, text = tools.model("compressor"), document.text
-    cut = {"tokens": fixed_chunks, "packed": packed_chunks}.get(config.contexts)
-    spans = cut(text, config.chunk_tokens, model) if cut else _lines(text, config.chunk_tokens, tools)
-    spans = [span for span in spans if text[slice(*span)].strip()]
+    spans = [span for span in _contexts(document, asked, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
     before = sum(sizes)
     target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
@@ -124,17 +124,17 @@ def squeeze(
     return Compressed(pieces, before, after, steps)
 
 
-def _lines(text: str, most: int, tools: Tools) -> list[Span]:
-    """Every line as a context, one of more than `most` tokens in parts."""
-    model = tools.model("compressor")
-    found: list[Span] = []
-    at = 0
-    for line in text.splitlines(keepends=True):
-        inside = line.strip()
-        start = at + line.index(inside) if inside else at
-        found += [(start + a, start + b) for a, b in fixed_chunks(inside, most, model)]
-        at += len(line)
-    return found
+def _contexts(document: Document, asked: Asked, config: LinguaConfig, model: MeteredModel) -> list[Span]:
+    """What is ranked, as spans of the document."""
+    text, most = document.text, config.chunk_tokens
+    if config.contexts in ("tokens", "packed"):
+        return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, most, model)
+    if config.contexts == "lines":
+        whole = lines(text)
+    else:
+        whole = titled_lines(document)
+        most = max(model.window - model.turn_tokens() - model.count(asked.rank + RESTRICTIVE) - SLACK, 1)
+    return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], most, model)]
 
 
 def _tokens(

@@ -3,6 +3,9 @@
     text ──► chunks of 510 tokens, ended at a full stop or line break ──► p(keep) of each token ──► mean over a word
     words above a percentile of their chunk are kept, so every chunk is compressed by the same rate
 
+Where the text is several contexts, those of the lowest mean p(keep) are left out first (FlashRAG; the released code's
+context level).
+
 The white space before a word goes with it. A line break among `force_tokens` is kept where it stands (the released code
 puts a new, untrained token into the classifier's text instead); words are weighed by their own tokens (released: those
 of GPT-3.5, whose tokenizer it fetches); a Chinese or Japanese character is a word (released: all between two
@@ -15,6 +18,7 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +29,8 @@ from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
 from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
-from methods.compression.show import Compressed, Piece, read
+from methods.compression.ranking import titled_lines
+from methods.compression.show import Compressed, Piece, laid_out, read
 
 __all__ = ["LLMLingua2", "Lingua2Config", "Word", "chosen", "chunk_ends", "words_of"]
 
@@ -41,6 +46,9 @@ class Lingua2Config(MethodConfig):
     drop_consecutive        of several `force_tokens` in a row, alike, keep one
     token_to_word           a word's probability: "mean" of its tokens', or the "first" one's
     chunk_end_tokens        where a chunk may end
+    contexts                "whole" = the text is one context; "titled-lines" = every line is one, a title with the line
+                            behind it (FlashRAG)
+    use_context_level_filter  of several contexts, keep the best of twice `target_tokens`, or of (rate + 1) / 2
     """
 
     classifier: str = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
@@ -51,6 +59,8 @@ class Lingua2Config(MethodConfig):
     drop_consecutive: bool = False
     token_to_word: Literal["mean", "first"] = "mean"
     chunk_end_tokens: tuple[str, ...] = (".", "\n")
+    contexts: Literal["whole", "titled-lines"] = "whole"
+    use_context_level_filter: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,49 @@ class Word:
     end: int
     first: int
     last: int
+
+
+class _Chunk:
+    """Words of one request to the classifier, in a text; `keep` asks it once."""
+
+    def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
+        self.text, self.tokens, self._classifier = text, tokens, classifier
+        self.words = words_of(text, tokens, classifier.style, gap)
+
+    @cached_property
+    def keep(self) -> np.ndarray:
+        """p(keep) [tokens]."""
+        return self._classifier.keep(self.tokens.tokens)
+
+    def values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
+        """p(keep) [words] of that of their tokens."""
+        first = config.token_to_word == "first"
+        return [float(tokens[w.first] if first else tokens[w.first : w.last].mean()) for w in self.words]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """document[start:] begins with a context of `tokens` tokens in chunks."""
+
+    start: int
+    tokens: int
+    chunks: tuple[_Chunk, ...]
+
+    @classmethod
+    def of(cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier) -> _Context:
+        """The context that is `text`."""
+        found = classifier.tokenize(text)
+        chunks: list[_Chunk] = []
+        first = gap = 0
+        for last in chunk_ends(text, found, classifier.most, config.chunk_end_tokens):
+            part = Tokenized(found.tokens[first:last], found.offsets[first:last])
+            chunks.append(_Chunk(text, part, gap, classifier))
+            first, gap = last, chunks[-1].words[-1].end
+        return cls(start, len(found.tokens), tuple(chunks))
+
+    def mean(self, config: Lingua2Config) -> float:
+        """Mean p(keep) of its words, whatever is forced."""
+        return float(np.mean([value for chunk in self.chunks for value in chunk.values(config, chunk.keep)]))
 
 
 class LLMLingua2(Method):
@@ -107,21 +160,36 @@ class LLMLingua2(Method):
         return read(question, document, compressed, tools)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
-        classifier, config = load(weights, tools.meter), self.config
-        found = classifier.tokenize(document.text)
-        total = len(found.tokens)
-        rate = config.rate if config.target_tokens is None else min(config.target_tokens / max(total, 1), 1.0)
-        pieces: list[Piece] = []
-        after = first = gap = 0
-        for last in chunk_ends(document.text, found, classifier.most, config.chunk_end_tokens):
-            chunk = Tokenized(found.tokens[first:last], found.offsets[first:last])
-            words = words_of(document.text, chunk, classifier.style, gap)
-            keep = _kept(document.text, words, chunk, rate, config, classifier)
-            pieces += _pieces(document.text, words, keep, config)
-            after += sum(word.last - word.first for word, stays in zip(words, keep, strict=True) if stays)
-            first, gap = last, words[-1].end
-            tools.progress(last, total, "tokens classified")
-        return Compressed(_merged(pieces), total, after)
+        classifier, config, text = load(weights, tools.meter), self.config, document.text
+        spans = [(0, len(text))] if config.contexts == "whole" else titled_lines(document)
+        every = [_Context.of(text[a:b], a, config, classifier) for a, b in spans]
+        total = sum(context.tokens for context in every)
+        contexts = _best([context for context in every if context.chunks], total, config)
+        left = sum(context.tokens for context in contexts)
+        rate = config.rate if config.target_tokens is None else min(config.target_tokens / max(left, 1), 1.0)
+        groups: list[list[Span]] = []
+        after = done = 0
+        for context in contexts:
+            groups.append([])
+            for chunk in context.chunks:
+                keep = _kept(chunk, rate, config)
+                pieces = _pieces(chunk.text, chunk.words, keep, config)
+                groups[-1] += [(a + context.start, b + context.start) for a, b in pieces]
+                after += sum(word.last - word.first for word, stays in zip(chunk.words, keep, strict=True) if stays)
+                done += len(chunk.tokens.tokens)
+                tools.progress(done, left, "tokens classified")
+        return Compressed(_merged(laid_out(groups)), total, after)
+
+
+def _best(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
+    """The contexts whose mean p(keep) is at the percentile int(100 (1 - rate)) or above, in their order."""
+    if len(contexts) < 2 or not config.use_context_level_filter:
+        return contexts
+    target = config.target_tokens
+    rate = (config.rate + 1) / 2 if target is None else min(2 * target / total, 1.0)
+    means = [context.mean(config) for context in contexts]
+    limit = float(np.percentile(means, int(100 * (1 - rate))))
+    return [context for context, mean in zip(contexts, means, strict=True) if mean >= limit]
 
 
 def chunk_ends(text: str, found: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
@@ -164,21 +232,17 @@ def _begins(token: str, inside: str, style: Style) -> bool:
     return token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
 
 
-def _kept(
-    text: str, words: list[Word], chunk: Tokenized, rate: float, config: Any, classifier: TokenClassifier
-) -> list[bool]:
+def _kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
     """Which words of a chunk are kept."""
+    words, text = chunk.words, chunk.text
     if rate >= 1:
         return [True] * len(words)
-    tokens = classifier.keep(chunk.tokens)
+    tokens = chunk.keep
     if config.force_reserve_digit:
-        digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.offsets]
+        digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.tokens.offsets]
         tokens = np.where(digits, 1.0, tokens)
-    values = [
-        1.0 if text[w.start : w.end] in config.force_tokens
-        else float(tokens[w.first] if config.token_to_word == "first" else tokens[w.first : w.last].mean())
-        for w in words
-    ]  # fmt: skip
+    forced = [text[word.start : word.end] in config.force_tokens for word in words]
+    values = [1.0 if stays else value for stays, value in zip(forced, chunk.values(config, tokens), strict=True)]
     return chosen(values, [w.last - w.first for w in words], rate)
 
 

@@ -2,6 +2,8 @@
 
 LongLLMLingua   surprise of the question behind the context, low is good
 LLMLingua       surprise of the context itself, high is good
+
+titled_lines(document)    a document's lines as contexts, cut the way FlashRAG cuts them
 """
 
 from __future__ import annotations
@@ -12,15 +14,46 @@ import numpy as np
 
 from harness.errors import QuestionError
 from harness.method import Tools
+from harness.types import Document
+from methods.chunks import Span
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import opened, surprise
 from methods.compression.units import units_of
 from methods.retrieval import bm25_scores, words
 
-__all__ = ["RESTRICTIVE", "Chosen", "choose", "perplexities", "priorities"]
+__all__ = ["RESTRICTIVE", "Chosen", "choose", "lines", "perplexities", "priorities", "titled_lines"]
 
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
 RESTRICTIVE = " We can get the answer to this question in the given documents."
+
+
+def lines(text: str) -> list[Span]:
+    """The lines of a text that have one, without the white space around them."""
+    found: list[Span] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if inside := line.strip():
+            start = at + line.index(inside)
+            found.append((start, start + len(inside)))
+        at += len(line)
+    return found
+
+
+def titled_lines(document: Document) -> list[Span]:
+    """Every line of a document; a title that is a line of its own goes with the line behind it.
+
+    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks (docs/methods.md, Prompt compression).
+    """
+    titles = {passage.start: passage.title.strip() for passage in document.passages}
+    found: list[Span] = []
+    headed = False
+    for start, end in lines(document.text):
+        if headed:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+        headed = not headed and document.text[start:end].strip('"') == titles.get(start)
+    return found
 
 
 @dataclass(frozen=True)

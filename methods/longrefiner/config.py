@@ -10,11 +10,12 @@ from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
 from methods.scoring import Scoring
 
-__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "Rule"]
+__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "PartTitles", "Rule"]
 
 AUTO = "auto"
 
 Rule = Literal["paper", "code"]
+PartTitles = Literal["paper", "code", "none"]
 
 
 class LongRefinerConfig(MethodConfig):
@@ -42,9 +43,11 @@ class LongRefinerConfig(MethodConfig):
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
     titles               h  put a document's title above its first part
+    part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of
+                            the sub-sections of such a section, numbered (code), or none
     analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three
-    structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection), where the model
-    selection_adapter       has it or comes with it; else, and with None, the model as it is
+    structuring_adapter, c  tasks. "auto": the one named as its task (analysis, structuring, selection). A run whose
+    selection_adapter       model lacks an adapter of a task that it uses is refused; None: the model without an adapter
     """
 
     structuring: bool = True
@@ -66,15 +69,28 @@ class LongRefinerConfig(MethodConfig):
     overflow: Literal["stop", "skip"] = "stop"
     budget: int = Field(default=2048, gt=0)
     titles: bool = True
+    part_titles: PartTitles = "paper"
     analysis_adapter: str | None = AUTO
     structuring_adapter: str | None = AUTO
     selection_adapter: str | None = AUTO
 
+    def tasks(self) -> dict[str, bool]:
+        """Each of the three tasks, and whether this configuration runs it."""
+        selecting = self.structuring and self.refinement
+        return {
+            "analysis": selecting and self.weight is None,
+            "structuring": self.structuring,
+            "selection": selecting,
+        }
+
     def adapters(self) -> dict[str, bool]:
-        """Names of the adapters that are used; True where there must be one, False where there may."""
-        told = {"analysis": self.analysis_adapter, "structuring": self.structuring_adapter}
-        told["selection"] = self.selection_adapter
-        return {task if name == AUTO else name: name != AUTO for task, name in told.items() if name is not None}
+        """Names of the adapters; True where the model must have it: its task runs, or its name was given."""
+        names = {task: getattr(self, f"{task}_adapter") for task in self.tasks()}
+        return {
+            task if names[task] == AUTO else names[task]: runs or names[task] != AUTO
+            for task, runs in self.tasks().items()
+            if names[task] is not None
+        }
 
     def adapter(self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel) -> str | None:
         """The adapter for a task on the refiner's model."""

@@ -25,7 +25,7 @@ from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.pages import of_page
 from methods.longrefiner.scores import names
-from methods.longrefiner.structuring import structure
+from methods.longrefiner.structuring import body_start, structure
 from methods.longrefiner.tree import Tree, build
 
 __all__ = ["PROMPTS", "Selection", "label_breadth", "label_outline", "level"]
@@ -77,8 +77,8 @@ def label_outline(_question: Question | None, documents: Sequence[Document], too
 
 def _outlined(document: Document, tools: Labelling) -> Scene | None:
     teacher = tools.teacher()
-    page = of_page(document.text, teacher.offsets)
-    text, told = document.text, None
+    text, told = document.text[body_start(document) :], None
+    page = of_page(text, teacher.offsets)
     if page is not None:
         text, told = page.text, write(page.outline)
     elif text.strip():

@@ -37,6 +37,8 @@ class LongRefiner(Method):
     one_document = False
     index_roles = ("refiner",)
     index_fields = INDEX_FIELDS
+    index_version = "2"
+    without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
@@ -50,9 +52,8 @@ class LongRefiner(Method):
     def skills(self) -> list[Skill]:
         """The three tasks as far as they are used, short answers and choices."""
         config: LongRefinerConfig = self.config
-        used = (config.structuring and config.refinement and config.weight is None, config.structuring)
-        wanted = (*used, config.structuring and config.refinement)
-        return [*(s for s, is_used in zip(skills.SKILLS, wanted, strict=True) if is_used), *reading.SKILLS]
+        runs = config.tasks().values()
+        return [*(s for s, is_used in zip(skills.SKILLS, runs, strict=True) if is_used), *reading.SKILLS]
 
     def adapters(self) -> dict[str, dict[str, bool]]:
         """Those of the three tasks, as far as they are used."""
@@ -83,7 +84,7 @@ class LongRefiner(Method):
             weight, shares = self._global(question, documents, trees, tools, steps)
         total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
         model = tools.model()
-        showing = Showing(documents, trees, model, config.titles)
+        showing = Showing(documents, trees, model, config.titles, config.part_titles)
         room = reading.room_for_text(question, tools, model)
         limit = min(config.budget, room)
         if config.selection_rule == "code":

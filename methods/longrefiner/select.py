@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from methods.longrefiner.shown import Leaf, Piece, Showing
-from methods.longrefiner.tree import Tree
 
-__all__ = ["Choice", "by_score", "choose", "under"]
+__all__ = ["Choice", "by_score", "choose"]
 
 
 @dataclass(frozen=True)
@@ -36,18 +35,6 @@ def by_score(scores: Sequence[np.ndarray]) -> list[Leaf]:
     return sorted(every, key=lambda place: (-scores[place[0]][place[1]], place))
 
 
-def under(tree: Tree, node: int) -> list[int]:
-    """The leaves of a node, or itself."""
-    children = tree.children()
-    found: list[int] = []
-    left = [node]
-    while left:
-        at = left.pop()
-        left += children[at]
-        found += [at] if tree.nodes[at].leaf else []
-    return sorted(found)
-
-
 def choose(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False) -> Choice:
     """Nodes whose text as it is shown has `budget` tokens at most; scores: of each document, [nodes]."""
     trees = showing.trees
@@ -55,7 +42,7 @@ def choose(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bo
     taken: list[Leaf] = []
     reason = "exhausted"
     for document, node in by_score(scores):
-        new = {(document, leaf) for leaf in under(trees[document], node)} - inside
+        new = {(document, leaf) for leaf in trees[document].under(node)} - inside
         if not new:
             continue
         if showing.tokens(showing.pieces(inside | new)) > budget:

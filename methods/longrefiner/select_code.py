@@ -1,10 +1,13 @@
-"""Which nodes are read: the released code's rule (facts 5.5), where it departs from the paper.
+"""Which nodes are read: the released code's rule, where it departs from the paper (docs/methods.md, LongRefiner).
 
 1  by falling score, nodes are pre-selected until one does not fit into twice the budget
 2  of these, until the budget is overdrawn: a leaf whose parent is in is passed over; a part takes the place of its
-   children that are in, if it fits then, at the end of the list; anything else is added, even if it overdraws
+   children that are in, at the end of the list, and is passed over where it does not fit then; anything else is
+   added, even if it overdraws
 3  the last of the list is dropped, also where nothing was overdrawn
 4  each node is read on its own under its document's title, in the order of the list: by score, not by place
+
+Equal scores: leaves before parts, a sub-section before its section.
 
 Kept for comparison: text can be read twice (a section and a paragraph of its sub-section), and one node less than fits.
 """
@@ -15,8 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from methods.longrefiner.select import Choice, by_score
-from methods.longrefiner.shown import Leaf, Piece, Showing
+from methods.longrefiner.select import Choice
+from methods.longrefiner.shown import Leaf, Showing
 
 __all__ = ["choose_as_released"]
 
@@ -24,12 +27,7 @@ __all__ = ["choose_as_released"]
 def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
     """At most `budget` tokens of nodes with their titles, separators not counted."""
     trees = showing.trees
-
-    def piece(place: Leaf) -> Piece:
-        node = trees[place[0]].nodes[place[1]]
-        return showing.piece(place[0], node.start, node.end)
-
-    size = {place: showing.tokens([piece(place)]) for place in by_score(scores)}
+    size = {place: showing.tokens([showing.node(*place)]) for place in _by_score(showing, scores)}
     chosen: list[Leaf] = []
     left = budget
     for place in _preselected(size, 2 * budget):
@@ -40,13 +38,23 @@ def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: i
         if node.leaf and (document, node.parent) in chosen:
             continue
         inside = [one for one in chosen if one[0] == document and trees[document].nodes[one[1]].parent == number]
-        if inside and left + sum(size[one] for one in inside) >= size[place]:
-            chosen = [one for one in chosen if one not in inside]
-            left += sum(size[one] for one in inside)
-        chosen.append(place)
-        left -= size[place]
+        freed = sum(size[one] for one in inside)
+        if inside and left + freed < size[place]:
+            continue
+        chosen = [*(one for one in chosen if one not in inside), place]
+        left += freed - size[place]
     kept = tuple(chosen[:-1])
-    return Choice(kept, tuple(piece(place) for place in kept), "budget" if left < 0 else "exhausted")
+    return Choice(kept, tuple(showing.node(*place) for place in kept), "budget" if left < 0 else "exhausted")
+
+
+def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
+    """(document, node) by falling score."""
+    leaves = [(document, leaf) for document, tree in enumerate(showing.trees) for leaf in tree.leaves()]
+    parts: list[Leaf] = []
+    for document, tree in enumerate(showing.trees):
+        own = (i for i, node in enumerate(tree.nodes) if not node.leaf)
+        parts += [(document, i) for i in sorted(own, key=lambda i: (tree.under(i)[-1], -tree.level(i)))]
+    return sorted([*leaves, *parts], key=lambda place: -scores[place[0]][place[1]])
 
 
 def _preselected(size: dict[Leaf, int], most: int) -> list[Leaf]:

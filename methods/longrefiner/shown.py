@@ -1,7 +1,8 @@
-"""What the reader is shown of chosen leaves, and how many tokens that is.
+"""What the reader sees of chosen leaves, and how many tokens that is (docs/methods.md, LongRefiner).
 
 Leaves of one document that follow each other are one piece of its text; pieces stand in the order of the documents and
-of their text. A document's title stands above its first piece, unless that begins with it.
+of their text. A document's title stands above its first piece, a part's title above the part where all of it is read.
+No title is added to a text that begins with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass, field
 
 from harness.llm.base import MeteredModel
 from harness.types import Document, Shown
-from methods.longrefiner.tree import Tree
+from methods.longrefiner.config import PartTitles
+from methods.longrefiner.tree import Node, Tree
 from methods.reading import SEPARATOR
 
 __all__ = ["Leaf", "Piece", "Showing"]
@@ -22,55 +24,92 @@ Leaf = tuple[int, int]
 
 @dataclass(frozen=True)
 class Piece:
-    """documents[document].text[start:end], its title above it where `titled`."""
+    """documents[document].text[start:end], the document's title above it where `titled`.
+
+    headings: (place in the document's text, line in front of it), by place.
+    """
 
     document: int
     start: int
     end: int
     titled: bool
+    headings: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass
 class Showing:
-    """Counts and spells what is shown; counts are kept, for choosing asks again and again."""
+    """Builds pieces and their text and counts their tokens; counts are cached, for the choice asks many times."""
 
     documents: Sequence[Document]
     trees: Sequence[Tree]
     model: MeteredModel
     titles: bool = True
+    part_titles: PartTitles = "paper"
     _counts: dict[Piece, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._separator = self.model.count(SEPARATOR)
         self._place = [{node: at for at, node in enumerate(tree.leaves())} for tree in self.trees]
+        self._parts = [
+            {i: frozenset(tree.under(i)) for i, node in enumerate(tree.nodes) if not node.leaf} for tree in self.trees
+        ]
 
     def pieces(self, leaves: Collection[Leaf]) -> list[Piece]:
-        """The pieces that these leaves make."""
-        found: list[Piece] = []
-        last: Leaf | None = None
+        """The pieces that these leaves make; a part is read whole when all its leaves are among them (S002 A.4)."""
+        runs: list[list[Leaf]] = []
         for document, node in sorted(leaves):
-            place = self._place[document][node]
-            n = self.trees[document].nodes[node]
-            if last == (document, place - 1):
-                found[-1] = Piece(document, found[-1].start, n.end, found[-1].titled)
+            last = runs[-1][-1] if runs else None
+            if last and last[0] == document and self._place[document][last[1]] + 1 == self._place[document][node]:
+                runs[-1].append((document, node))
             else:
-                first = last is None or last[0] != document
-                found.append(self.piece(document, n.start, n.end, first))
-            last = (document, place)
-        return found
+                runs.append([(document, node)])
+        firsts = {run[0][0]: run for run in reversed(runs)}
+        return [self._piece(run[0][0], [node for _, node in run], firsts[run[0][0]] is run) for run in runs]
 
-    def piece(self, document: int, start: int, end: int, first: bool = True) -> Piece:
-        """A piece; first: the document's title is due."""
+    def node(self, document: int, node: int) -> Piece:
+        """A node on its own, under its document's title."""
+        return self._piece(document, self.trees[document].under(node), True, node)
+
+    def _piece(self, document: int, leaves: Sequence[int], first: bool, top: int = -1) -> Piece:
+        """The piece of adjacent leaves; top: the node they were chosen as, -1 for leaves alone."""
+        nodes = self.trees[document].nodes
+        start, end = nodes[leaves[0]].start, nodes[leaves[-1]].end
+        here = frozenset(leaves)
+        whole = [part for part, under in self._parts[document].items() if part >= top and under <= here]
+        headings = tuple(
+            (nodes[part].start, f"{line}\n")
+            for part in whole
+            if (line := self._heading(document, part, whole)) and not self._begins(document, nodes[part])
+        )
         one = self.documents[document]
         title = one.title.strip()
         due = self.titles and first and bool(title) and not one.text[start:end].startswith(title)
-        return Piece(document, start, end, due)
+        return Piece(document, start, end, due, headings)
+
+    def _heading(self, document: int, part: int, whole: Sequence[int]) -> str:
+        """The line above a part that is read whole, "" for none."""
+        nodes = self.trees[document].nodes
+        node = nodes[part]
+        if self.part_titles == "paper":
+            return node.title
+        if self.part_titles == "none" or node.parent not in whole:
+            return ""
+        before = [n for n in nodes[:part] if n.kind == node.kind and n.parent == node.parent]
+        return f"Subsection {len(before) + 1}: {node.title}"
+
+    def _begins(self, document: int, node: Node) -> bool:
+        return self.documents[document].text.startswith(node.title, node.start)
 
     def text(self, piece: Piece) -> str:
         """As the reader sees it."""
         one = self.documents[piece.document]
-        title = f"{one.title.strip()}\n" if piece.titled else ""
-        return title + one.text[piece.start : piece.end]
+        shown = f"{one.title.strip()}\n" if piece.titled else ""
+        at = piece.start
+        for place, heading in piece.headings:
+            before = one.text[at:place].rstrip()
+            shown += (f"{before}\n" if before else "") + heading
+            at = place
+        return shown + one.text[at : piece.end]
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
         """Of the pieces, each encoded on its own, and the separators between them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.method import Tools
@@ -12,19 +14,34 @@ from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
 from methods.longrefiner.tree import Tree, build
 
-__all__ = ["structure"]
+__all__ = ["body_start", "structure"]
 
 _SHARE = 0.4  # of a short window, for the outline
 _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
 
 
-def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of `document`; chunks of sentences where the outline says nothing of it, or is not asked for.
+def body_start(document: Document) -> int:
+    """Where the text begins behind a first line that is the document's title; 0 where it has none or nothing else."""
+    line, _, body = document.text.partition("\n")
+    titled = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
+    return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0
 
-    Raises WindowExceeded where the prompt alone fills the window.
+
+def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
+    """The tree of `document` without its title line, as the released code makes it (docs/methods.md, LongRefiner).
+
+    Chunks of sentences where the outline says nothing of the text, or is not asked for. Raises WindowExceeded where the
+    prompt alone fills the window.
     """
+    start = body_start(document)
+    tree = _structured(document.text[start:], config, tools)
+    tree.nodes = [replace(n, start=n.start + start, end=n.end + start) for n in tree.nodes]
+    return tree
+
+
+def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
+    """The tree of a text."""
     model = tools.model("refiner")
-    text = document.text
     if not config.structuring or not text.strip():
         return build(text, Part("root"), config, model)
     frame = model.turn_tokens() + sum(map(model.count, prompts.structuring(["", ""])))

@@ -67,6 +67,17 @@ class Tree:
         """The leaves in the order of the text."""
         return [i for i, node in enumerate(self.nodes) if node.leaf]
 
+    def under(self, node: int) -> list[int]:
+        """The leaves of a node in order, or the leaf itself."""
+        children = self.children()
+        found: list[int] = []
+        left = [node]
+        while left:
+            at = left.pop()
+            left += children[at]
+            found += [at] if self.nodes[at].leaf else []
+        return sorted(found)
+
     def level(self, node: int) -> int:
         """How many nodes are above it."""
         parent = self.nodes[node].parent

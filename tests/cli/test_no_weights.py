@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.cli.conftest import Cli
 
@@ -36,3 +37,16 @@ def test_a_folder_that_is_not_there(here: Cli) -> None:
     assert done.stderr == (
         "error: not run: weights: no model folder './nowhere' (and it is no hub id of the form owner/name)\n"
     )
+
+
+def test_a_refiner_without_adapters_is_one_sentence_and_nothing_is_run(here: Cli, tmp_path: Path) -> None:
+    done = here("run", "--method", "longrefiner", "--dataset", "pocket/retrieved", "--model", "random",
+                "--profile", "pocket", *SIZES)  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line.startswith(
+        "error: 'longrefiner' needs trained adapters of its refiner (analysis, structuring, selection)"
+    )
+    assert "harness train longrefiner --model MODEL" in line
+    assert "longrefiner-no-adapters" in line
+    assert not (tmp_path / "results").exists()

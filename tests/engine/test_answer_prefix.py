@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from harness.config import DatasetConfig
 from harness.errors import ConfigError
 from harness.layers import Raw
 from harness.method import Index, Tools
-from harness.plan import Plan
+from harness.plan import Plan, plan_choices
 from harness.runner import RunResult
 from harness.scorers.base import ScoreSheet
 from harness.settings import Choices, resolve
@@ -56,6 +57,18 @@ def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one() -> None:
     asked = answer_prefix.task(dataset.model_copy(update={"answer_prefix": PREFIX}))
     assert asked.instruction == f"Answer. Put '{PREFIX}' before your final answer."
     assert asked.max_answer_tokens == 8
+
+
+def test_a_demonstration_follows_the_instruction_and_changes_the_run() -> None:
+    dataset = make_plan().config.dataset
+    shown = answer_prefix.task(dataset.model_copy(update={"demonstration": "Question: Why?\nAnswer: {so}"}))
+    assert shown.instruction == "Answer.\n\nExample:\nQuestion: Why?\nAnswer: {so}\n"
+    plain, asked = (
+        plan_choices(Choices("bm25", "pocket/retrieved", limit=1, sets={"dataset.tokens": 300, **more}))
+        for more in ({}, {"dataset.demonstration": Raw("Question: Why?\nAnswer: So.")})
+    )
+    assert asked.task.instruction == f"{plain.task.instruction}\n\nExample:\nQuestion: Why?\nAnswer: So.\n"
+    assert asked.hash8 != plain.hash8
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------
@@ -191,8 +204,20 @@ def test_typed_after_set_it_keeps_its_colon() -> None:
 def test_the_suites_ask_for_it_where_the_paper_does(suite: str, prefix: str | None) -> None:
     read = suites.read(suite)
     for name in read.datasets:
-        assert dataset_of(dataset=name, suite=read).answer_prefix == prefix
+        found = dataset_of(dataset=name, suite=read)
+        assert found.answer_prefix == prefix
+        assert (found.demonstration is None) == (prefix is None)
+        # The example does what the instruction asks for, and is not one of the paper's code.
+        assert prefix is None or re.fullmatch(f"Question: .+\nAnswer: .+ {prefix} the Danube", str(found.demonstration))
         resolve(Choices(method="longrefiner", dataset=name, suite=read))
+
+
+@pytest.mark.parametrize("name", ["asqa", "eli5"])
+def test_long_answers_are_asked_for_as_in_the_papers_prompt(name: str) -> None:
+    asked = dataset_of(dataset=name).instruction.lower()
+    assert "directly" in asked
+    assert "detail" in asked
+    assert "short" not in asked
 
 
 def test_a_run_that_is_scored_again_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

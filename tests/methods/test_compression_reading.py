@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness import presets
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.method import MethodConfig
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier, config
 from methods.compression.lingua2 import chosen, chunk_ends, words_of
@@ -374,28 +372,6 @@ def test_a_model_of_another_kind_is_no_classifier(tmp_path):
     save(tmp_path / "llama", hidden_size=16, intermediate_size=32, num_hidden_layers=1)
     with pytest.raises(CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"):
         classifier.load(classifier.find(str(tmp_path / "llama")), tools_of().meter)
-
-
-# --- the presets ------------------------------------------------------------------------------------------------------
-
-PRESETS = {
-    "llmlingua": (LLMLingua, {}),
-    "longllmlingua": (LongLLMLingua, {}),
-    "longllmlingua-2k": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
-    "llmlingua-2": (
-        LLMLingua2,
-        {"target_tokens": 2000, "force_tokens": ("\n", "?", "!", ".", ","), "drop_consecutive": True},
-    ),
-    "selective-context": (SelectiveContext, {"target_tokens": 2000}),
-}
-
-
-@pytest.mark.parametrize("name", [name for name in PRESETS if name in presets.names("methods")])
-def test_presets(name):
-    kind, changed = PRESETS[name]
-    found = resolve(Choices(method=name, dataset="musique")).config.method
-    assert found.implementation == f"methods.compression:{kind.__name__}"
-    assert kind.Config(**found.params) == kind.Config(**changed)
 
 
 def test_the_budget_of_contexts():

@@ -9,7 +9,7 @@ from harness import presets
 from harness.config import ModelConfig
 from harness.errors import ConfigError, UserError, WindowExceeded
 from harness.plan import plan_choices
-from harness.settings import Choices
+from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
@@ -96,7 +96,7 @@ def test_a_question_from_outline_to_answer():
     assert (found.text, found.stop_reason) == ("Kelford", "budget")
     assert len(tools.scorer.calls) == 1  # all paragraphs in one call
     prompt = tools.reader.prompts[-1]
-    assert "Mira Tal\nShe learned to draw" in prompt
+    assert "Mira Tal\nWork\nShe learned to draw" in prompt  # the section is read whole, so its title is shown
     assert tools.meter.usage()["search"]["tokens_out"] == 2  # the list of titles; the label is not written
 
 
@@ -172,6 +172,27 @@ def test_a_document_longer_than_the_window_keeps_its_ends():
     assert found.text == "Kelford"
     with pytest.raises(WindowExceeded, match="no room for a document beside the prompt"):
         answer(Tools(window=40))
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "body"),
+    [
+        (f"Mira Tal\n{TEXT}", "Mira Tal", TEXT),
+        (f'"Mira Tal"\n\n{TEXT}', "Mira Tal", TEXT),  # as FlashRAG's corpora quote a title
+        (f"Mira\n{TEXT}", "Mira Tal", f"Mira\n{TEXT}"),
+        (f"\n{TEXT}", "", f"\n{TEXT}"),
+        ("Mira Tal\n", "Mira Tal", "Mira Tal\n"),  # nothing else is there to read
+    ],
+)
+def test_the_title_line_of_a_document_is_not_structured(text, title, body):
+    tools = Tools()
+    found, (index,) = answer(tools, (Document("d", text, title),), budget=100)
+    prompt = next(p for p in tools.reader.prompts if "Write the outline" in p)
+    assert f"Text:\n{body}\n\nThe text ends" in prompt
+    read = "".join(text[s.start : s.end] for s in found.shown)
+    assert read.split() == body.split()  # spans are of the whole document
+    assert tools.scorer.calls[0][0].split()[0] == body.split()[0]
+    assert min(node[2] for node in index["nodes"]) == len(text) - len(body.lstrip())
 
 
 def test_nothing_fits():
@@ -262,13 +283,23 @@ def test_presets_are_scaled_down_for_the_pocket_model(name):
     assert params["scoring"] in ("dense", "bm25")
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_papers_profile_refines_with_the_base_of_the_papers_adapters(name):
+    roles = resolve(Choices(method=name, dataset="nq", profile="paper")).config.roles
+    refined = not name.startswith("longrefiner-rival") and name != "longrefiner-no-structuring"
+    assert {role: model.name for role, model in roles.items()} == (
+        {"refiner": "Qwen2.5-3B-Instruct"} if refined else {}
+    )
+
+
 def test_ablations_change_what_they_say():
     full = plan("longrefiner").config.method.params
     for name, change in {
         "no-analysis": {"weight": 0.5},
         "no-structuring": {"structuring": False},
         "no-refinement": {"refinement": False},
-        "released": {"local_rule": "code", "global_rule": "code", "selection_rule": "code"},
+        "no-part-titles": {"part_titles": "none"},
+        "released": dict.fromkeys(("local_rule", "global_rule", "selection_rule", "part_titles"), "code"),
     }.items():
         assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
 

@@ -11,8 +11,10 @@ import pytest
 
 from harness.config import ModelConfig
 from harness.errors import UserError
+from harness.fitting import fitting
+from harness.layers import Raw
 from harness.llm.adapters import furnished
-from harness.llm.base import MeteredModel
+from harness.llm.base import CAPABILITIES, MeteredModel
 from harness.llm.scripted import Script, ScriptedModel
 from harness.meter import Meter
 from harness.method import Scene, Task
@@ -219,7 +221,7 @@ def test_measures_by_hand() -> None:
 
 def test_auto_takes_what_the_model_has() -> None:
     config = LongRefinerConfig(selection_adapter="mine", structuring_adapter=None)
-    assert config.adapters() == {"analysis": False, "mine": True}
+    assert config.adapters() == {"analysis": True, "mine": True}
     tools = FakeTools()
     model = tools.model("refiner")
     assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [None, None, "mine"]
@@ -238,10 +240,43 @@ def chosen(preset: str, **sets: Any) -> Any:
 
 
 def test_a_named_adapter_must_be_there() -> None:
-    with pytest.raises(
-        UserError, match=r"has no adapter 'mine', which the method's settings name; add --set roles.refi"
-    ):
+    with pytest.raises(UserError, match=r"of its refiner \(mine\), .* name them \(--set roles.refiner.adapters.mine="):
         chosen("longrefiner-bm25", method__selection_adapter="mine")
+
+
+REFUSED = (
+    r"^'{preset}' needs trained adapters of its refiner \({tasks}\), which the model 'random-llama' does not have; name "
+    r"them \(--set roles.refiner.adapters.\w+=FOLDER.*\), or train them \(harness train {preset} --model MODEL\), or "
+    r"use longrefiner-no-adapters, which runs on the model as it is$"
+)
+
+
+@pytest.mark.parametrize(
+    ("preset", "tasks"),
+    [
+        ("longrefiner-bm25", "analysis, structuring, selection"),
+        ("longrefiner-no-analysis", "structuring, selection"),
+        ("longrefiner-no-refinement", "structuring"),
+    ],
+)
+def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset: str, tasks: str) -> None:
+    with pytest.raises(UserError, match=REFUSED.format(preset=preset, tasks=tasks)):
+        chosen(preset, roles__refiner="random")
+    with pytest.raises(UserError, match=r"\(analysis, selection\), which"):
+        chosen("longrefiner-bm25", roles__refiner="random", method__structuring_adapter=Raw("null"))
+
+
+@pytest.mark.parametrize("preset", ["longrefiner-no-adapters", "longrefiner-no-structuring"])
+def test_a_row_that_uses_no_adapters_runs_on_any_model(preset: str) -> None:
+    assert chosen(preset, roles__refiner="random").models["refiner"].adapters == {}
+
+
+def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for() -> None:
+    found = fitting(CAPABILITIES)
+    assert [name for name in found if name.startswith("longrefiner")] == [
+        "longrefiner-no-adapters",
+        "longrefiner-rival-bge",
+    ]
 
 
 def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +296,7 @@ def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypa
 
 def test_only_the_row_without_adapters_goes_without() -> None:
     with_, without = chosen("longrefiner-bm25"), chosen("longrefiner-no-adapters")
-    assert with_.method.adapters() == {"refiner": {"analysis": False, "structuring": False, "selection": False}}
+    assert with_.method.adapters() == {"refiner": {"analysis": True, "structuring": True, "selection": True}}
     assert without.method.adapters() == {"refiner": {}}
     assert without.models["refiner"].adapters == with_.models["reader"].adapters == {}
     assert chosen("longrefiner-no-structuring").models["refiner"].adapters == {}

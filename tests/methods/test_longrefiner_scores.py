@@ -35,8 +35,8 @@ LEAVES = [0.6, 0.2, 0.8, 0.3, 0.1, 0.9]
 MODEL = FakeTools().model()
 
 
-def showing(titles=False, documents=None, trees=None):
-    return Showing(documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles)
+def showing(titles=False, documents=None, trees=None, part_titles="none"):
+    return Showing(documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles, part_titles)
 
 
 def near(expected):
@@ -147,10 +147,7 @@ CODE = [
     # budget, nodes: by score 9 5 0 1 4 2 6 3 7 8 with 2 2 2 2 4 6 2 2 2 2 tokens, the last one dropped
     (2, [9]),  # 4 are pre-selected: 9 and 5; 5 overdraws and is dropped
     (4, [9, 5]),  # 8: 9 5 0 1; 9 and 5 fill the budget to 0, 0 overdraws and ends it
-    (
-        6,
-        [9, 5, 0],
-    ),  # 12: 9 5 0 1 4; the paragraph of the abstract is passed over; School takes 5's place: it does not fit
+    (6, [9, 5]),  # 12: 9 5 0 1 4; School does not fit in the place of paragraph 5 and is passed over, so 0 is the last
     (8, [9, 0]),  # 16: 9 5 0 1 4; School replaces paragraph 5 at the end, and is dropped
 ]
 
@@ -169,6 +166,64 @@ def test_the_released_choice_drops_the_last_where_all_fits_and_keeps_the_order_o
     assert ([node for _, node in found.nodes], found.reason) == ([1, 2], "exhausted")
     assert [show.text(p) for p in found.pieces] == ["e1 e2.", "s1 s2."]
     assert choose_as_released(showing(), scores, 1).nodes == ()
+
+
+def test_the_released_choice_of_equal_scores():
+    # Leaves 1 3 5 6 8 9 come first, then parts 0 4 2 7 take the places of theirs: School (4) is in Early (2) by then.
+    found = choose_as_released(showing(), [np.ones(10)], 100)
+    assert [node for _, node in found.nodes] == [9, 0, 2]
+
+
+# --- titles of parts --------------------------------------------------------------------------------------------------
+
+HEADED = [
+    # part_titles, leaves, texts; Early is read whole with leaves 3 5 6, its sub-section School with 5 6
+    ("paper", (3, 5, 6), ["Early\ne1 e2.\nSchool\ns1 s2. t1 t2."]),
+    ("code", (3, 5, 6), ["e1 e2.\nSubsection 1: School\ns1 s2. t1 t2."]),
+    ("none", (3, 5, 6), ["e1 e2. s1 s2. t1 t2."]),
+    ("paper", (5, 6), ["School\ns1 s2. t1 t2."]),
+    ("code", (5, 6), ["s1 s2. t1 t2."]),
+    ("paper", (3, 5), ["e1 e2. s1 s2."]),
+    ("paper", (1, 8, 9), ["a1 a2.", "Late\nl1 l2. c1 c2."]),
+    ("code", (1, 8, 9), ["a1 a2.", "l1 l2. c1 c2."]),
+]
+
+
+@pytest.mark.parametrize(("rule", "leaves", "texts"), HEADED)
+def test_a_part_that_is_read_whole_stands_under_its_title(rule, leaves, texts):
+    show = showing(part_titles=rule)
+    found = show.pieces([(0, leaf) for leaf in leaves])
+    assert [show.text(piece) for piece in found] == texts
+    assert show.tokens(found) == sum(len(text.split()) for text in texts) + len(texts) - 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "node", "text"),
+    [
+        ("paper", 4, "Mira Tal\nSchool\ns1 s2. t1 t2."),
+        ("code", 4, "Mira Tal\ns1 s2. t1 t2."),
+        ("code", 2, "Mira Tal\ne1 e2.\nSubsection 1: School\ns1 s2. t1 t2."),
+    ],
+)
+def test_a_node_on_its_own(rule, node, text):
+    show = showing(True, part_titles=rule)
+    assert show.text(show.node(0, node)) == text
+
+
+def test_titles_of_parts_count_in_the_budget():
+    scores = [local_scores(TREE, LEAVES)]
+    # "a1 a2." + "School s1 s2. t1 t2." + "c1 c2." with two separators: the title is the eleventh token.
+    assert [n for _, n in choose(showing(part_titles="paper"), scores, 10).nodes] == [9, 5, 0]
+    found = choose(showing(part_titles="paper"), scores, 11)
+    assert [n for _, n in found.nodes] == [9, 5, 0, 4]
+    assert [n for _, n in choose(showing(part_titles="none"), scores, 10).nodes] == [9, 5, 0, 4]
+
+
+def test_a_text_that_begins_with_its_title_gets_no_second_one():
+    text = "Early\nq1 q2. q3 q4."
+    tree = Tree([Node("section", "Early", 0, len(text)), Node("paragraph", "", 0, len(text), 0)])
+    show = showing(documents=[Document("d", text)], trees=[tree], part_titles="paper")
+    assert show.text(show.node(0, 0)) == text
 
 
 numbers = st.floats(-5, 5, allow_nan=False)
