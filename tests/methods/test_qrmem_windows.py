@@ -94,10 +94,11 @@ def test_rows_of_qrmems_tables_have_its_window(preset):
 def test_memwalkers_requests_stay_within_its_window(fallback):
     text = " ".join(f"Ann met Bob {n} times." for n in range(40))
     rules = [Rule(when=verb, reply="Ann met Bob and then " * 5) for verb in ("Summarise", "Shorten")]
+    rules += [Rule(when="Choose the part", reply="Action: 0"), Rule(reply="Action: -1")]
     sizes = {"segment_tokens": 20, "children": 3, "summary_tokens": 30, "fallback": fallback}
 
     def longest(**params):
-        tools = FakeTools([*rules, Rule(reply="Action: -1")], window=8192)
+        tools = FakeTools(rules, window=8192)
         method = MemWalker(MemWalker.Config(**sizes, **params))
         document = Document("d", text)
         index = method.index(document, tools)
