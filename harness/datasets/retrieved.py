@@ -10,7 +10,7 @@ question for which there is none is left out and counted; the fingerprint covers
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,22 @@ __all__ = ["Options", "load"]
 NONE = "without retrieved documents"
 _GIVE = (
     "give them: --set dataset.documents=FILE (a JSON object {question: [{title, contents}, ..]}), or rows that bring "
-    "their own (ctxs, docs, retrieval_result)"
+    "their own (ctxs, docs, retrieval_result); harness show DATASET names the other forms"
 )
+_PAGES = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
 _SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
 _LIST = "Data"  # the key of the questions in TriviaQA's files
 
 
 class Options(BaseModel):
-    """documents: where the retrieved documents are, None = in the rows; top: only the best so many of each question;
-    files: names or patterns of the row files that are meant.
+    """documents: where the retrieved documents are, None = in the rows; several files where one has the documents' ids
+    and another their pages; top: only the best so many of each question; files: names or patterns of the row files that
+    are meant.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    documents: str | None = None
+    documents: str | tuple[str, ...] | None = None
     top: StrictInt | None = Field(default=None, ge=1)
     files: tuple[str, ...] | str = ()
 
@@ -118,12 +120,21 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = _checked(config)
     source = find(config, tuple(Options.model_fields))
-    checker = Checker(_Parser(open_store(options.documents) if options.documents else None, options.top))
-    rows = (row for file in source.files for row in _rows(file, config.split))
+    store = open_store(options.documents) if options.documents else None
+    checker = Checker(_Parser(store, options.top))
+    rows: Iterable[tuple[Place, dict[str, Any] | Broken]] = (
+        row for file in source.files for row in _rows(file, config.split)
+    )
+    if store is not None and store.sources:
+        rows = list(rows)
+        store.gather(row for _, row in rows)
     examples, documents = collect(checker, rows, limit)
     if checker.first is None and checker.skipped[NONE] and not checker.places:
-        if options.documents:
-            told = f"none of the {checker.rows} questions is in {options.documents} by its id or its text"
+        if store is not None and store.sources and not store.by_question:
+            told = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
+            raise DataError(source.name, None, None, told)
+        if store is not None:
+            told = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
             raise DataError(source.name, None, None, f"{told}; name the documents of this data set")
         told = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
         raise CannotRun(f"{source.name}: {told}") if config.data is None else DataError(source.name, None, None, told)
@@ -133,7 +144,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         examples=tuple(examples),
         documents=documents,
         fingerprint=checker.hash.hexdigest(),
-        source=source.name + (f" with {Path(options.documents).name}" if options.documents else ""),
+        source=source.name + (f" with {store.name}" if store else ""),
         revision=source.revision,
         skipped=dict(checker.skipped),
     )
