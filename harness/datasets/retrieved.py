@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt, ValidationError
 
 from harness.checks import explain
 from harness.config import DatasetConfig
@@ -24,11 +24,11 @@ from harness.datasets.loading import Checker, collect
 from harness.datasets.open_rows import parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
 from harness.datasets.rows import Retrieved, Skip
-from harness.datasets.sources import find
+from harness.datasets.sources import FileOptions, find
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
-__all__ = ["Options", "load"]
+__all__ = ["GIVEN", "Options", "load"]
 
 NONE = "without retrieved documents"
 _GIVE = (
@@ -40,17 +40,26 @@ _SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "tra
 _LIST = "Data"  # the key of the questions in TriviaQA's files
 
 
-class Options(BaseModel):
-    """documents: where the retrieved documents are, None = in the rows; several files where one has the documents' ids
-    and another their pages; top: only the best so many of each question; files: names or patterns of the row files that
-    are meant.
-    """
+class Options(FileOptions):
+    """Those of every data set that is read from files, and what is taken of the retrieved documents."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    documents: str | tuple[str, ...] | None = Field(
+        default=None, description="file or folder with the retrieved documents, or several; null: the rows bring them"
+    )
+    top: StrictInt | None = Field(default=None, ge=1, description="keep the best so many of each question; null: all")
 
-    documents: str | tuple[str, ...] | None = None
-    top: StrictInt | None = Field(default=None, ge=1)
-    files: tuple[str, ...] | str = ()
+
+GIVEN = """\
+In the rows: ctxs, docs, paragraphs, documents or retrieval_result, a list of {title, text} or {title, contents}, best
+  first.
+In a file, dataset.documents=FILE: an object {question: [documents]} (LongRefiner), or a row a question with its id or
+  text and such a list.
+TriviaQA's evidence: dataset.documents=evidence/wikipedia, a folder of texts that EntityPages names.
+KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgesource.json (35 GiB,
+  http://dl.fbaipublicfiles.com/KILT/kilt_knowledgesource.json) or lines of it; RETRIEVED has rows
+  {id, docs: [{wikipedia_id}]} or is what a retriever of KILT writes. The provenance in KILT's own questions is gold and
+  is not read."""
+"""How retrieved documents are given, for `harness show`."""
 
 
 @dataclasses.dataclass
