@@ -143,8 +143,7 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
 
 
 def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
-    """Question -> whether an answer stands in what was shown in whole words (None: says nothing), and as a substring."""
-    """
+    """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
     examples, documents = one.rows.examples, one.rows.documents
     known = {record["question_id"]: record for record in one.run.records if record["question_id"] in examples}
     words = {question: answer_shown(record, examples[question], documents) for question, record in known.items()}
