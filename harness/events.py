@@ -22,7 +22,8 @@ class Event:
     requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
     they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
     tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
-    taken off it.
+    taken off it; endings: 1 where markers of the end of a turn were cut off the end of the reply
+    (harness/llm/endings.py).
     """
 
     role: str
@@ -41,3 +42,4 @@ class Event:
     retries: int = 0
     shape: str = ""
     reused: int = 0
+    endings: int = 0

@@ -133,7 +133,7 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The layers of a preset, base first, as (origin, values); `summary` and `extends` are taken out.
+    """The layers of a preset, base first, as (origin, values); `summary`, `download` and `extends` are taken out.
 
     Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
     """
@@ -146,6 +146,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         seen.append(shown)
         values.pop("summary", None)
+        values.pop("download", None)
         if layers:
             values.pop("name", None)  # the base's own name in tables
         following = values.pop("extends", None)
@@ -153,6 +154,19 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
             raise ConfigError([f"{shown}: 'extends' must be the name of another file"])
         layers.insert(0, (shown, values))
     return layers
+
+
+def download(dataset: str) -> list[str]:
+    """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
+    where it says nothing itself; [] for a data set that is no preset.
+    """
+    if fold(dataset) not in map(fold, names("datasets")):
+        return []
+    _, values = _one("datasets", dataset)
+    lines = values.get("download")
+    if lines is None and isinstance(values.get("extends"), str):
+        return download(values["extends"])
+    return [str(line) for line in lines or ()]
 
 
 def summaries(kind: str) -> dict[str, str]:

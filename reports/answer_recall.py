@@ -1,10 +1,16 @@
 """Whether a gold answer stands in what the reader was shown: LongRefiner's recall (S002, figure 3).
 
-answer_shown(record, example, documents)     True, False, or None where no answer can stand in a text
+answer_shown(record, example, documents)                 in whole words: True, False, or None where no answer can stand
+                                                         in a text
+answer_shown_as_substring(record, example, documents)    as FlashRAG's retrieval recall: True or False
 
 The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
 does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
 found in any long text, or never, and say nothing: a question with no other answer is left out.
+
+The twin asks what FlashRAG's evaluator asks of retrieved texts: whether the normalised text of any piece contains a
+normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
+docs/methods.md, Data sets and scorers, has both.
 """
 
 from __future__ import annotations
@@ -12,26 +18,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import normalize_answer
 from harness.views import GAP
 
 if TYPE_CHECKING:
     from harness.types import Document, Example
 
-__all__ = ["answer_shown", "holds", "shown_text"]
+__all__ = ["answer_shown", "answer_shown_as_substring", "holds", "shown_text"]
 
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 
 
-def shown_text(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> str:
-    """The pieces of a record's `shown` in their order: spans of documents, and what a model wrote."""
-    pieces = (
+def _pieces(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> list[str]:
+    """The texts of a record's `shown` in their order: spans of documents, and what a model wrote."""
+    return [
         piece["text"]
         if piece["kind"] == "generated"
         else documents[piece["document_id"]].text[piece["start"] : piece["end"]]
         for piece in shown
-    )
-    return GAP.join(pieces)
+    ]
+
+
+def shown_text(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> str:
+    """The pieces of a record's `shown` as one text, a blank line between."""
+    return GAP.join(_pieces(shown, documents))
 
 
 def holds(text: str, answers: Sequence[str]) -> bool | None:
@@ -47,3 +58,12 @@ def answer_shown(record: Mapping[str, Any], example: Example, documents: Mapping
     """`holds` for what one question's reader was shown; a question that failed was shown nothing."""
     shown = [] if record["error"] is not None else record["shown"]
     return holds(shown_text(shown, documents), example.gold.answers)
+
+
+def answer_shown_as_substring(record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]) -> bool:
+    """Whether a piece of what one question's reader was shown contains an answer as a substring, both normalised.
+
+    FlashRAG's retrieval recall with the pieces as the retrieved texts (harness.scorers.flashrag.retrieval_recall).
+    """
+    texts = _pieces(record["shown"], documents) if record["error"] is None else []
+    return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

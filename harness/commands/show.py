@@ -1,4 +1,4 @@
-"""`harness show NAME`: every value of a configuration with where it was said; a method's prompts; differences.
+"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a data set needs.
 
 method.chunk_tokens   300       default
 method.t_p            0.55      configs/methods/pecan.yaml
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json as json_
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from harness import presets
 from harness.checks import typed
@@ -19,6 +20,7 @@ from harness.errors import UnknownName, UserError
 from harness.layers import Tree, flatten
 
 if TYPE_CHECKING:
+    from harness.config import DatasetConfig
     from harness.flags import Flags
     from harness.settings import Draft
 
@@ -32,6 +34,7 @@ class Shown:
     values: dict[str, Any]
     origins: dict[str, str]
     prompts: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
 
 
 def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, json: bool) -> int:
@@ -47,11 +50,13 @@ def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, 
     if diff is not None:
         _print_difference(this, _describe(flags, kind, diff), (name, diff), json)
     elif json:
-        print(json_.dumps({"values": this.values, "origins": this.origins, "prompts": this.prompts}, indent=2))
+        told = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
+        print(json_.dumps(told, indent=2))
     else:
         print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
         for prompt, text in this.prompts.items():
             print(f"\nprompt {prompt}\n" + "\n".join("  | " + line for line in text.splitlines()))
+        _print_notes(this.notes)
     return 0
 
 
@@ -89,7 +94,47 @@ def _describe(flags: Flags, kind: str, name: str) -> Shown:
     shown = _shown(d, {_PARTS[kind]: part})
     if kind == "methods":
         _add_by_dataset(shown, name)
-    return shown
+    return replace(shown, notes=_dataset_notes(name, part)) if kind == "datasets" else shown
+
+
+def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
+    """What to download, which options there are, and how retrieved documents are given."""
+    from harness.datasets import documents_given, option_fields
+
+    options = {
+        option_name: {
+            "type": _type(option.annotation),
+            "default": None if option.is_required() else option.get_default(),
+            "meaning": option.description or "",
+        }
+        for option_name, option in option_fields(config.format).items()
+    }
+    given = documents_given(config.format).splitlines()
+    return {"download": presets.download(name), "options": options, "documents": given}
+
+
+def _type(annotation: Any) -> str:
+    """An option's type in words: "whole number", "text or list"."""
+    inner = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, inner))
+    if get_origin(annotation) is Annotated:
+        return _type(inner[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not type(None)))
+    if annotation is bool:
+        return "true or false"
+    return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
+
+
+def _print_notes(notes: dict[str, Any]) -> None:
+    if lines := notes.get("download"):
+        print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
+    if options := notes.get("options"):
+        rows = [(f"  dataset.{k}", o["type"], _value(o["default"]), o["meaning"]) for k, o in options.items()]
+        print("\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows]))
+    if lines := notes.get("documents"):
+        print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
 
 
 def _add_by_dataset(shown: Shown, name: str) -> None:

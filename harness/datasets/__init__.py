@@ -17,6 +17,6 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
 from __future__ import annotations
 
 from harness.datasets.base import Dataset
-from harness.datasets.loading import formats, load, option_names
+from harness.datasets.loading import documents_given, formats, load, option_fields, option_names
 
-__all__ = ["Dataset", "formats", "load", "option_names"]
+__all__ = ["Dataset", "documents_given", "formats", "load", "option_fields", "option_names"]

@@ -24,6 +24,8 @@ _WORDS = {
 }
 # Parts of one file: "-00001-of-00003" in a name, or a name that is a number (what the hub itself converts).
 _SHARD = re.compile(r"-\d{5}-of-\d{5}|(?<=/)\d{4}(?=\.)")
+# QuALITY's release has each split twice: with HTML, and with its tags taken out by the authors.
+_STRIPPED = ".htmlstripped"
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
 
@@ -85,6 +87,12 @@ def _by_split(paths: list[str], split: str) -> list[str]:
     return paths
 
 
+def _stripped(paths: list[str]) -> list[str]:
+    """The paths without those that are there without HTML too."""
+    twins = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
+    return [path for path in paths if path not in twins]
+
+
 def choose(
     names: Iterable[str],
     *,
@@ -97,8 +105,8 @@ def choose(
 
     names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name. patterns: shell
     patterns that say which files are meant, instead of subset and split. shards_only: several files must be numbered
-    parts of one. Where no file names a split, all are taken; where there is nothing but one zip archive, that.
-    Raises Ambiguous.
+    parts of one. Where no file names a split, all are taken; where there is nothing but one zip archive, that; where a
+    file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
     """
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data(names)
@@ -119,7 +127,7 @@ def choose(
             chosen = _of_subset(data, subset)
             if not chosen:
                 raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}")
-        chosen = _by_split(chosen, split)
+        chosen = _stripped(_by_split(chosen, split))
     suffixes = {_suffix(n) for n in chosen}
     if len(suffixes) > 1:
         raise Ambiguous(f"has files of several formats ({_listed(chosen)}); name one of them")

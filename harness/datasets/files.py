@@ -28,7 +28,19 @@ from typing import IO, Any, NoReturn, cast
 from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
 
-__all__ = ["SUFFIXES", "Broken", "Member", "Place", "digest_of", "first_key", "kind_of", "opened", "read_rows", "whole"]
+__all__ = [
+    "SUFFIXES",
+    "Broken",
+    "Member",
+    "Place",
+    "digest_of",
+    "first_key",
+    "kind_of",
+    "opened",
+    "parse_line",
+    "read_rows",
+    "whole",
+]
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
@@ -110,7 +122,8 @@ def _object(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {told(value)}")
 
 
-def _parse_line(line: bytes) -> dict[str, Any] | Broken:
+def parse_line(line: bytes) -> dict[str, Any] | Broken:
+    """The row of one line of JSON lines."""
     try:
         return _object(_DECODER.decode(line.decode("utf-8")))
     except UnicodeDecodeError as error:
@@ -124,7 +137,7 @@ def _read_lines(name: str, stream: _Stream) -> _Rows:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
-            yield Place(name, line=number), _parse_line(line.strip())
+            yield Place(name, line=number), parse_line(line.strip())
 
 
 class _Whole:

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from harness import registry
 from harness.checks import explain
@@ -28,11 +29,20 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
-from harness.datasets.sources import OPTIONS, find
+from harness.datasets.sources import FileOptions, find
 from harness.errors import ConfigError, DataError, UnknownName
 from harness.types import Document, Example
 
-__all__ = ["Checker", "RowParser", "collect", "formats", "load", "option_names"]
+__all__ = [
+    "Checker",
+    "RowParser",
+    "collect",
+    "documents_given",
+    "formats",
+    "load",
+    "option_fields",
+    "option_names",
+]
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
@@ -57,11 +67,21 @@ def formats() -> list[str]:
     return sorted([*_FORMATS, *_LOADERS])
 
 
+def option_fields(name: str) -> dict[str, FieldInfo]:
+    """What `dataset.options` may hold for a format, with types, defaults and descriptions."""
+    if name in _LOADERS:
+        return dict(importlib.import_module(_LOADERS[name]).Options.model_fields)
+    return {**FileOptions.model_fields, **(PlaceOptions.model_fields if name in PLACED else {})}
+
+
 def option_names(name: str) -> list[str]:
-    """What `dataset.options` may hold for a format."""
-    if name not in _LOADERS:
-        return [*OPTIONS, *(PlaceOptions.model_fields if name in PLACED else ())]
-    return list(importlib.import_module(_LOADERS[name]).Options.model_fields)
+    """Names of what `dataset.options` may hold for a format."""
+    return list(option_fields(name))
+
+
+def documents_given(name: str) -> str:
+    """How a format is given the retrieved documents of its questions; "" where rows have their own document."""
+    return str(getattr(importlib.import_module(_LOADERS[name]), "GIVEN", "")) if name in _LOADERS else ""
 
 
 def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:

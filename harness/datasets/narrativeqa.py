@@ -20,13 +20,11 @@ import io
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
-
 from harness.config import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.datasets.files import Member, Place, opened
 from harness.datasets.rows import RowError, gold_answers
-from harness.datasets.sources import PACKAGE, find, members, patterns_of
+from harness.datasets.sources import PACKAGE, FileOptions, find, members, patterns_of
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.datasets.story_rows import Found, from_rows
 from harness.errors import ConfigError, DataError
@@ -42,12 +40,8 @@ _NEEDED = {
 }
 
 
-class Options(BaseModel):
-    """files: names or patterns of the row files that are meant, in a folder or on the hub."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    files: tuple[str, ...] | str = ()
+class Options(FileOptions):
+    """Those of every data set that is read from files."""
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:

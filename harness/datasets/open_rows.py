@@ -3,9 +3,11 @@
     FlashRAG     {"id": "test_0", "question": "..", "golden_answers": [..], "metadata": {..},
                    "output": {"retrieval_result": [{"id": "..", "contents": "Title\\nText"}]}}
     NQ-open      {"question": "..", "answer": ["..", ".."]}
+    HotpotQA     {"_id": "5a..", "question": "..", "answer": ".."}, 2WikiMultihopQA likewise; `context` is not read
     DPR          {"question": "..", "answers": [..], "ctxs": [{"id": "..", "title": "..", "text": ".."}]}
     ALCE         {"question": "..", "answer": "..", "docs": [{"title": "..", "text": ".."}], "qa_pairs": [..]}
-    KILT         {"id": "..", "input": "..", "output": [{"answer": ".."}, {"provenance": [..]}]}
+    KILT         {"id": "..", "input": "..", "output": [{"answer": ".."}, {"provenance": [..]}]}; provenance is gold
+                   and not read
     PopQA        {"id": 3, "question": "..", "possible_answers": "[\\"..\\"]", "s_pop": 127}, also as a table
     ASQA         {"id": "-51..", "ambiguous_question": "..", "qa_pairs": [{"short_answers": [..]}],
                    "annotations": [{"long_answer": ".."}]}
@@ -76,8 +78,8 @@ def _answers(texts: list[str], name: str) -> tuple[str, ...]:
 
 
 def _id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
-    """The first id that the row has, else one made of the question."""
-    for key in keys:
+    """The first id that the row has, "_id" after `keys`, else one made of the question."""
+    for key in (*keys, "_id"):
         value = raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
             raise RowError(key, f"should be a string or a whole number, is {told(value)}")

@@ -1,16 +1,19 @@
-"""HTML to text, for rows that publish a page as it was: tags out, a paragraph a block, entities resolved.
+"""Pages as they are published, to text.
 
     plain("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
+    wiki(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
 
-A text without such tags is returned as it is: "a < b" is no HTML.
+HTML loses its tags, a paragraph becomes a block, and entities are resolved; a text without such tags is returned as it
+is: "a < b" is no HTML. KILT's Wikipedia pages are lists of paragraphs, headings and list items among them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 
-__all__ = ["is_html", "plain"]
+__all__ = ["is_html", "plain", "wiki"]
 
 _TAG = re.compile(r"<(?:!doctype html|html|body|p|br|div|h[1-6])\b[^<>]*>", re.IGNORECASE)
 _HEAD = 5000  # characters in which a page shows that it is one
@@ -59,3 +62,24 @@ def plain(text: str) -> str:
     reader.close()
     blocks = (" ".join("".join(block).split()) for block in reader.blocks)
     return "\n\n".join(block for block in blocks if block)
+
+
+def wiki(paragraphs: Sequence[str], title: str) -> str:
+    """The text of a KILT page, a paragraph a line, without its first one where that repeats the title.
+
+    "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years ===", a list item
+    "BULLET::::- x" becomes "- x".
+    """
+    lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    if lines and lines[0] == " ".join(title.split()):
+        lines = lines[1:]
+    return "\n".join(_wiki_line(line) for line in lines if line)
+
+
+def _wiki_line(line: str) -> str:
+    kind, mark, text = line.partition("::::")
+    if mark and kind == "Section":
+        *above, heading = text.removesuffix(".").split(".:")
+        marks = "=" * min(2 + len(above), 6)
+        return f"{marks} {heading} {marks}"
+    return text if mark and kind == "BULLET" else line

@@ -34,8 +34,16 @@ class PlaceOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    place: Literal["head", "middle", "tail"] | None = None
-    distance: float | None = Field(default=None, ge=0, le=1, strict=True)
+    place: Literal["head", "middle", "tail"] | None = Field(
+        default=None, description="move the supporting paragraphs there; null leaves them where they are"
+    )
+    distance: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        strict=True,
+        description="from the first to the last supporting paragraph, as a share of the text (0 to 1)",
+    )
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,13 @@ _FILES = ("data", "hub", "subset", "revision")
 
 
 class Options(PlaceOptions):
-    """What is made: tokens (characters / 4) of each document, seed, questions in all, hops to choose from (or one)."""
+    """What is made."""
 
-    kind: str
-    tokens: StrictInt = 2000
-    seed: StrictInt = 0
-    questions: StrictInt = Field(default=20, ge=1)
-    hops: tuple[StrictInt, ...] = ()
+    kind: str = Field(description="the data set whose kind of text and question is made")
+    tokens: StrictInt = Field(default=2000, description="length of each document, in characters / 4")
+    seed: StrictInt = Field(default=0, description="another seed makes other documents and questions")
+    questions: StrictInt = Field(default=20, ge=1, description="number of questions")
+    hops: tuple[StrictInt, ...] = Field(default=(), description="numbers of hops to choose from, or one number")
 
     @field_validator("hops", mode="before")
     @classmethod

@@ -10,11 +10,11 @@ question for which there is none is left out and counted; the fingerprint covers
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt, ValidationError
 
 from harness.checks import explain
 from harness.config import DatasetConfig
@@ -24,31 +24,42 @@ from harness.datasets.loading import Checker, collect
 from harness.datasets.open_rows import parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
 from harness.datasets.rows import Retrieved, Skip
-from harness.datasets.sources import find
+from harness.datasets.sources import FileOptions, find
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
-__all__ = ["Options", "load"]
+__all__ = ["GIVEN", "Options", "load"]
 
 NONE = "without retrieved documents"
 _GIVE = (
     "give them: --set dataset.documents=FILE (a JSON object {question: [{title, contents}, ..]}), or rows that bring "
-    "their own (ctxs, docs, retrieval_result)"
+    "their own (ctxs, docs, retrieval_result); harness show DATASET names the other forms"
 )
+_PAGES = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
 _SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
 _LIST = "Data"  # the key of the questions in TriviaQA's files
 
 
-class Options(BaseModel):
-    """documents: where the retrieved documents are, None = in the rows; top: only the best so many of each question;
-    files: names or patterns of the row files that are meant.
-    """
+class Options(FileOptions):
+    """Those of every data set that is read from files, and what is taken of the retrieved documents."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    documents: str | tuple[str, ...] | None = Field(
+        default=None, description="file or folder with the retrieved documents, or several; null: the rows bring them"
+    )
+    top: StrictInt | None = Field(default=None, ge=1, description="keep the best so many of each question; null: all")
 
-    documents: str | None = None
-    top: StrictInt | None = Field(default=None, ge=1)
-    files: tuple[str, ...] | str = ()
+
+GIVEN = """\
+In the rows: ctxs, docs, paragraphs, documents or retrieval_result, a list of {title, text} or {title, contents}, best
+  first.
+In a file, dataset.documents=FILE: an object {question: [documents]} (LongRefiner), or a row a question with its id or
+  text and such a list.
+TriviaQA's evidence: dataset.documents=evidence/wikipedia, a folder of texts that EntityPages names.
+KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgesource.json (35 GiB,
+  http://dl.fbaipublicfiles.com/KILT/kilt_knowledgesource.json) or lines of it; RETRIEVED has rows
+  {id, docs: [{wikipedia_id}]} or is what a retriever of KILT writes. The provenance in KILT's own questions is gold and
+  is not read."""
+"""How retrieved documents are given, for `harness show`."""
 
 
 @dataclasses.dataclass
@@ -118,12 +129,21 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = _checked(config)
     source = find(config, tuple(Options.model_fields))
-    checker = Checker(_Parser(open_store(options.documents) if options.documents else None, options.top))
-    rows = (row for file in source.files for row in _rows(file, config.split))
+    store = open_store(options.documents) if options.documents else None
+    checker = Checker(_Parser(store, options.top))
+    rows: Iterable[tuple[Place, dict[str, Any] | Broken]] = (
+        row for file in source.files for row in _rows(file, config.split)
+    )
+    if store is not None and store.sources:
+        rows = list(rows)
+        store.gather(row for _, row in rows)
     examples, documents = collect(checker, rows, limit)
     if checker.first is None and checker.skipped[NONE] and not checker.places:
-        if options.documents:
-            told = f"none of the {checker.rows} questions is in {options.documents} by its id or its text"
+        if store is not None and store.sources and not store.by_question:
+            told = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
+            raise DataError(source.name, None, None, told)
+        if store is not None:
+            told = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
             raise DataError(source.name, None, None, f"{told}; name the documents of this data set")
         told = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
         raise CannotRun(f"{source.name}: {told}") if config.data is None else DataError(source.name, None, None, told)
@@ -133,7 +153,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         examples=tuple(examples),
         documents=documents,
         fingerprint=checker.hash.hexdigest(),
-        source=source.name + (f" with {Path(options.documents).name}" if options.documents else ""),
+        source=source.name + (f" with {store.name}" if store else ""),
         revision=source.revision,
         skipped=dict(checker.skipped),
     )

@@ -1,22 +1,28 @@
-"""The documents of a question: those its row brings, and those a file of retrieved documents has for it.
+"""The documents of a question: those its row brings, and those that files of retrieved documents have for it.
 
     in a row     ctxs, docs, paragraphs, documents, retrieval_result, output.retrieval_result: a list of entries;
                  entity_pages with their wiki_context (TriviaQA's columns)
     in a file    {"question": [entries]} (LongRefiner), or a row a question, {"question": "..", "docs": [entries]}
     in a folder  TriviaQA's evidence, a text a page, named by EntityPages[].Filename; or rows {"Filename", "text"}
+    by page id   KILT's knowledge source, {"wikipedia_id", "wikipedia_title", "text": [paragraphs]}, beside rows or a
+                 file whose entries are ids alone, {"wikipedia_id": "290"}; KILT's retrievers write those as the
+                 provenance of an output
 
-An entry is {"title", "text"} or {"contents": "Title\\nText"}, and may have an id and a mark that it holds the answer's
-evidence (isgold, is_supporting). A page that two questions have is one document, named after its text.
+An entry is {"title", "text"}, {"contents": "Title\\nText"} or a KILT page, and may have an id and a mark that it holds
+the answer's evidence (isgold, is_supporting). A page that two questions have is one document, named after its text.
+The provenance in a row of questions is gold and never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import Broken, first_key, kind_of, read_rows, whole
+from harness.datasets.files import Broken, Place, first_key, kind_of, opened, parse_line, read_rows, whole
+from harness.datasets.pages import wiki
 from harness.datasets.rows import RowError, line_of, made_id, records, told
 from harness.errors import DataError
 from harness.types import Document, Passage
@@ -26,7 +32,11 @@ __all__ = ["LISTS", "Store", "found_in", "open_store"]
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
 _IDS = ("id", "docid", "doc_id", "pid", "passage_id", "wikipedia_id")
 _MARKS = ("isgold", "is_supporting")
-_ASKED = ("id", "question", "query", "input")
+_ASKED = ("id", "_id", "question", "query", "input")
+_TEXTS = ("contents", "text", "wiki_context")
+_PAGE_IDS = ("wikipedia_id", "id", "docid", "doc_id")
+_PAGE_KEYS = ("_id", "kilt_id", "wikipedia_id", "wikipedia_title")
+_NAMED = re.compile(rb'"wikipedia_id":\s*"?(\d+)')
 _ROW_KEYS = (*_ASKED, "Filename", "text", "output", "answer", "answers", "golden_answers", "sample_id")
 
 Entry = tuple[Document, bool]
@@ -38,14 +48,18 @@ def _entry(value: Any, name: str) -> Entry:
         value = {"contents": value}
     if not isinstance(value, dict):
         raise RowError(name, f"should be an object, is {told(value)}")
-    title = value.get("title") or ""
-    key = next((k for k in ("contents", "text", "wiki_context") if value.get(k) is not None), None)
+    title = value.get("title") or value.get("wikipedia_title") or ""
+    key = next((k for k in _TEXTS if value.get(k) is not None), None)
     if key is None:
         raise RowError(f"{name}.text", "is missing (it may also be called contents)")
-    for field_name, text in (("title", title), (key, value[key])):
-        if not isinstance(text, str):
-            raise RowError(f"{name}.{field_name}", f"should be a string, is {told(text)}")
     text = value[key]
+    if isinstance(text, dict):  # the hub's copy of KILT's pages
+        text = text.get("paragraph")
+    if isinstance(text, list) and isinstance(title, str) and all(isinstance(part, str) for part in text):
+        text = wiki(text, title)
+    for field_name, part in (("title", title), (key, text)):
+        if not isinstance(part, str):
+            raise RowError(f"{name}.{field_name}", f"should be a string, is {told(part)}")
     if not text.strip():
         raise RowError(f"{name}.{key}", "is empty")
     if key == "contents":
@@ -81,18 +95,46 @@ def found_in(raw: Mapping[str, Any]) -> list[Entry] | None:
 
 @dataclass
 class Store:
-    """Documents kept apart from the questions: by question or id, by file name, or as texts in a folder."""
+    """Documents kept apart from the questions: by question or id, by file name or page id, or as texts in a folder.
+
+    sources: files of pages, of which `gather` reads those that are named by id into `articles`.
+    """
 
     name: str
     by_question: dict[str, Any] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    sources: list[Path] = field(default_factory=list)
+    articles: dict[str, Any] = field(default_factory=dict)
+
+    def gather(self, rows: Iterable[Any]) -> None:
+        """Read the pages that the retrieved entries name by id: those kept here, else those of `rows`."""
+        lists = self.by_question.values() or [_listed(row) for row in rows if isinstance(row, Mapping)]
+        wanted = {page for listed in lists if isinstance(listed, list) for one in listed if (page := _page_id(one))}
+        for path in self.sources:
+            for place, row in _naming(path, wanted):
+                if isinstance(row, Broken):
+                    raise place.error(None, row.problem)
+                if str(row.get("wikipedia_id")) in wanted:
+                    self.articles[str(row["wikipedia_id"])] = row
+
+    def _whole(self, listed: Any, name: str) -> list[Entry]:
+        """The entries of a list, pages in the place of their ids."""
+        if not self.sources or not isinstance(listed, list):
+            return _entries(listed, name)
+        for at, entry in enumerate(listed):
+            if (page := _page_id(entry)) and page not in self.articles:
+                raise RowError(f"{name}[{at}]", f"the page {page} is not in {self.name}")
+        return _entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
 
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
-        """The documents of a question by one of its keys, or by its row's EntityPages. Raises RowError."""
+        """The documents of a question by one of its keys, or those that its row names. Raises RowError."""
         for key in keys:
             if (given := self.by_question.get(_folded(key))) is not None:
-                return _entries(given, f"{self.name}: documents of '{key}'")
+                return self._whole(given, f"{self.name}: documents of '{key}'")
+        if self.sources and not self.by_question:
+            listed = _listed(raw)
+            return None if listed is None else self._whole(listed, "the retrieved documents")
         named = raw.get("EntityPages")
         if not isinstance(named, list):
             return None
@@ -123,14 +165,62 @@ def _folded(key: str) -> str:
     return " ".join(key.split())
 
 
-def open_store(place: str) -> Store:
-    """What `dataset.documents` names: a file of retrieved documents, or a folder of pages. Raises DataError."""
+def _page_id(entry: Any) -> str:
+    """The page that an entry without a text names; "" for one with a text."""
+    if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXTS):
+        return ""
+    return next((str(entry[k]) for k in _PAGE_IDS if isinstance(entry.get(k), (str, int)) and str(entry[k])), "")
+
+
+def _is_pages(path: Path) -> bool:
+    """Whether a file holds pages of KILT's knowledge source, by its first row."""
+    if kind_of(path) == "json" and first_key(path) not in _PAGE_KEYS:
+        return False
+    row = next((row for _, row in read_rows(path)), None)
+    return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
+
+
+def _naming(path: Path, wanted: Iterable[str]) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+    """Rows of a file of pages; of JSON lines only those that name one of `wanted` are parsed: the whole has 35 GiB."""
+    if kind_of(path) != "json":
+        yield from read_rows(path)
+        return
+    ids = {page.encode() for page in wanted}
+    with opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            if not ids.isdisjoint(_NAMED.findall(line)):
+                yield Place(path.name, line=number), parse_line(line.strip())
+
+
+def open_store(places: str | Sequence[str]) -> Store:
+    """What `dataset.documents` names: files of retrieved documents and of pages, or one folder of pages.
+
+    Raises DataError.
+    """
+    places = [places] if isinstance(places, str) else places
+    if len(places) == 1:
+        return _opened(places[0])
+    found = [_opened(place) for place in places]
+    store = Store(" and ".join(one.name for one in found))
+    for place, one in zip(places, found, strict=True):
+        if one.folder is not None:
+            raise DataError(place, None, None, "a folder of pages stands alone in dataset.documents")
+        store.by_question |= one.by_question
+        store.pages |= one.pages
+        store.sources += one.sources
+    return store
+
+
+def _opened(place: str) -> Store:
+    """The store of one file or folder."""
     path = Path(place).expanduser()
     if path.is_dir():
         return Store(path.name, folder=path)
     if not path.is_file() or kind_of(path) is None:
         why = "no such file or folder" if not path.exists() else "not a data file by its name (.json, .jsonl, .parquet)"
         raise DataError(place, None, None, f"{why}; dataset.documents names the retrieved documents")
+    if _is_pages(path):
+        return Store(path.name, sources=[path])
     store = Store(path.name)
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
@@ -151,7 +241,7 @@ def _fill(store: Store, path: Path) -> None:
                 raise place.error("text", "should be the text of the page")
             store.pages[row["Filename"]] = row["text"]
             continue
-        listed = _listed(row)
+        listed = _listed(row) or _provenance(row)
         keys = [row[k] for k in _ASKED if isinstance(row.get(k), (str, int))]
         if listed is None or not keys:
             raise place.error(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
@@ -169,3 +259,10 @@ def _listed(row: Mapping[str, Any]) -> Any:
         output.get("retrieval_result") if isinstance(output, dict) else None,
     )
     return next((value for value in places if value is not None), None)
+
+
+def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
+    """What one of KILT's retrievers returned for a question: the first provenance among its outputs."""
+    outputs = row.get("output")
+    found = [one["provenance"] for one in outputs or () if isinstance(one, Mapping) and one.get("provenance")]
+    return found[0] if isinstance(outputs, list) and found and isinstance(found[0], list) else None

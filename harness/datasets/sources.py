@@ -11,16 +11,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from harness.config import DatasetConfig
 from harness.datasets.choose import ARCHIVE, Ambiguous, choose, names_subset
 from harness.datasets.files import SUFFIXES, Member, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.paths import inside
 
-__all__ = ["OPTIONS", "PACKAGE", "Source", "find", "members", "patterns_of"]
+__all__ = ["OPTIONS", "PACKAGE", "FileOptions", "Source", "find", "members", "patterns_of"]
 
 PACKAGE = "package:"
-OPTIONS = ("files",)
+
+
+class FileOptions(BaseModel):
+    """Options of every data set that is read from files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    files: tuple[str, ...] | str = Field(
+        default=(), description="names or patterns of the files to read, in a folder, an archive or on the hub"
+    )
+
+
+OPTIONS = tuple(FileOptions.model_fields)
 
 
 @dataclass(frozen=True, slots=True)

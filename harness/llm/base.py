@@ -77,7 +77,8 @@ class Written:
 
     offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
     i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
-    "stop" (end of turn or a stop string) or "length".
+    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
+    of the reply (harness/llm/endings.py).
     """
 
     text: str
@@ -85,6 +86,7 @@ class Written:
     finish: str
     offsets: tuple[tuple[int, int], ...] = ()
     attention: np.ndarray | None = None
+    ending: bool = False
 
     def tokens_between(self, start: int, end: int) -> slice:
         """The tokens that carry characters [start, end) of the text, as a slice of `offsets` and `attention` rows."""

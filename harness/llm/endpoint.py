@@ -12,6 +12,7 @@ from __future__ import annotations
 from harness.config import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.base import LanguageModel, ModelFacts
+from harness.llm.endings import KNOWN, pattern
 from harness.llm.endpoint_facts import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_http import Patience, Server
 from harness.llm.endpoint_session import EndpointSession
@@ -32,6 +33,7 @@ class EndpointModel(LanguageModel):
         self.first_prompts = {}
         self.served = config.source or config.name
         self.tokens = Tokens(tokenizer_folder(config)[0], config.name)
+        self.endings = pattern({*KNOWN, *self.tokens.markers})
         patience = Patience(config.timeout, config.retries)
         self.server = Server(config.base_url, key_of(config), patience, config.api_key_env)
         self.server.alive()

@@ -8,10 +8,12 @@ A reply without a message is none, and is asked for again (see endpoint_http).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.llm.endings import end_of
 from harness.llm.endpoint_http import Server, Tries
 
 __all__ = ["Reply", "complete"]
@@ -20,7 +22,8 @@ __all__ = ["Reply", "complete"]
 @dataclass(frozen=True)
 class Reply:
     """One reply. tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
-    first_token: (token, log-probability) of what might have come first, () where the server lists none."""
+    first_token: (token, log-probability) of what might have come first, () where the server lists none; ending: whether
+    markers of the end of a turn were cut off the end of the text."""
 
     text: str
     finish: str
@@ -28,6 +31,14 @@ class Reply:
     tokens_cached: int = 0
     tokens_out: int | None = None
     first_token: tuple[tuple[str, float], ...] = ()
+    ending: bool = False
+
+    def cut(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
+        """The reply up to the first stop string, without markers at its end."""
+        stopped = min((self.text.index(s) for s in stop if s in self.text), default=len(self.text))
+        end = end_of(self.text[:stopped], endings)
+        finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
+        return replace(self, text=self.text[:end], finish=finish, ending=end < stopped)
 
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:

@@ -123,6 +123,7 @@ class EndpointSession(Session):
         began, reply, tries = time.perf_counter(), None, Tries()
         try:
             reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
+            reply = reply.cut(body.get("stop", ()), self._model.endings)
         finally:
             self._book(kind, reply, time.perf_counter() - began, tries.again)
         return reply
@@ -136,7 +137,8 @@ class EndpointSession(Session):
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
         reused = min(reply.tokens_cached, read)
-        asked = Event(role, name, phase, kind, read, logits=1, pairs=read * read, reused=reused, **spent)
+        spent |= {"reused": reused, "endings": int(reply.ending)}
+        asked = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
         self._meter.record(asked, self._model.shape)
         out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out
         if kind == "prefill" and out:
@@ -203,15 +205,13 @@ class EndpointSession(Session):
         reply = self._ask("prefill", body)
         if reply.finish == "content_filter":
             raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
-        cut = min((reply.text.index(s) for s in stop if s in reply.text), default=len(reply.text))
-        text = reply.text[:cut]
+        text = reply.text
         self._turns.append(_Turn("assistant", text))
         self._turn = "reply"
         offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
-        finish = "length" if reply.finish == "length" and cut == len(reply.text) else "stop"
-        return Written(text, span, finish, offsets)
+        return Written(text, span, "length" if reply.finish == "length" else "stop", offsets, ending=reply.ending)
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
+from harness.llm.endings import markers_of
 from harness.llm.text import Text
 
 __all__ = ["ALLOWANCE", "Tokens"]
@@ -51,10 +52,13 @@ class Tokens:
         except Exception as e:  # tokenizers raises plain Exception for a file that is none of its own
             raise CannotRun(f"the tokenizer of '{name}' cannot be read: {str(e).splitlines()[0]}") from e
         self._text = Text(_Plain(self._backend), name)
-        control = {token.content for token in self._backend.get_added_tokens_decoder().values() if token.special}
+        added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
+        control = {content for content, special in added if special}
+        found = _template(folder)
+        self.markers = markers_of(added, found[0] if found else "")
         longest_first = sorted((c for c in control if len(c) > 1), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self.turn = self._turn(folder)
+        self.turn = self._turn(found)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text`."""
@@ -75,9 +79,8 @@ class Tokens:
             return text
         return self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
-    def _turn(self, folder: Path) -> int:
+    def _turn(self, found: tuple[str, dict[str, Any]] | None) -> int:
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
-        found = _template(folder)
         if found is None:
             return ALLOWANCE
         text, named = found

@@ -24,6 +24,7 @@ from harness.errors import CannotRun
 from harness.flops import ModelShape, shape_of
 from harness.llm import capture, families
 from harness.llm.base import LanguageModel, ModelFacts
+from harness.llm.endings import markers_of, pattern
 from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut
@@ -130,13 +131,17 @@ class HFModel(LanguageModel):
         self.begin, self.mid = begin, self.text.trusted(self.pieces.mid)
         self.next = self.text.trusted(self.pieces.next)
         self.stop_ids = self._stops(tokenizer)
+        added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
+        template = self.pieces.begin + self.pieces.mid + self.pieces.next
+        self.endings = pattern(markers_of(added, template, self.pieces.next))
 
     def _stops(self, tokenizer: Any) -> frozenset[int]:
         generation = getattr(self.net, "generation_config", None)
         eos = getattr(generation, "eos_token_id", None)
         ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
         # The token that ends a reply in the template (for example <|eot_id|>) ends one here, whatever the config says.
-        ids |= {i for i in self.next[:1] if i in self.text.control}
+        # One that the tokenizer does not flag as special ends it too.
+        ids |= {i for i in self.next[:1] if i in self.text.control or i in self.text.added}
         return frozenset(i for i in ids if i is not None)
 
     def require(self, capability: str) -> None:

@@ -22,6 +22,7 @@ from harness.crew import current
 from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
+from harness.llm.endings import end_of
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
 from harness.llm.together import Ask
@@ -35,12 +36,14 @@ __all__ = ["HFSession"]
 
 @dataclass
 class _Cost:
-    """What forward passes did: tokens through the model, rows of logits, (query, key) pairs, tokens written."""
+    """What forward passes did: tokens through the model, rows of logits, (query, key) pairs, tokens written; endings: 1
+    where the reply lost a marker at its end."""
 
     new: int = 0
     logits: int = 0
     pairs: int = 0
     out: int = 0
+    endings: int = 0
 
 
 class HFSession(Session):
@@ -149,6 +152,7 @@ class HFSession(Session):
                 pairs=cost.pairs,
                 requests=requests,
                 out=cost.out,
+                endings=cost.endings,
                 seconds=time.perf_counter() - began,
             )
             self._meter.record(event, self._model.shape)
@@ -289,8 +293,9 @@ class HFSession(Session):
                         self._reduce(capture)
             if capture is not None:
                 self._reduce(capture)
-        written = self.ids[start:]
-        return self._written(start, written, stop, finish, capture.result().numpy() if capture else None)
+            written = self._written(start, stop, finish, capture.result().numpy() if capture else None)
+            cost.endings = int(written.ending)
+        return written
 
     def _reduce(self, capture: WriteCapture) -> None:
         crew = current()
@@ -306,11 +311,11 @@ class HFSession(Session):
         recent, _ = self._model.text.decode(self.ids[max(start, len(self.ids) - 4 * longest - 4) :])
         return any(s in recent for s in stop)
 
-    def _written(
-        self, start: int, ids: list[int], stop: Sequence[str], finish: str, attention: np.ndarray | None
-    ) -> Written:
+    def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
+        ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
-        cut = min((text.index(s) for s in stop if s in text), default=len(text))
+        stopped = min((text.index(s) for s in stop if s in text), default=len(text))
+        cut = end_of(text[:stopped], self._model.endings)
         kept = len(ids)
         while kept and offsets[kept - 1][0] >= cut and cut < len(text):
             kept -= 1
@@ -324,6 +329,7 @@ class HFSession(Session):
             finish=finish,
             offsets=tuple(offsets[:kept]),
             attention=attention[:kept] if attention is not None else None,
+            ending=cut < stopped,
         )
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class Text:
         self.tokenizer = tokenizer
         backend: Tokenizer = tokenizer.backend_tokenizer
         spec = json.loads(backend.to_str())
+        self.added = {t["id"] for t in spec["added_tokens"]}
         self.control = {t["id"] for t in spec["added_tokens"] if t["special"]} | set(tokenizer.all_special_ids)
         # Text with a character that the vocabulary lacks becomes the unknown token; it opens and closes nothing.
         self.control.discard(tokenizer.unk_token_id)

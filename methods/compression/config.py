@@ -51,6 +51,7 @@ class LinguaConfig(MethodConfig):
     credit                     + whose surprise decides about a token: "next" = that of the token behind it, as in the
                                  released code, whose index is off by one; "own" = its own, as the paper's formula says
     last_window                + a rest shorter than a window: "kept" as in the released code, or "compressed"
+    window                     + tokens of the reader's request, answer included; None = the reader's window
     engine                     + "own", or "library": the package llmlingua, its scores through the same sessions
 
     Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise), segments with rates
@@ -81,6 +82,7 @@ class LinguaConfig(MethodConfig):
     force_context_number: int | None = Field(default=None, ge=0)
     credit: Literal["next", "own"] = "next"
     last_window: Literal["kept", "compressed"] = "kept"
+    window: int | None = Field(default=None, gt=0)
     engine: Literal["own", "library"] = "own"
 
     @field_validator("engine")

@@ -64,7 +64,7 @@ class LLMLingua(Method):
     ) -> Answer:
         """Read the compressed document."""
         (document,), (index,) = documents, indexes
-        return read(question, document, Compressed.from_index(index), tools)
+        return read(question, document, Compressed.from_index(index), tools, self.config.window)
 
 
 class LongLLMLingua(Method):
@@ -90,11 +90,12 @@ class LongLLMLingua(Method):
         before = question.text if config.prefixed else ""
         if config.add_instruction:
             before += SEPARATOR + tools.task.instruction
+        request = reading.Reading(tools.task, config.window)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
-        most = max(reading.room_for_text(question, tools, tools.model()), 1)
+        most = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
             compressed = squeeze(document, Asked(question.text, before), config, tools, most)
-        return read(question, document, compressed, tools)
+        return read(question, document, compressed, tools, config.window)
 
 
 def squeeze(

@@ -9,7 +9,7 @@ from typing import Any
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep
-from methods.reading import ask, room_for_text
+from methods.reading import Reading, ask, room_for_text
 
 __all__ = ["SEPARATOR", "Compressed", "Piece", "laid_out", "placed", "read"]
 
@@ -41,9 +41,14 @@ class Compressed:
         return cls(pieces, *index["tokens"])
 
 
-def read(question: Question, document: Document, compressed: Compressed, tools: Tools) -> Answer:
-    """Show the compressed text, ask, answer. What the reader's window does not hold is cut off at the end, and told."""
-    model = tools.model()
+def read(
+    question: Question, document: Document, compressed: Compressed, tools: Tools, window: int | None = None
+) -> Answer:
+    """Show the compressed text, ask, answer; what the window does not hold is cut off at the end and reported.
+
+    window: tokens of the request, answer included; None = the reader's window.
+    """
+    model, request = tools.model(), Reading(tools.task, window)
     pieces, ends = [], []
     length = 0
     for piece in compressed.pieces:
@@ -51,7 +56,7 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
         length += len(pieces[-1])
         ends.append(length)
     whole = "".join(pieces)
-    spans, tokens = keep(whole, max(room_for_text(question, tools, model), 0), model, "left")
+    spans, tokens = keep(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
     stop = spans[0][1] if spans else 0
     shown = tuple(
         Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
@@ -63,7 +68,7 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
     steps = (Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note), *compressed.steps)
     cut = stop < len(whole)
     after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)} if cut else None
-    answer = ask(question, [text] if text.strip() else [], tools, model)
+    answer = ask(question, [text] if text.strip() else [], tools, model, request)
     return Answer(answer, shown if text.strip() else (), _reason(document, text, cut, compressed), steps, after)
 
 

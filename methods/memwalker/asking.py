@@ -19,6 +19,7 @@ from harness.tools import derived_seed
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.pecan.graph import Graph
+from methods.retry import window_of
 
 __all__ = ["EMPTY", "Asking", "Heard", "Request"]
 
@@ -93,15 +94,15 @@ class Asking:
 
     def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], list[str]]:
         """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
-        model = request.model
+        model, window = request.model, window_of(self.config.window, request.model)
         for gone in range(len(memory) + 1):
             pieces = request.build([self.graph.text[i] or EMPTY for i in memory[gone:]])
             tokens = model.turn_tokens() + sum(map(model.count, pieces))
-            if tokens + limit <= model.window:
+            if tokens + limit <= window:
                 notes = [f"{gone} of {len(memory)} summaries in the working memory did not fit"] if gone else []
                 return Heard(tokens, memory[gone:], notes), pieces
         raise WindowExceeded(
             f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
-            f"{model.window} of '{model.name}'; raise model.window, or lower method.segment_tokens, "
+            f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "
             "method.summary_tokens or method.children"
         )

@@ -15,6 +15,7 @@ class MemWalkerConfig(MethodConfig):
     segment_tokens     t  tokens of a segment at most, by the builder's tokenizer; it ends where a sentence ends
     children           t  summaries under one node at most
     summary_tokens     t  tokens of a summary at most (the paper names no limit)
+    window             tw tokens of a request, reply included; None = the model's window
     reasoning          w  ask for reasons before the action: helps large models and hurts small ones (facts 3.2)
     reasoning_tokens   w  tokens for these
     working_memory     w  show the summaries of the nodes visited before; the oldest go where the window is short
@@ -30,6 +31,7 @@ class MemWalkerConfig(MethodConfig):
     segment_tokens: int = Field(default=1000, gt=0)
     children: int = Field(default=8, ge=2)
     summary_tokens: int = Field(default=400, gt=0)
+    window: int | None = Field(default=None, gt=0)
     reasoning: bool = False
     reasoning_tokens: int = Field(default=300, gt=0)
     working_memory: bool = True
@@ -41,4 +43,4 @@ class MemWalkerConfig(MethodConfig):
     fallback: bool = False
 
 
-INDEX_FIELDS = ("segment_tokens", "children", "summary_tokens")
+INDEX_FIELDS = ("segment_tokens", "children", "summary_tokens", "window")

@@ -23,6 +23,7 @@ from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.pecan.graph import Graph
 from methods.raptor.sentences import packed
+from methods.retry import window_of
 
 __all__ = ["build_tree", "even"]
 
@@ -68,18 +69,20 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     """Tokens of summaries that the request for their parent may hold."""
-    segment = model.window - summary.frame_tokens(model) - config.summary_tokens
+    window = window_of(config.window, model)
+    segment = window - summary.frame_tokens(model) - config.summary_tokens
     if segment < config.segment_tokens:
         raise QuestionError(
-            f"the window of '{model.name}' ({model.window} tokens) leaves {max(segment, 0)} tokens for a segment of "
+            f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a segment of "
             f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
-            "method.summary_tokens, or raise model.window"
+            "method.summary_tokens, or raise method.window or model.window"
         )
-    room = model.window - model.turn_tokens() - sum(map(model.count, prompts.parents([]))) - config.summary_tokens
+    room = window - model.turn_tokens() - sum(map(model.count, prompts.parents([]))) - config.summary_tokens
     if room < config.summary_tokens or room // config.children <= model.count("\n"):
         raise QuestionError(
-            f"the window of '{model.name}' ({model.window} tokens) is too short for the summaries of "
-            f"{config.children} parts; lower method.summary_tokens or method.children, or raise model.window"
+            f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
+            f"{config.children} parts; lower method.summary_tokens or method.children, or raise method.window or "
+            "model.window"
         )
     return room
 

@@ -143,7 +143,8 @@ class Walk:
     def _recall(self) -> str:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
-        room = reading.room_for_text(self.question, self.tools, model)
+        request = reading.Reading(self.tools.task, self.config.window)
+        room = reading.room_for_text(self.question, self.tools, model, request)
         kept: list[int] = []
         for node in reversed([i for i in self._visited if self.graph.text[i]]):
             room -= model.count(self.graph.text[node]) + model.count(reading.SEPARATOR)
@@ -153,7 +154,7 @@ class Walk:
         if not kept:
             return ""
         self._show(kept)
-        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model)
+        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model, request)
 
     def _step(self, action: str, node: int, scores: dict[str, float] | None = None, told: Step | None = None) -> None:
         """One move at `node`; `told` has what its request was like."""

@@ -6,9 +6,9 @@
     all segments    names that are one entity, relations of one pair fused, an edge each
 
 The summary, and the graphs before their update, are shared with memories that have the same ones (tools.share).
-What the model lists is kept only where it stands in the segment, and is no pronoun or question word: "which" would
-make every question name an entity. A request that was never understood leaves what is
-there without it, and the memory's notes say so.
+What the model lists is kept only where it stands in the segment. A pronoun or question word is no entity, at the start
+of a sentence either: "which" and "They" would make every question name one. A request that was never understood leaves
+what is there without it, and the memory's notes say so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.entities import recogniser
+from harness.entities import opens, recogniser
 from harness.llm.base import MeteredModel
 from harness.method import IndexTools
 from harness.types import Document, Question
@@ -26,18 +26,14 @@ from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.fusion import Fusing
 from methods.qrmem.memory import Memory
-from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
+from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
 from methods.qrmem.pool import Pool
 from methods.raptor.sentences import packed
 from methods.retry import Retry, fitting, hear, window_of
 
 __all__ = ["build_memory", "retry_of"]
 
-_FUNCTION = (
-    "i me my you your he him his she her it its we us our they them their this that these those there here "
-    "who whom whose which what when where why how a an the and or of in on at by to from with for as"
-)
-_NO_NAMES = frozenset(_FUNCTION.split())
+_QUOTES = "\"'“”‘’«»"
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
@@ -110,7 +106,7 @@ class _Building:
             "prompts": [prompts.PROMPTS["entities"], prompts.PROMPTS["relations"]],
             "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
             "model window": self.tools.model("builder").window,
-            "version": 3,
+            "version": 4,
         }
 
         def extract() -> dict[str, Any]:
@@ -139,7 +135,7 @@ class _Building:
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
-            names = recogniser(config.recogniser).names(segment)
+            names = [one for one in recogniser(config.recogniser).names(segment) if not _function(one, segment)]
         if config.open_entities:
             pieces = self._fitting(
                 k,
@@ -217,5 +213,26 @@ def _written(name: str, segment: str) -> str:
         if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
             return ""
         name = spelled
-    # "The Who" and "It" are names; "who" and "it" are none.
-    return "" if name.islower() and set(normal(name)) <= _NO_NAMES else name
+    return "" if _function(name, segment) else name
+
+
+def _function(name: str, segment: str) -> bool:
+    """Whether `name` is no name but function words: "who", and "They" where it only ever begins a sentence.
+
+    "The Who", "US", and "It" in the middle of a sentence are names.
+    """
+    form = normal(name)
+    if not set(form) <= FUNCTION:
+        return False
+    if name.islower() or "i" in form:
+        return True
+    if any(word[0].isupper() for word in name.split()[1:]):
+        return False
+    return all(_begins(segment, at, at + len(name)) for at in places(name, segment))
+
+
+def _begins(segment: str, start: int, end: int) -> bool:
+    """Whether a sentence begins at `start`, or quoted speech; a quoted word alone is a title."""
+    if segment[end : end + 1] and segment[end] in _QUOTES and start and segment[start - 1] in _QUOTES:
+        return False
+    return opens(segment, start) or (start > 0 and segment[start - 1] in _QUOTES)

@@ -28,13 +28,15 @@ class QRMeMConfig(MethodConfig):
     novelty          m   a question enters the pool only if its ROUGE-L with every one in it is below this
     update           m   ask questions and extract again, guided by them
     open_entities    m   let the model name entities too; without it the recogniser does that alone
-    recogniser       m   named-entity tool: "rules", "spacy", "stanza" (harness/entities.py); the paper ran CoreNLP
+    recogniser       m   named-entity tool: "rules", "spacy", "stanza" (harness/entities.py); the paper names CoreNLP,
+                         which Stanza succeeds (docs/methods.md, QRMeM)
     retries          mn  further replies to a request whose reply cannot be parsed
     temperature      mn  of these; the first reply is the likeliest one
     top_p            mn  of these
     navigation       n   "reflection" (algorithm 1), "entity-trial", "graph-expansion", or "none": the segments of the
                          question's entities are read as they are
-    reflection       n   "reflection" only: put the reason of the failure into the similarity query
+    reflection       n   "reflection" only: compare edges with question, reason of the failure and entities; without it
+                         with the question alone
     max_trials       n   updates of the entity set at most; then the question is answered with what is there
     record_stops     n   "reflection" and "entity-trial": go on behind max_trials, up to so many updates, and record
                          what every other maximum would have answered (`harness study trials`); changes no answer

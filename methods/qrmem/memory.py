@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.method import Index
-from methods.qrmem.merge import places
+from methods.qrmem.merge import acronym, places
 
 __all__ = ["Memory"]
 
@@ -69,12 +69,21 @@ class Memory:
         return sorted({k for entity in entities for k in self.places[entity]})
 
     def named_in(self, text: str) -> list[int]:
-        """Entities with a mention in `text`, in any letters' case; a mention inside a longer one is none."""
-        low = text.casefold()
-        found: list[int] = []
-        known = [(m.casefold(), i) for i, mentions in enumerate(self.mentions) for m in mentions]
+        """Entities with a mention in `text`; a mention inside a longer one is none.
+
+        Case matters for an acronym alone: "us" does not name the entity "US".
+        """
+        small, found = _small(text), []
+        known = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
         for mention, entity in sorted(known, key=lambda pair: (-len(pair[0]), pair[1])):
-            for at in places(mention, low):
+            exact = acronym(mention)
+            for at in places(exact or _small(mention), text if exact else small):
                 found.append(entity)
-                low = low[:at] + "\0" * len(mention) + low[at + len(mention) :]
+                end = at + len(exact or mention)
+                text, small = (t[:at] + "\0" * (end - at) + t[end:] for t in (text, small))
         return sorted(set(found))
+
+
+def _small(text: str) -> str:
+    """`text` in small letters, as long as before: a letter whose small form is longer stays as it is."""
+    return "".join(small if len(small := c.lower()) == 1 else c for c in text)

@@ -2,6 +2,7 @@
 
 Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is part of the other
 ("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is neither. Dates and numbers have no parts.
+A word in capitals that would be a function word in small letters keeps them: "US" is not "us", "WHO" not "who".
 An entity keeps all its mentions and the segments in which any of them stands.
 """
 
@@ -13,8 +14,27 @@ from dataclasses import dataclass, field
 
 from methods.qrmem.replies import Triple
 
-__all__ = ["Entities", "SubGraph", "merge_entities", "merge_relations", "normal", "occurs", "places"]
+__all__ = [
+    "FUNCTION",
+    "Entities",
+    "SubGraph",
+    "acronym",
+    "merge_entities",
+    "merge_relations",
+    "normal",
+    "occurs",
+    "places",
+]
 
+# Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"): never names by
+# themselves.
+_FUNCTION_WORDS = (
+    "i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself "
+    "we us our ours ourselves they them their theirs themselves this that these those there here one someone "
+    "somebody everyone everybody nobody who whom whose which what when where why how a an the and or of in on at by "
+    "to from with for as m re ve ll d"
+)
+FUNCTION = frozenset(_FUNCTION_WORDS.split())
 _ARTICLES = ("the", "a", "an")
 _POSSESSIVE = re.compile(r"['’]s(?!\w)")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -40,8 +60,20 @@ class Entities:
     of: dict[Form, int] = field(default_factory=dict)
 
 
+def acronym(name: str) -> str:
+    """The single word of capitals that a name is, an article before it aside ("the US": "US"); else ""."""
+    words = _NO_WORD.sub(" ", _POSSESSIVE.sub("", name)).split()
+    words = words[1:] if len(words) == 2 and words[0].casefold() in _ARTICLES else words
+    return words[0] if len(words) == 1 and len(words[0]) > 1 and words[0].isupper() else ""
+
+
 def normal(name: str) -> Form:
-    """The words a name is compared by: small letters, no article before it, no possessive, no marks."""
+    """The words a name is compared by: small letters, no article before it, no possessive, no marks.
+
+    An acronym that would be a function word in small letters keeps its capitals: ("US",).
+    """
+    if (word := acronym(name)).casefold() in FUNCTION:
+        return (word,)
     said = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
     return said[1:] if len(said) > 1 and said[0] in _ARTICLES else said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.entities import packages
+from harness.entities import missing, packages
 from harness.method import Index, IndexTools, Method, Skill, Tools
 from harness.types import Answer, Document, Question
 from methods import reading, summary
@@ -42,7 +42,7 @@ class QRMeM(Method):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
-    index_version = "4"
+    index_version = "5"
 
     def prompts(self) -> dict[str, str]:
         """The same for every navigation, so that all of them share one memory."""
@@ -51,6 +51,10 @@ class QRMeM(Method):
     def index_packages(self) -> tuple[str, ...]:
         """The named-entity tool, where it is a library."""
         return packages(self.config.recogniser)
+
+    def problems(self) -> list[str]:
+        """What the named-entity tool lacks."""
+        return [told] if (told := missing(self.config.recogniser)) else []
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""

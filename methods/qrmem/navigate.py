@@ -62,10 +62,14 @@ def _moves(desk: Desk) -> Moves:
 
 
 def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
-    """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first."""
-    names = ", ".join(desk.memory.names[e] for e in entities)
-    why = [reason] if desk.config.reflection and reason else []
+    """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
+
+    Without reflection the query is Q alone: "only relying on the query to traverse the graph" (S003 3.5).
+    """
+    query = [desk.question.text]
+    if desk.config.reflection:
+        query += [*([reason] if reason else []), ", ".join(desk.memory.names[e] for e in entities)]
     with desk.searching():
-        scores = desk.similar([desk.question.text, *why, names], desk.memory.edge_vectors[frontier])
+        scores = desk.similar(query, desk.memory.edge_vectors[frontier])
     best = int(scores.argmax())
     return frontier[best], float(scores[best])

@@ -9,7 +9,10 @@ The buckets are the same for all runs over the same rows with the same model. Th
 dataset method model length                 the bucket's name
 tokens.from tokens.mean tokens.to           shortest, mean and longest of its questions
 score mean mean.low mean.high               the score's name, its mean in [0, 1], 95 % interval clustered by document
-answer_recall answer_recall.low .high       share of questions whose gold answer stands in what the reader was shown
+answer_recall answer_recall.low .high       share of questions whose gold answer stands in what the reader was shown,
+                                            in whole words; questions with no answer but yes, no and the like left out
+answer_recall_substring (.low .high)        share of questions of whose shown texts one contains a gold answer as a
+                                            substring, over all questions (FlashRAG's retrieval recall)
 n failed notes run
 """
 
@@ -25,7 +28,7 @@ import pandas as pd
 from harness.errors import UserError
 from harness.stats import interval
 from reports import facts
-from reports.answer_recall import answer_shown
+from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures.plot import Line, Panel, Point, linear
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ __all__ = ["ALL", "GROUPS", "Measured", "bucket_name", "frame", "group", "panels
 ALL = "all"
 GROUPS = 4
 _RECALL = "answer_recall"
+_SUBSTRING = "answer_recall_substring"
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
 def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
     run, lengths = one.run, one.lengths()
     scored = facts.scored(run, score)
-    held = _recalled(one)
+    held, contained = _recalled(one)
     known = [i for i, question in enumerate(scored.ids) if question in lengths]
     cells: dict[int, list[int]] = {}
     for i in known:
@@ -128,6 +132,7 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
                 "score": score,
                 **_mean(run, "mean", [(scored.values[i], scored.clusters[i]) for i in chosen]),
                 **_mean(run, _RECALL, [(float(held[scored.ids[i]] or 0), scored.clusters[i]) for i in with_answer]),
+                **_mean(run, _SUBSTRING, [(contained[scored.ids[i]], scored.clusters[i]) for i in chosen]),
                 "n": len(chosen),
                 "failed": sum(scored.ids[i] in failed for i in chosen),
                 "notes": notes,
@@ -137,14 +142,16 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
     return rows
 
 
-def _recalled(one: Measured) -> dict[str, bool | None]:
-    """Question -> whether a gold answer stands in what was shown; None where that says nothing."""
+def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
+    """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
     examples, documents = one.rows.examples, one.rows.documents
-    return {
-        record["question_id"]: answer_shown(record, examples[record["question_id"]], documents)
-        for record in one.run.records
-        if record["question_id"] in examples
+    known = {record["question_id"]: record for record in one.run.records if record["question_id"] in examples}
+    words = {question: answer_shown(record, examples[question], documents) for question, record in known.items()}
+    contained = {
+        question: float(answer_shown_as_substring(record, examples[question], documents))
+        for question, record in known.items()
     }
+    return words, contained
 
 
 def _left_out(silent: int, total: int) -> str:

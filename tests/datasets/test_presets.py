@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from harness import presets, scorers
+from harness.commands import show
 from harness.config import DatasetConfig
-from harness.datasets import formats
+from harness.datasets import formats, option_fields, option_names
+from harness.flags import Flags
 from harness.scorers.longbench_eval import DATASETS
+from harness.settings import Choices, resolve
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
@@ -124,3 +128,47 @@ def test_show_tells_licence_and_citation() -> None:
     values = json.loads(done.stdout)["values"]
     assert values["dataset.licence"].startswith("CC BY-SA 3.0")
     assert "Natural Questions" in values["dataset.citation"]
+
+
+# --- `harness show DATASET` -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
+    assert show.main(Flags(), name, kind="datasets", diff=None, json=False) == 0
+    text = capsys.readouterr().out
+    download = " ".join(presets.download(name))
+    assert all(f"\n  {line}" in text for line in presets.download(name))
+    assert (chosen.hub or "").partition("@")[0] in download  # where from
+    assert "By hand: " in download
+    if not name.startswith("longbench/"):
+        assert re.search(r"\d,\d{3} (answerable |ambiguous )?questions|\b948 ", download)  # how much
+        assert "://" in download
+    assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download
+    for option in option_names(chosen.format):
+        assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE)
+    assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
+
+
+def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    show.main(Flags(), "nq", kind="datasets", diff=None, json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["options"].keys() == {"files", "documents", "top"}
+    meaning = "keep the best so many of each question; null: all"
+    assert told["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
+    assert told["options"]["documents"]["type"] == "text or list"
+    assert told["download"] == presets.download("nq")
+    assert "download" not in " ".join(told["values"])
+    show.main(Flags(), "musique", kind="datasets", diff=None, json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["options"]["place"]["type"] == "head or middle or tail"
+    assert told["options"]["distance"]["type"] == "number"
+    assert told["documents"] == []
+
+
+@pytest.mark.parametrize("form", formats())
+def test_every_option_of_every_format_has_a_meaning(form: str) -> None:
+    assert all(field.description for field in option_fields(form).values())

@@ -32,6 +32,7 @@ FORMS: dict[str, tuple[dict[str, Any], str | None, tuple[str, ...], dict[str, An
         {"short_answers": [["Ada"], ["Bert"]]},
     ),
     "nq-open": ({"question": "Who?", "answer": ["Ada", "Ada"]}, None, ("Ada",), {}),
+    "hotpotqa": ({"_id": "5a1", "question": "Who?", "answer": "Ada", "context": [["x", ["y"]]]}, "5a1", ("Ada",), {}),
     "dpr": ({"question": "Who?", "answers": ["Ada"], "ctxs": []}, None, ("Ada",), {}),
     "alce": ({"question": "Who?", "answer": "Ada", "docs": [], "sample_id": "s1"}, "s1", ("Ada",), {}),
     "alce asqa": (

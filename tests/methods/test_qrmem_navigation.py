@@ -120,11 +120,11 @@ def test_entities_that_the_question_does_not_name_are_reached():
     assert f"Text:\n\n{shown}\n\nQuestion: {QUESTION.text}\n\nThe text ends here." in asked[2], "in document order"
 
 
-def test_without_reflection_the_reason_is_no_part_of_the_query():
+def test_without_reflection_the_query_is_the_question_alone():
     answer, asked, encoder, _ = go(no("It is by Toren."), no("x"), yes("the Une"), reflection=False)
     assert answer.text == "the Une"
     assert len(asked) == 3
-    assert encoder.queries[1:] == [f"{QUESTION.text}\nVelindra", f"{QUESTION.text}\nVelindra, Toren"]
+    assert set(encoder.queries) == {QUESTION.text}
 
 
 def test_the_reason_can_choose_another_edge():

@@ -1,10 +1,24 @@
-"""QRMeM's requests that are longer than the window: what is left out of them, and what is said of it."""
+"""Requests that are longer than the window: QRMeM's own, and those of the other rows of its tables."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import suites
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
+from harness.settings import Choices, resolve
+from harness.types import Document, Question
+from methods.compression import LLMLingua, LongLLMLingua
+from methods.memwalker import MemWalker
+from tests.methods.conftest import FakeTools
+from tests.methods.test_compression import Table
 from tests.methods.test_qrmem import DOUBT, ENTITY, RELATION, asked, build
+
+QUESTION = Question("q", "Who met Bob?", ("d",))
 
 
 def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
@@ -57,3 +71,64 @@ def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
         seen.append("asked" if fused else "too long")
     assert seen == sorted(seen, key=["refused", "too long", "asked"].index)
     assert set(seen) == {"refused", "too long", "asked"}
+
+
+# --- the window of the tables' other rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["memwalker-4k", "llmlingua-4k"])
+def test_rows_of_qrmems_tables_have_its_window(preset):
+    suite = suites.read("qrmem-table1")
+    family = preset.removesuffix("-4k")
+    assert preset in suite.methods
+    assert family not in suite.methods
+    mapping = yaml.safe_load((Path(__file__).parents[2] / "reports/paper/mapping.yaml").read_text())["entries"]
+    rows = [row for row in mapping if row["source"] == "003_QRMeM" and row["preset"].startswith(family)]
+    assert rows
+    assert {(row["preset"], row["params"]["window"]) for row in rows} == {(preset, 4096)}
+    made, plain = (resolve(Choices(method=name, dataset="pocket/quality")).config.method for name in (preset, family))
+    assert made.params == {**plain.params, "window": 4096}
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_memwalkers_requests_stay_within_its_window(fallback):
+    text = " ".join(f"Ann met Bob {n} times." for n in range(40))
+    rules = [Rule(when=verb, reply="Ann met Bob and then " * 5) for verb in ("Summarise", "Shorten")]
+    rules += [Rule(when="Choose the part", reply="Action: 0"), Rule(reply="Action: -1")]
+    sizes = {"segment_tokens": 20, "children": 3, "summary_tokens": 30, "fallback": fallback}
+
+    def longest(**params):
+        tools = FakeTools(rules, window=8192)
+        method = MemWalker(MemWalker.Config(**sizes, **params))
+        document = Document("d", text)
+        index = method.index(document, tools)
+        method.answer(QUESTION, [document], [index], tools)
+        return max(e.new + e.cached + e.out for e in tools.meter.events)
+
+    assert longest() > 250
+    assert longest(window=200) <= 200
+
+
+def test_a_window_that_memwalker_cannot_use_is_refused():
+    method = MemWalker(MemWalker.Config(segment_tokens=100, window=60))
+    with pytest.raises(QuestionError, match=r"\(60 tokens\) leaves .* raise method.window or model.window"):
+        method.index(Document("d", "Ann is here."), FakeTools([Rule(reply="x")]))
+
+
+@pytest.mark.parametrize("method", [LLMLingua, LongLLMLingua])
+def test_a_compressed_text_is_read_in_the_window(method):
+    text = " ".join(f"w{n % 10}" for n in range(300))
+    document = Document("d", text)
+
+    def read(**params):
+        tools = FakeTools([Rule(reply="x")], compressor=Table(), window=8192)
+        made = method(method.Config(rate=1.0, iterative_size=10, chunk_tokens=10, **params))
+        index = made.index(document, tools) if made.scope == "document" else {}
+        answer = made.answer(QUESTION, [document], [index], tools)
+        reader = [e for e in tools.meter.events if e.role == "reader"]
+        return answer, max(e.new + e.cached + e.out for e in reader)
+
+    whole, _ = read()
+    cut, longest = read(window=150)
+    assert sum(s.end - s.start for s in cut.shown) < sum(s.end - s.start for s in whole.shown)
+    assert longest <= 150

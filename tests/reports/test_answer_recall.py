@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import scorers
 from harness.types import Document, Example, Gold, Question
-from reports.answer_recall import answer_shown, holds, shown_text
+from reports.answer_recall import answer_shown, answer_shown_as_substring, holds, shown_text
 from tests.reports.build import record
 
 DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "The party was in Paris-Sud.")}
@@ -64,3 +65,27 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() ->
     assert answer_shown(record(0, 1.0, shown=[span("a", 0, 17)]), example, DOCUMENTS) is False
     assert answer_shown(record(0, 1.0, shown=[written("in Orb")]), example, DOCUMENTS) is True
     assert answer_shown(record(0, None, shown=[span("a", 0, 22)]), example, DOCUMENTS) is False
+
+
+@pytest.mark.parametrize(
+    ("answers", "shown", "words", "substring"),
+    [
+        (("art",), [span("b", 0, 26)], False, True),  # in "party"
+        (("Paris Sud",), [span("b", 0, 26)], False, False),  # a hyphen goes without a space
+        (("ParisSud",), [span("b", 0, 26)], True, True),
+        (("yes",), [span("b", 0, 26)], None, False),  # every answer counts
+        (("Tal. The party",), [span("a", 0, 8), span("b", 0, 9)], True, False),  # each piece is a text of its own
+        (("Orb",), [written("in Orbit")], False, True),
+        (("Orb",), [], False, False),
+        (("...",), [span("a", 0, 4)], None, True),  # nothing is left of it, and that is everywhere
+    ],
+)
+def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring) -> None:
+    example = Example(Question("q0", "?", ("a", "b")), Gold(answers))
+    one = record(0, 1.0, shown=shown)
+    assert answer_shown(one, example, DOCUMENTS) is words
+    assert answer_shown_as_substring(one, example, DOCUMENTS) is substring
+    texts = [shown_text([piece], DOCUMENTS) for piece in shown]
+    for k in {1, 2, 3, 5, 10} if len(texts) == 1 else ():
+        assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(substring)
+    assert answer_shown_as_substring(record(0, None, shown=shown), example, DOCUMENTS) is False

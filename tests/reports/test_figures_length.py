@@ -93,6 +93,7 @@ def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path: Pa
         "over 5": (9, 9.0, 9, 0.0, 1.0, 2),  # of the one that asks for more than yes or no
         ALL: (2, 4.75, 9, 0.375, pytest.approx(6 / 7), 8),
     }
+    assert list(table["answer_recall_substring"]) == [1.0, 1.0, 0.5, 0.5, 0.75]  # "yes" is asked for too, and not there
     assert list(table["length"])[-1] == ALL
     assert list(table["failed"]) == [0, 0, 1, 0, 1]
     assert any("1 of 8 questions have no answer that could stand in a text" in note for note in table["notes"][0])

@@ -1,0 +1,55 @@
+"""Markers that end a model's turn, spelled out at the end of its reply: they are never part of an answer.
+
+    endings = pattern(["<|eot_id|>"])
+    end_of("Paris<|eot_id|>\\n", endings)      5
+
+A tokenizer leaves the tokens out that it flags as special. A marker comes through where its tokenizer does not flag it,
+where the model writes it in ordinary tokens, or where a server leaves it in its reply. Scorers keep the published rules
+and know nothing of markers, so both back ends cut them off with this module; `endings_cut` in a record's usage counts
+the replies. docs/methods.md, Data sets and scorers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["KNOWN", "end_of", "markers_of", "pattern"]
+
+# Of the models that chat servers run; the tokenizer that counts for a server need not be its model's own.
+KNOWN = (
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|end|>",
+    "<|eot|>",
+    "<end_of_turn>",
+    "<eos>",
+    "</s>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
+_FIRST = re.compile(r"\s*(<[^<>\s]+>)")
+
+
+def pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
+    """Matches any number of `markers` at the end of a text, white space behind each included; None for no marker."""
+    longest_first = sorted({marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker))
+    return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z") if longest_first else None
+
+
+def end_of(text: str, endings: re.Pattern[str] | None) -> int:
+    """Where `text` ends without the markers at its end."""
+    found = endings.search(text) if endings is not None else None
+    return len(text) if found is None else found.start()
+
+
+def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
+    """A model's own markers: added tokens (content, flagged as special) that are flagged or stand in the chat template,
+    and what the template puts behind a reply where that has the form of a marker.
+    """
+    own = {content for content, special in added if special or (content.strip() and content in template)}
+    first = _FIRST.match(after_reply)
+    return own | ({first[1]} if first else set())

@@ -1,0 +1,148 @@
+"""KILT's knowledge source: its pages as text, and as the documents that retrieved ids name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.datasets.pages import wiki
+from harness.errors import DataError
+from harness.settings import Choices, resolve
+from methods.longrefiner.pages import of_page
+from tests.datasets.support import config, parquet, write_lines
+
+
+def page(number: int) -> dict[str, Any]:
+    """A line of kilt_knowledgesource.json about a made-up mill."""
+    text = [
+        f"Mill {number}\n",
+        f"Mill {number} was built by Ada.\n",
+        "Section::::History.\n",
+        "It burnt down.\n",
+        "Section::::History.:Early years.\n",
+        "BULLET::::- a wheel\n",
+    ]
+    anchors = [{"text": "Ada", "href": "Ada", "paragraph_id": 1, "start": 0, "end": 3, "wikipedia_id": "999"}]
+    ids = {"_id": str(number), "wikipedia_id": str(number), "wikipedia_title": f"Mill {number}"}
+    return {**ids, "text": text, "anchors": anchors, "categories": "Mills", "history": {}}
+
+
+TEXT = "Mill 7\nMill 7 was built by Ada.\n== History ==\nIt burnt down.\n=== Early years ===\n- a wheel"
+ASKED = {"id": "q1", "input": "Who built 7?", "output": [{"answer": "Ada", "provenance": [{"wikipedia_id": "8"}]}]}
+
+
+def _load(path: Path, *documents: Path) -> Dataset:
+    places = [str(one) for one in documents]
+    return load(config("retrieved", data=str(path), options={"documents": places if len(places) > 1 else places[0]}))
+
+
+def _texts(data: Dataset) -> list[str]:
+    return [data.documents[id_].text for id_ in data.examples[0].question.document_ids]
+
+
+@pytest.mark.parametrize(
+    ("paragraphs", "text"),
+    [
+        (["Mill\n", "One.\n", " \n", "Two."], "One.\nTwo."),
+        (["Mills\n", "One."], "Mills\nOne."),
+        (["Section::::A.", "Section::::A.:B.", "Section::::A.:B.:C."], "== A ==\n=== B ===\n==== C ===="),
+        (["Section::::St. Mary", "BULLET::::- x", "a::::b"], "== St. Mary ==\n- x\na::::b"),
+        ([], ""),
+    ],
+)
+def test_paragraphs_headings_and_items(paragraphs: list[str], text: str) -> None:
+    assert wiki(paragraphs, "Mill") == text
+
+
+def test_longrefiner_reads_the_headings_of_such_a_page() -> None:
+    long = "word " * 30
+    text = wiki([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
+    found = of_page(text, lambda told: [(0, len(told))])
+    assert found is not None
+    assert [part.title for part in found.outline.children] == ["", "A"]
+
+
+def test_pages_in_a_row(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Who?", "golden_answers": ["Ada"], "ctxs": [page(7)]}
+    data = load(config("retrieved", data=str(write_lines(tmp_path / "r.jsonl", [row]))))
+    (document,) = data.documents.values()
+    assert (document.text, document.title, document.id[:2]) == (TEXT, "Mill 7", "7-")
+
+
+def _source(folder: Path, form: str) -> Path:
+    pages = [page(1), page(7), page(8)]
+    if form == "gz":
+        path = folder / "pages.jsonl.gz"
+        path.write_bytes(gzip.compress("".join(json.dumps(one) + "\n" for one in pages).encode()))
+        return path
+    if form == "parquet":  # the hub's copy keeps paragraphs as a column
+        keys = ("wikipedia_id", "wikipedia_title")
+        rows = [{**{k: one[k] for k in keys}, "text": {"paragraph": one["text"]}} for one in pages]
+        (folder / "pages.parquet").write_bytes(parquet(rows))
+        return folder / "pages.parquet"
+    return write_lines(folder / ("kilt_knowledgesource.json" if form == "official" else "pages.jsonl"), pages)
+
+
+BY_KILT = [{"provenance": [{"wikipedia_id": "7"}, {"wikipedia_id": "1"}]}, {"answer": "Ada"}]
+RETRIEVED: dict[str, dict[str, Any]] = {
+    "ids": {"id": "q1", "docs": [{"wikipedia_id": "7"}, {"wikipedia_id": 1, "score": 3.0}]},
+    "a retriever of KILT": {**ASKED, "output": BY_KILT},
+}
+
+
+@pytest.mark.parametrize("form", ["official", "jsonl", "gz", "parquet"])
+@pytest.mark.parametrize("retrieved", RETRIEVED)
+def test_pages_by_the_ids_that_were_retrieved(tmp_path: Path, form: str, retrieved: str) -> None:
+    rows = write_lines(tmp_path / "nq-dev-kilt.jsonl", [ASKED])
+    found = write_lines(tmp_path / "found.jsonl", [RETRIEVED[retrieved]])
+    source = _source(tmp_path, form)
+    for places in ((found, source), (source, found)):
+        assert _texts(_load(rows, *places)) == [TEXT, TEXT.replace("7", "1")]
+    assert _load(rows, found, source).source == f"nq-dev-kilt.jsonl with found.jsonl and {source.name}"
+
+
+def test_pages_by_the_ids_in_the_rows(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Who?", "golden_answers": ["Ada"], "ctxs": [{"id": "7"}, {"text": "Bert."}]}
+    data = _load(write_lines(tmp_path / "r.jsonl", [row]), _source(tmp_path, "official"))
+    assert _texts(data) == [TEXT, "Bert."]
+
+
+def test_gold_provenance_in_the_rows_is_never_read(tmp_path: Path) -> None:
+    second = {**ASKED, "id": "q2", "output": [{"answer": "Ada"}, {"provenance": [{"wikipedia_id": "7"}]}]}
+    rows = write_lines(tmp_path / "nq-dev-kilt.jsonl", [ASKED, second])
+    with pytest.raises(DataError, match=r"none of the 2 questions names retrieved pages of kilt.*=\[RETRIEVED,PAGES\]"):
+        _load(rows, _source(tmp_path, "official"))
+
+
+def test_a_page_that_is_not_there_and_a_broken_one(tmp_path: Path) -> None:
+    rows = write_lines(tmp_path / "r.jsonl", [ASKED])
+    found = write_lines(tmp_path / "found.jsonl", [{"id": "q1", "docs": [{"wikipedia_id": "12"}]}])
+    source = _source(tmp_path, "official")
+    with pytest.raises(DataError, match="the page 12 is not in found.jsonl and kilt_knowledgesource.json"):
+        _load(rows, found, source)
+    with source.open("a") as out:
+        out.write('{"wikipedia_id": "12", \n{"wikipedia_id": "13", \n')
+    with pytest.raises(DataError, match="line 4: broken JSON"):
+        _load(rows, found, source)
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    with pytest.raises(DataError, match="a folder of pages stands alone"):
+        _load(rows, found, folder)
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
+def test_multi_hop_rows_with_retrieved_documents_keep_their_ids(tmp_path: Path, name: str) -> None:
+    row = {"_id": "5a8b57f2", "question": "Who built 7?", "answer": "Ada", "context": [["Gold", ["Not this."]]]}
+    rows = tmp_path / "dev.json"
+    rows.write_text(json.dumps([row]))
+    found = write_lines(tmp_path / "found.jsonl", [{"_id": "5a8b57f2", "docs": [{"title": "Mills", "text": "Ada."}]}])
+    sets = {"dataset.format": "retrieved", "dataset.documents": str(found)}
+    data = load(resolve(Choices(method="bm25", dataset=name, data=str(rows), sets=sets)).config.dataset)
+    assert [e.question.id for e in data.examples] == ["5a8b57f2"]
+    assert _texts(data) == ["Mills\nAda."]

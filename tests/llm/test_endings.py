@@ -1,0 +1,124 @@
+"""Markers of the end of a turn at the end of a reply: cut off in both back ends, and counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import scorers
+from harness.config import ModelConfig
+from harness.llm import session as sessions
+from harness.llm.endings import KNOWN, end_of, markers_of, pattern
+from harness.llm.load import load_model
+from harness.meter import Meter
+from tests.llm.loopback import Loopback, completion
+from tests.llm.test_endpoint import loaded
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Paris<|eot_id|>", "Paris"),
+        ("Paris <|eot_id|>\n<|end_of_text|> ", "Paris "),
+        ("<|eot_id|>Paris", "<|eot_id|>Paris"),
+        ("The marker <|eot_id|> ends a turn.", "The marker <|eot_id|> ends a turn."),
+        ("Paris <|eot_", "Paris <|eot_"),
+        ("Paris \n", "Paris \n"),
+        ("<|im_end|>", ""),
+        ("", ""),
+    ],
+)
+def test_only_markers_at_the_end_go(text: str, kept: str) -> None:
+    assert text[: end_of(text, pattern(KNOWN))] == kept
+    assert end_of(text, pattern([])) == len(text)
+
+
+@given(st.text(alphabet="a<>| \n", max_size=12), st.lists(st.sampled_from(KNOWN), max_size=3))
+def test_what_is_left_ends_in_no_marker(text: str, markers: list[str]) -> None:
+    whole = text + "".join(markers)
+    left = whole[: end_of(whole, pattern(KNOWN))]
+    assert whole.startswith(left)
+    assert not left.rstrip().endswith(KNOWN)
+    assert markers or left == text
+
+
+def test_the_models_own_markers() -> None:
+    added = [("<s>", True), ("<|im_end|>", False), ("<think>", False), ("  ", False)]
+    template = "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n  "
+    assert markers_of(added, template) == {"<s>", "<|im_end|>"}
+    assert markers_of([], template, "<|turn_end|>\n<|turn|>user") == {"<|turn_end|>"}
+    assert markers_of([], template, "\n\nHuman: ") == set()
+
+
+@pytest.mark.parametrize(("sent", "finish"), [("Paris<|eot_id|>", "length"), ("Paris</s>\n", "stop")])
+def test_what_a_server_leaves_is_cut_and_counted(sent: str, finish: str) -> None:
+    with Loopback([lambda body: completion(sent, finish)]) as server:
+        meter = Meter()
+        with loaded(server).session(meter) as s:
+            s.user("Where?")
+            written = s.write(8)
+    assert (written.text, written.finish, written.ending) == ("Paris", "stop", True)
+    assert len(written.offsets) == len(written.span)
+    assert meter.usage()["answer"]["endings_cut"] == 1
+    assert scorers.score("flashrag.em", written.text, ["Paris"]) == 1.0
+
+
+def test_a_stop_string_comes_first_and_a_plain_reply_stays() -> None:
+    replies = [lambda body: completion("Paris<|eot_id|>\n\nmore"), lambda body: completion("Rome", "length")]
+    with Loopback(replies) as server:
+        model, meter = loaded(server), Meter()
+        for text, stop, ending, finish in (("Paris", ["\n\n"], True, "stop"), ("Rome", [], False, "length")):
+            with model.session(meter) as s:
+                s.user("Where?")
+                written = s.write(8, stop=stop)
+            assert (written.text, written.ending, written.finish) == (text, ending, finish)
+    assert meter.usage()["answer"]["endings_cut"] == 1
+
+
+def _says(monkeypatch: pytest.MonkeyPatch, ids: list[int]) -> None:
+    """Let the next reply be these tokens."""
+    left = list(ids)
+    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: left.pop(0))
+
+
+def test_a_marker_in_ordinary_tokens_is_cut_from_text_tokens_and_context(tiny, monkeypatch):
+    end = tiny.text.tokenizer.eos_token
+    said = [*tiny.text.plain("Ada built"), *tiny.text.plain(f"{end}\n")]
+    _says(monkeypatch, [*said, *tiny.stop_ids])
+    meter = Meter()
+    with tiny.session(meter) as s:
+        s.user("Who?")
+        written = s.write(len(said) + 1)
+        assert (written.text, written.ending) == ("Ada built", True)
+        assert len(written.offsets) == len(written.span) == len(tiny.text.plain("Ada built"))
+        assert s.length() == written.span.end
+    assert meter.usage()["answer"]["endings_cut"] == 1
+    assert meter.usage()["answer"]["tokens_out"] == len(said)
+
+
+def test_an_end_that_the_tokenizer_does_not_flag_ends_a_reply(tiny, tiny_folder, tmp_path, monkeypatch):
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "unflagged"))
+    end = tiny.text.tokenizer.decode(tiny.next[:1])
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        values = json.loads((folder / name).read_text())
+        tokens = values.get("added_tokens", []) or list(values.get("added_tokens_decoder", {}).values())
+        for token in tokens:
+            token["special"] = token["special"] and token["content"] != end
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            values.pop(key, None)
+        values = {key: value for key, value in values.items() if value != end}
+        (folder / name).write_text(json.dumps(values))
+    model = load_model(ModelConfig(name="unflagged", source=str(folder), device="cpu"))
+    (id_,) = model.text.trusted(end)
+    assert id_ not in model.text.control
+    assert id_ in model.stop_ids
+    _says(monkeypatch, [*model.text.plain("Ada"), id_])
+    with model.session(Meter()) as s:
+        s.user("Who?")
+        written = s.write(40)
+    assert (written.text, written.finish) == ("Ada", "stop")
