@@ -1,6 +1,8 @@
 """A suite: methods and data sets that belong together, and the settings they are run with.
 
-methods: [pecan, bm25]                  every method over every data set
+methods:                                every method over every data set
+  - pecan
+  - bm25-topx: {k: from:pecan}          a row with parameters of its own
 datasets: [pocket/musique]
 profile: pocket                         these three may be left out; what is said on the command line wins
 set: [dataset.tokens=1640]              as after --set
@@ -26,7 +28,7 @@ _KEYS = (*_LISTS, "profile", "limit")
 
 @dataclass(frozen=True)
 class Suite:
-    """sets: as in Choices; limit: questions, as it stands in the file: the run's configuration checks it."""
+    """sets: as in Choices; params: of single methods, by name; limit: questions, as it stands in the file: the run's configuration checks it."""
 
     name: str
     methods: Sequence[str]
@@ -34,6 +36,7 @@ class Suite:
     profile: str | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
     limit: Any = None
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read(name: str) -> Suite:
@@ -42,6 +45,7 @@ def read(name: str) -> Suite:
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
     shown = layers[-1][0]
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
+    params = _own_parameters(merged)
     for key in _LISTS:
         wanted, value = "KEY=VALUE, as after --set" if key == "set" else "names", merged.get(key)
         if value is None and key == "set":
@@ -55,4 +59,18 @@ def read(name: str) -> Suite:
     if problems + mistakes:
         raise ConfigError(problems + mistakes)
     found = presets.find("suites", name)
-    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"))
+    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"), params)
+
+
+def _own_parameters(merged: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Replace each {NAME: {KEY: VALUE}} among the methods by NAME; return these mappings by name."""
+    params: dict[str, dict[str, Any]] = {}
+    names: list[Any] = []
+    for row in merged["methods"] if isinstance(merged.get("methods"), list) else ():
+        if isinstance(row, dict) and len(row) == 1 and isinstance((own := next(iter(row.values()))), dict):
+            row = str(next(iter(row)))
+            params[row] = own
+        names.append(row)
+    if names:
+        merged["methods"] = names
+    return params

@@ -71,6 +71,11 @@ class _TopK(Method):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
+
+    def piece_tokens(self) -> int:
+        """A chunk at its full size."""
+        return int(self.config.chunk_tokens)
 
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""
