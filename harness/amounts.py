@@ -3,14 +3,14 @@
     nodes    the mean number of nodes that the run visited for an answered question, rounded
     pieces   the number k of chunks or nodes whose predicted cost is nearest to the mean cost of the run's questions:
 
-             cost(k) = prefill(f + k p) + decode(g) + embed(q)       nearest: min over k >= 1 of |cost(k) - cost of the run|
+             cost(k) = prefill(f + k p) + decode(g) + embed(q)        k = argmin over k >= 1 of |cost(k) - cost(run)|
 
-f: tokens of the prompt beside the text, p: of one piece (Method.piece_tokens), g: of the run's mean answer, q: of the
+f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
 question, where the method embeds it. Costs are FLOPs of search and answer, convention "full"; where the FLOPs of one of
 the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources and
 alternatives: docs/methods.md, Costs and FLOPs.
 
-Only the number reaches the method, and it is the number that is hashed. It is stored with its source in run.yaml (origin)
+Only the number reaches the method, and the number is what is hashed. It is stored with its source in run.yaml (origins)
 and manifest.json ("amounts").
 """
 
@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness import presets
 from harness.errors import UserError
-from harness.forecast import Cost, event_cost, frame_tokens, shape_of_role, text_tokens
+from harness.forecast import Cost, event_cost, shape_of_role, text_tokens
 from harness.plan import FROM, Plan, plan_choices
 
 if TYPE_CHECKING:
+    from harness.flops import ModelShape
     from harness.store import StoredRun
 
-__all__ = ["described", "nearest", "preset_of", "settle", "stored", "visited"]
+__all__ = ["cost_of", "described", "nearest", "preset_of", "settle", "stored", "visited"]
 
 _STUDY = "study"  # the action of a step behind the stop of the run itself
 
@@ -71,12 +72,15 @@ def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
     notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
     warnings = [sentence for name in amounts for sentence in _strange(made, name, runs[name][1])]
     return replace(
-        made, origins={**made.origins, **notes}, amounts=amounts, warnings=tuple(dict.fromkeys([*made.warnings, *warnings]))
+        made,
+        origins={**made.origins, **notes},
+        amounts=amounts,
+        warnings=tuple(dict.fromkeys([*made.warnings, *warnings])),
     )
 
 
 def described(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Field -> {"value", "note"} and the source, of each number that came from a run or was printed for the data set."""
+    """Field -> {"value", "note", ...} of each number that came from a run or is printed for the data set."""
     printed = {}
     for name in type(plan.method).takes:
         origin = plan.origins.get(f"method.params.{name}", "")
@@ -146,16 +150,40 @@ def _pieces(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[i
     return nearest(lambda k: cost(k).tokens, tokens), tokens, "tokens"
 
 
-def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
-    """The predicted cost of a question by the number of pieces of `piece` tokens, with an answer of `written` tokens."""
-    asked = plan.dataset.examples[: plan.config.limit]
-    frame = sum(frame_tokens(plan, example) for example in asked) / len(asked)
-    reader, encoder = shape_of_role(plan, "reader"), shape_of_role(plan, "encoder")
-    query = round(sum(text_tokens(example.question.text) for example in asked) / len(asked))
+def cost_of(
+    prompt: float, piece: int, written: int, reader: ModelShape | None, embedded: Cost | None = None
+) -> Callable[[int], Cost]:
+    """cost(k) as above: tokens of the prompt, of a piece and of the answer; what embedding the question costs."""
 
     def cost(k: int) -> Cost:
-        prompt = round(frame + k * piece)
-        total = event_cost("prefill", prompt, 0, reader).plus(event_cost("decode", written, prompt, reader))
-        return total.plus(event_cost("embed", query, 0, encoder)) if "encoder" in plan.encoders else total
+        read = round(prompt + k * piece)
+        total = event_cost("prefill", read, 0, reader).plus(event_cost("decode", written, read, reader))
+        return total if embedded is None else total.plus(embedded)
 
     return cost
+
+
+def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
+    """The predicted mean cost of a question of the plan by the number of pieces."""
+    questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
+    count, turn = _counting(plan)
+    prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
+    embedded = None
+    if "encoder" in plan.encoders:
+        query = round(sum(count(question.text) for question in questions) / len(questions))
+        embedded = event_cost("embed", query, 0, shape_of_role(plan, "encoder"))
+    return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), embedded)
+
+
+def _counting(plan: Plan) -> tuple[Callable[[str], float], int]:
+    """What counts tokens as the reader does, and the tokens of its chat template; an estimate without a tokenizer."""
+    from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
+    from harness.llm.facts import local_folder
+    from harness.llm.tokenizer_files import place
+
+    model = plan.models["reader"]
+    try:
+        tokens = Tokens(place(model, local_folder(model)[0]), model.name)
+    except UserError:
+        return text_tokens, ALLOWANCE
+    return tokens.count, tokens.turn

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harness.store import StoredRun
     from harness.types import Example
 
-__all__ = ["BYTES_A_TOKEN", "Cost", "Forecast", "Reads", "event_cost", "forecast", "frame_tokens", "shape_of_role", "text_tokens"]
+__all__ = ["BYTES_A_TOKEN", "Cost", "Forecast", "Reads", "event_cost", "forecast", "shape_of_role", "text_tokens"]
 
 BYTES_A_TOKEN = 4
 FRAME = 60  # tokens of the shared prompt's own words and of the chat template
@@ -214,12 +214,6 @@ def text_tokens(text: str) -> float:
     return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
 
 
-def frame_tokens(plan: Plan, example: Example) -> float:
-    """Tokens of the shared prompt beside the text: its words, the instruction twice, the question, the options."""
-    frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
-    return frame + sum(text_tokens(option) for option in example.question.options or ())
-
-
 def _declared(work: _Work) -> Cost | None:
     """The cost of what is left by what the method says it reads; None where it says nothing."""
     plan = work.plan
@@ -227,7 +221,8 @@ def _declared(work: _Work) -> Cost | None:
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     total, embeds = _NOTHING, False
     for example in work.left:
-        frame = frame_tokens(plan, example)
+        frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
+        frame += sum(text_tokens(option) for option in example.question.options or ())
         room = max(int(window - frame - cap), 0)
         told = plan.method.reads(round(work.text_of(example)), room)
         if told is None:

@@ -199,6 +199,10 @@ class Method(abc.ABC):
         """Tokens of one of the "pieces" in `takes`, None where their number does not fix what is shown."""
         return None
 
+    def frame(self, question: Question, task: Task) -> str:
+        """The text of the prompt around those pieces."""
+        return ""
+
     def prompts(self) -> dict[str, str]:
         """Name -> text of every prompt, for the cache key, the manifest and `harness show`."""
         return {}

@@ -28,7 +28,10 @@ _KEYS = (*_LISTS, "profile", "limit")
 
 @dataclass(frozen=True)
 class Suite:
-    """sets: as in Choices; params: of single methods, by name; limit: questions, as it stands in the file: the run's configuration checks it."""
+    """sets: as in Choices; params: parameters of single methods, by name.
+
+    limit: questions, as it stands in the file: the run's configuration checks it.
+    """
 
     name: str
     methods: Sequence[str]

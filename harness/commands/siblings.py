@@ -3,8 +3,8 @@
     plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
     plan = settled(plan, before, out)             the plan with its numbers, once that row has run
 
-A row takes its number from the row of the named preset on the same data set. The model and all settings are those of the
-command, so they are the same. The numbers are means over the questions that this command asks.
+A row takes its number from the row of the named preset on the same data set. Model and settings are those of the command,
+so they are the same. The numbers are means over the questions that this command asks.
 """
 
 from __future__ import annotations
@@ -49,21 +49,31 @@ def _sources(plan: Plan) -> dict[str, Key]:
 def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
     """The plans in an order in which they can run, else as given; and the rows whose source cannot run.
 
-    wanted: all rows of the command. Raises UserError for a source that is not among them, and for rows in a circle.
+    wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
+    a finished run, and rows in a circle.
     """
+    from harness.amounts import stored
+
     asked = {key(row) for row in wanted}
     needed = {key(plan.choices): _sources(plan) for plan in plans}
     for plan in plans:
-        for name, source in needed[key(plan.choices)].items():
-            if source not in asked:
-                raise UserError(_missing(plan, name, source[0]))
-    left, order, lost = list(plans), list[Plan](), list[Lost]()
+        own = needed[key(plan.choices)]
+        for name, text in plan.awaits.items():
+            if name not in own:
+                stored(text)  # a folder that has no finished run is a mistake to tell before anything runs
+            elif own[name] not in asked:
+                raise UserError(_missing(plan, name, own[name][0]))
+    left = list(plans)
+    order: list[Plan] = []
+    lost: list[Lost] = []
     while left:
         waiting = {key(plan.choices) for plan in left}
         ready = next((p for p in left if not waiting & {*needed[key(p.choices)].values()}), None)
         if ready is None:
-            names = ", ".join(f"method.{name}={text} of '{p.choices.method}'" for p in left for name, text in p.awaits.items())
-            raise UserError(f"each of these numbers would come from a row that waits for another: {names}; give one a value")
+            numbers = [f"method.{n}={text} of '{p.choices.method}'" for p in left for n, text in p.awaits.items()]
+            raise UserError(
+                f"each of these numbers waits for another one: {', '.join(numbers)}; give one of them a value"
+            )
         left.remove(ready)
         placed = {key(plan.choices) for plan in order}
         absent = [source[0] for source in needed[key(ready.choices)].values() if source not in placed]
@@ -95,7 +105,8 @@ def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
 
     if not plan.awaits:
         return plan
-    rows, runs = _sources(plan), dict[str, tuple[str, StoredRun]]()
+    rows = _sources(plan)
+    runs: dict[str, tuple[str, StoredRun]] = {}
     for name, text in plan.awaits.items():
         if name in rows:
             source = before.get(rows[name])
