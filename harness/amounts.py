@@ -96,7 +96,7 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     if not rows:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
     count, failed = len(rows), len(run.records) - len(rows)
-    where = f"mean of {count} question{'s'[: count > 1]} of {'/'.join(run.path.parts[-2:])}"
+    where = f"mean of {count} question{'s'[: count > 1]} of {run.path.name}"
     where += f", {failed} failed and left out" if failed else ""
     if type(plan.method).takes[name] == "nodes":
         mean, unit = sum(map(visited, rows)) / count, "nodes"

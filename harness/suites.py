@@ -22,7 +22,11 @@ from harness.layers import assignments
 
 __all__ = ["Suite", "read"]
 
-_LISTS = ("methods", "datasets", "set")
+_LISTS = {
+    "methods": "names, or NAME: {PARAMETER: VALUE}",
+    "datasets": "names",
+    "set": "KEY=VALUE, as after --set",
+}
 _KEYS = (*_LISTS, "profile", "limit")
 
 
@@ -50,7 +54,7 @@ def read(name: str) -> Suite:
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
     params = _own_parameters(merged)
     for key in _LISTS:
-        wanted, value = "KEY=VALUE, as after --set" if key == "set" else "names", merged.get(key)
+        wanted, value = _LISTS[key], merged.get(key)
         if value is None and key == "set":
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):

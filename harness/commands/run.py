@@ -110,9 +110,10 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     job = Job(options, trackers, command, several=len(planned) > 1)
     ran = False
     for plan in planned:
+        waited = len(job.waiting)
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
-        ran = ran or worse != 2
+        ran = ran or (worse != 2 and len(job.waiting) == waited)
         lost += [Lost(_name(plan), why)] if why else []
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or options.suite is not None):

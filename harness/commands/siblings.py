@@ -3,8 +3,8 @@
     plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
     plan = settled(plan, before, out)             the plan with its numbers, once that row has run
 
-A row takes its number from the row of the named preset on the same data set. Model and settings are those of the command,
-so they are the same. The numbers are means over the questions that this command asks.
+A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
+as both rows belong to one command. The numbers are means over the questions that this command asks.
 """
 
 from __future__ import annotations
