@@ -87,7 +87,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
 
 def _missing(plan: Plan, name: str, preset: str) -> str:
     method = plan.config.method.name
-    printed = f"{plan.choices.method}-printed"
+    printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
     known = {presets.fold(each) for each in presets.names("methods")}
     last = f"use {printed}" if presets.fold(printed) in known else f"give the number: --set method.{name}=N"
     return (
