@@ -40,6 +40,7 @@ def run(
     from harness import runner
     from harness.checks import unknown
     from harness.commands.following import Trackers
+    from harness.commands.siblings import arrange, settled
     from harness.plan import plan_choices
     from harness.progress import Silent
     from harness.settings import Choices
@@ -53,7 +54,9 @@ def run(
     if choices.get("model") is not None:
         choices["model"] = os.fspath(choices["model"])
     trackers = Trackers(Path(out), mlflow)
-    plan = plan_choices(Choices(method=method, dataset=dataset, sets=dict(set or {}), **choices))
+    chosen = Choices(method=method, dataset=dataset, sets=dict(set or {}), **choices)
+    (plan,), _ = arrange([plan_choices(chosen)], [chosen])
+    plan = settled(plan, {}, Path(out))
     with trackers.follow(plan):
         result = runner.run(plan, Path(out), command=["python", "-c", "harness.run(...)"], progress=Silent())
     return replace(result, save_problems=[*result.save_problems, *trackers.missed()])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harness.store import StoredRun
     from harness.types import Example
 
-__all__ = ["BYTES_A_TOKEN", "Forecast", "Reads", "forecast"]
+__all__ = ["BYTES_A_TOKEN", "Cost", "Forecast", "Reads", "event_cost", "forecast", "shape_of_role", "text_tokens"]
 
 BYTES_A_TOKEN = 4
 FRAME = 60  # tokens of the shared prompt's own words and of the chat template
@@ -68,20 +68,20 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cost:
+class Cost:
     """Tokens and FLOPs; flops None where a model's are not counted."""
 
     tokens: float
     flops: float | None
 
-    def plus(self, other: _Cost, times: float = 1.0) -> _Cost:
+    def plus(self, other: Cost, times: float = 1.0) -> Cost:
         """The sum, with `times` of the other."""
         known = self.flops is not None and other.flops is not None
         total = (self.flops or 0.0) + times * (other.flops or 0.0) if known else None
-        return _Cost(self.tokens + times * other.tokens, total)
+        return Cost(self.tokens + times * other.tokens, total)
 
 
-_NOTHING = _Cost(0.0, 0.0)
+_NOTHING = Cost(0.0, 0.0)
 
 
 class _Work:
@@ -119,13 +119,13 @@ class _Work:
     def tokens_of(self, document_id: str) -> float:
         """Tokens of a document; 0 for what is none."""
         document = self.plan.dataset.documents.get(document_id)
-        return 0.0 if document is None else _tokens(document.text)
+        return 0.0 if document is None else text_tokens(document.text)
 
     def text_of(self, example: Example) -> float:
         """Tokens of what the method is given for a question."""
         if self.plan.config.method.view == "evidence":
             texts = self.plan.dataset.documents
-            return sum(_tokens(texts[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
+            return sum(text_tokens(texts[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
         return sum(self.tokens_of(id_) for id_ in example.question.document_ids)
 
 
@@ -149,7 +149,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     return Forecast(*names, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
 
 
-def _told(names: tuple[str, str, int, int], cost: _Cost, how: str) -> Forecast:
+def _told(names: tuple[str, str, int, int], cost: Cost, how: str) -> Forecast:
     return Forecast(*names, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
 
 
@@ -189,7 +189,7 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
     return (config["method"]["params"], config["method"].get("view"), *asked, *named)
 
 
-def _mean(usages: Sequence[dict[str, Any]], convention: str) -> _Cost | None:
+def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
     """The mean cost of some questions or indexes; None where there is none."""
     phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
@@ -197,10 +197,10 @@ def _mean(usages: Sequence[dict[str, Any]], convention: str) -> _Cost | None:
     tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
     spent = sum(phase["flops"][convention] for phase in phases)
     counted = not any(phase.get("uncounted") for phase in phases)
-    return _Cost(tokens / len(usages), spent / len(usages) if counted else None)
+    return Cost(tokens / len(usages), spent / len(usages) if counted else None)
 
 
-def _from(run: StoredRun, work: _Work) -> _Cost | None:
+def _from(run: StoredRun, work: _Work) -> Cost | None:
     """The cost of what is left by the means of a stored run; None where that says nothing."""
     question = _mean([row["usage"] for row in run.records if row["error"] is None], work.convention)
     index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
@@ -212,35 +212,36 @@ def _from(run: StoredRun, work: _Work) -> _Cost | None:
 # --- from what a method declares --------------------------------------------------------------------------------------
 
 
-def _tokens(text: str) -> float:
+def text_tokens(text: str) -> float:
+    """Tokens of a text by its length."""
     return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
 
 
-def _declared(work: _Work) -> _Cost | None:
+def _declared(work: _Work) -> Cost | None:
     """The cost of what is left by what the method says it reads; None where it says nothing."""
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
-    shapes = {role: _shape(plan, role) for role in ("reader", "encoder", "reranker")}
+    shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     total, embeds, convention = _NOTHING, False, work.convention
     for example in work.left:
-        frame = FRAME + 2 * _tokens(plan.task.instruction) + _tokens(example.question.text)
-        frame += sum(_tokens(option) for option in example.question.options or ())
+        frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
+        frame += sum(text_tokens(option) for option in example.question.options or ())
         room = max(int(window - frame - cap), 0)
         told = plan.method.reads(round(work.text_of(example)), room)
         if told is None:
             return None
         prompt, requests = round(frame + told.shown / max(told.requests, 1)), told.requests
-        total = total.plus(_event("prefill", prompt, 0, shapes["reader"], convention), requests)
-        total = total.plus(_event("decode", cap, prompt, shapes["reader"], convention), requests)
+        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention), requests)
+        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention), requests)
         if told.ranked:
-            total = total.plus(_event("rerank", told.ranked, 0, shapes["reranker"], convention))
+            total = total.plus(event_cost("rerank", told.ranked, 0, shapes["reranker"], convention))
         embeds = embeds or told.embedded > 0
     if embeds:
-        total = total.plus(_event("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
+        total = total.plus(event_cost("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
     return total
 
 
-def _event(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str) -> _Cost:
+def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str = DEFAULT) -> Cost:
     """The cost of one call by the formulas; what an encoder's attention adds over its short texts is left out.
 
     A prefill computes the logits of its last position, decoding those of every token.
@@ -248,10 +249,10 @@ def _event(kind: Kind, new: int, cached: int, shape: ModelShape | None, conventi
     executed = {"prefill": (1, new * (cached + new)), "decode": (new, new * cached + new * (new + 1) // 2)}
     logits, pairs = executed.get(kind, (0, 0))
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
-    return _Cost(new, None if shape is None else flops(event, shape, convention))
+    return Cost(new, None if shape is None else flops(event, shape, convention))
 
 
-def _shape(plan: Plan, role: str) -> ModelShape | None:
+def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
     """The sizes of the model in a role from its small files; None where they cannot be known."""
     from harness.embed.facts import encoder_folder
     from harness.llm.facts import local_folder

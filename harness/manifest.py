@@ -4,6 +4,7 @@
      "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes"?: {role: sizes},
      "prompts",
      "dataset": {"fingerprint", "source", ...},
+     "amounts"?: {field: {"value", "note", ...}},
      "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
      "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
@@ -61,7 +62,7 @@ _PACKAGES = (
     "transformers",
     "umap-learn",
 )
-_FIXED = ("method", "hash", "dataset", "first_prompts")  # part of a run's identity, or found while it goes
+_FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # part of a run's identity, or found while it goes
 
 
 def now() -> str:
@@ -92,8 +93,9 @@ def git_state(root: Path) -> dict[str, Any] | None:
 def describe(plan: Plan) -> dict[str, Any]:
     """Everything but the times, the command and the first prompts."""
     from harness import scorers
+    from harness.amounts import described as amounts
 
-    dataset = plan.dataset
+    dataset, numbers = plan.dataset, amounts(plan)
     described = {
         "method": plan.config.method.name,
         "hash": plan.hash8,
@@ -109,6 +111,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             "questions": len(dataset.examples),
             "skipped": dict(dataset.skipped),
         },
+        **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
         "git": git_state(Path(__file__).resolve().parents[1]),
         "packages": _packages(),

@@ -138,6 +138,8 @@ class Method(abc.ABC):
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
     without_adapters  how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
+    takes           config field -> what it counts, where its number may come from another run (harness.amounts):
+                    "nodes" visited by a search, or "pieces" shown, as many as cost what the other run costs
 
     Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them
     makes new indexes and a new run. Modules they import are not seen: raise index_version when those change.
@@ -153,6 +155,7 @@ class Method(abc.ABC):
     index_fields: ClassVar[tuple[str, ...] | None] = None
     index_version: ClassVar[str] = "1"
     without_adapters: ClassVar[str] = ""
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
 
     def __init__(self, config: MethodConfig) -> None:
         self.config: Any = config
@@ -193,6 +196,14 @@ class Method(abc.ABC):
         None where that cannot be said beforehand, as of a search or of an index that a model writes.
         """
         return None
+
+    def piece_tokens(self) -> int | None:
+        """Tokens of one of the "pieces" in `takes`, None where their number does not fix what is shown."""
+        return None
+
+    def frame(self, question: Question, task: Task) -> str:
+        """The text of the prompt around those pieces."""
+        return ""
 
     def prompts(self) -> dict[str, str]:
         """Name -> text of every prompt, for the cache key, the manifest and `harness show`."""

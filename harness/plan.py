@@ -9,7 +9,8 @@ Nothing heavy is imported: a method's module, the data set's rows and the models
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     from harness.datasets.base import Dataset
     from harness.flops import ModelShape
 
-__all__ = ["Plan", "make_method", "make_plan", "plan_choices"]
+__all__ = ["FROM", "Plan", "awaited", "make_method", "make_plan", "plan_choices"]
+
+FROM = "from:"
+"""Begins the value of a parameter whose number comes from a run: from:PRESET or from:RUN_FOLDER (harness.amounts)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Plan:
 
     models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
     identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
+    choices: what the plan was made from; awaits: field of the method -> "from:SOURCE" while its number is unknown, and
+    the plan cannot run; amounts: field -> {"value", "note", ...} of a number that a run gave (harness.amounts).
     """
 
     config: RunConfig
@@ -58,6 +64,9 @@ class Plan:
     hash8: str
     folder: str
     warnings: tuple[str, ...] = ()
+    choices: Choices = field(default_factory=Choices)
+    awaits: dict[str, str] = field(default_factory=dict)
+    amounts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def served(self) -> dict[str, ModelShape | None]:
         """Role -> sizes of its model, as the configuration tells them, where it runs behind a server."""
@@ -78,6 +87,7 @@ class _Sketch:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[HarnessError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    awaits: dict[str, str] = field(default_factory=dict)
 
     def wrong(self, sentence: str) -> None:
         self.problems.append(UserError(sentence))
@@ -98,7 +108,7 @@ def plan_choices(choices: Choices) -> Plan:
 
 
 def _plan(d: Draft) -> Plan:
-    found = find(d)
+    found, choices = find(d), d.choices
     d = found.draft  # another one where the data set's twin stands in for it
     sketch = _Sketch(d, dataset=found.dataset)
     sketch.problems += [*d.problems, *found.problems]
@@ -121,14 +131,14 @@ def _plan(d: Draft) -> Plan:
     raise_all(sketch.problems)
     assert sketch.method is not None  # no problems: both are there
     assert sketch.dataset is not None
-    return _finish(sketch, sketch.method, sketch.dataset)
+    return replace(_finish(sketch, sketch.method, sketch.dataset), choices=choices)
 
 
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
 def make_method(d: Draft) -> Method:
-    """Import the method of a draft and give it its checked parameters.
+    """Import the method of a draft and give it its checked parameters; a number to come from a run is 1 until then.
 
     Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters.
     """
@@ -136,10 +146,15 @@ def make_method(d: Draft) -> Method:
     cls: type[Method] = registry.load(choice.implementation, Method)
     head = "method.params."
     tree = Tree()
-    tree.values = choice.params
+    tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(head): v for k, v in d.origins.items() if k.startswith(head)}
     tree.raw = {k.removeprefix(head): v for k, v in d.raw.items() if k.startswith(head)}
     return cls(build(cls.Config, tree, "method.params"))
+
+
+def awaited(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters whose number is to come from a run: {"max_nodes": "from:pecan"}."""
+    return {name: text for name in cls.takes if isinstance(text := params.get(name), str) and text.startswith(FROM)}
 
 
 def _check_method(sketch: _Sketch, choice: MethodChoice) -> None:
@@ -148,7 +163,8 @@ def _check_method(sketch: _Sketch, choice: MethodChoice) -> None:
     except UserError as e:
         sketch.problems.append(e)
         return
-    params = sketch.method.config.model_dump(mode="json")
+    sketch.awaits = awaited(type(sketch.method), choice.params)
+    params = sketch.method.config.model_dump(mode="json") | sketch.awaits
     sketch.draft.parts["method"] = choice.model_copy(update={"params": params})
     origins = sketch.draft.origins
     for leaf in flatten(params, "method.params"):
@@ -321,7 +337,7 @@ def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
 def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
     config = config_of(sketch.draft)
     task = answer_prefix.task(config.dataset)
-    hash8 = digest(_what_counts(sketch, config, method, dataset, task))[:8]
+    hash8 = "pending" if sketch.awaits else digest(_what_counts(sketch, config, method, dataset, task))[:8]
     names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
     folder = inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
     return Plan(
@@ -336,6 +352,7 @@ def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
         hash8=hash8,
         folder=folder,
         warnings=tuple(dict.fromkeys(sketch.warnings)),
+        awaits=sketch.awaits,
     )
 
 

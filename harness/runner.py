@@ -82,6 +82,8 @@ def run(
     """
     if parallel < 1:
         raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
+    for name, text in plan.awaits.items():
+        raise UserError(f"method.{name}={text} has no number yet; settle the plan first (harness.amounts.settle).")
     folder = Path(out) / plan.folder
     try:
         with _signals_interrupt():

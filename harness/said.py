@@ -108,7 +108,8 @@ def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
     label = f"suite {suite.name}"
     made = [(label, attempt(problems, partial(_assignment, *item, label)) or {}) for item in suite.sets.items()]
     trust(*(target for _, values in made for target in code_named(_parsed(values))))
-    return made + ([(label, {"limit": suite.limit})] if suite.limit is not None else [])
+    rows = [(label, {"methods": {name: dict(own) for name, own in suite.params.items()}})] if suite.params else []
+    return rows + made + ([(label, {"limit": suite.limit})] if suite.limit is not None else [])
 
 
 def _profile(chosen: str, problems: list[HarnessError]) -> tuple[str | None, list[Layer]]:

@@ -1,6 +1,8 @@
 """A suite: methods and data sets that belong together, and the settings they are run with.
 
-methods: [pecan, bm25]                  every method over every data set
+methods:                                every method over every data set
+  - pecan
+  - bm25-topx: {k: from:pecan}          a row with parameters of its own
 datasets: [pocket/musique]
 profile: pocket                         these three may be left out; what is said on the command line wins
 set: [dataset.tokens=1640]              as after --set
@@ -20,13 +22,20 @@ from harness.layers import assignments
 
 __all__ = ["Suite", "read"]
 
-_LISTS = ("methods", "datasets", "set")
+_LISTS = {
+    "methods": "names, or NAME: {PARAMETER: VALUE}",
+    "datasets": "names",
+    "set": "KEY=VALUE, as after --set",
+}
 _KEYS = (*_LISTS, "profile", "limit")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """sets: as in Choices; limit: questions, as it stands in the file: the run's configuration checks it."""
+    """sets: as in Choices; params: parameters of single methods, by name.
+
+    limit: questions, as it stands in the file: the run's configuration checks it.
+    """
 
     name: str
     methods: Sequence[str]
@@ -34,6 +43,7 @@ class Suite:
     profile: str | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
     limit: Any = None
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read(name: str) -> Suite:
@@ -42,8 +52,9 @@ def read(name: str) -> Suite:
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
     shown = layers[-1][0]
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
+    params = _own_parameters(merged)
     for key in _LISTS:
-        wanted, value = "KEY=VALUE, as after --set" if key == "set" else "names", merged.get(key)
+        wanted, value = _LISTS[key], merged.get(key)
         if value is None and key == "set":
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
@@ -55,4 +66,18 @@ def read(name: str) -> Suite:
     if problems + mistakes:
         raise ConfigError(problems + mistakes)
     found = presets.find("suites", name)
-    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"))
+    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"), params)
+
+
+def _own_parameters(merged: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Replace each {NAME: {KEY: VALUE}} among the methods by NAME; return these mappings by name."""
+    params: dict[str, dict[str, Any]] = {}
+    names: list[Any] = []
+    for row in merged["methods"] if isinstance(merged.get("methods"), list) else ():
+        if isinstance(row, dict) and len(row) == 1 and isinstance((own := next(iter(row.values()))), dict):
+            row = str(next(iter(row)))
+            params[row] = own
+        names.append(row)
+    if names:
+        merged["methods"] = names
+    return params

@@ -14,7 +14,7 @@ from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Task, Tools
 from harness.types import Question
 
-__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "options", "room_for_text"]
+__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "frame", "options", "room_for_text"]
 
 HEAD = "Read the text below, then answer a question about it. {instruction}\n\nText:\n"
 TAIL = "\n\nThe text ends here. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
@@ -40,6 +40,11 @@ def options(question: Question) -> str:
 
 def _tail(question: Question, task: Task) -> str:
     return TAIL.format(instruction=task.instruction, question=question.text, options=options(question))
+
+
+def frame(question: Question, task: Task) -> str:
+    """The shared prompt without a text."""
+    return HEAD.format(instruction=task.instruction) + _tail(question, task)
 
 
 def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:

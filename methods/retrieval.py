@@ -22,10 +22,10 @@ from pydantic import Field, model_validator
 
 from harness.forecast import Reads
 from harness.llm.base import MeteredModel
-from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, room_for_text
+from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, frame, room_for_text
 
 __all__ = ["BM25", "SBERT", "Dense", "RandomChunks", "Reranked", "RetrievalConfig", "bm25_scores", "words"]
 
@@ -71,6 +71,15 @@ class _TopK(Method):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
+
+    def piece_tokens(self) -> int:
+        """A chunk at its full size."""
+        return int(self.config.chunk_tokens)
+
+    def frame(self, question: Question, task: Task) -> str:
+        """The shared reading prompt."""
+        return frame(question, task)
 
     def prompts(self) -> dict[str, str]:
         """The shared reading prompt."""

@@ -322,7 +322,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     failed = sum(r["error"] is not None for r in run.records)
     cut = sum(r["truncated"] is not None for r in run.records)
     uncounted = any(u.get("uncounted") for r in [*run.records, *run.documents] for u in r["usage"].values())
-    found: list[str] = []
+    found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     state = run.summary.get("state", "running")
     if state != "finished":
         asked = run.summary.get("n_asked")

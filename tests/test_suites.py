@@ -78,9 +78,26 @@ def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own: Path) -
         suites.read("whol")
 
 
+def test_a_row_of_a_suite_may_have_parameters_of_its_own(own: Path) -> None:
+    rows = "methods: [echo, echo-loud: {k: 3, word: two}]\ndatasets: [pocket/musique]\nset: [method.word=set]\n"
+    (own / "suites" / "rows.yaml").write_text(rows)
+    suite = suites.read("rows")
+    assert (suite.methods, suite.params) == (["echo", "echo-loud"], {"echo-loud": {"k": 3, "word": "two"}})
+    loud, echo = (resolve(Choices(method=m, dataset="pocket/musique", suite=suite)) for m in ("echo-loud", "echo"))
+    assert (loud.config.method.params, loud.origins["method.params.k"]) == (
+        {"k": 3, "word": "set", "mode": "loud"},
+        "suite rows",
+    )
+    assert echo.config.method.params == {"word": "set"}
+
+
 MISTAKES: list[tuple[str, list[str]]] = [
     ("methods: [echo]\n", ["'datasets' must be a list of names"]),
     ("methods: []\ndatasets: musique\n", ["'methods' must be a list of names", "'datasets' must be a list of names"]),
+    (LISTS.replace("echo", "echo: 3"), ["'methods' must be a list of names"]),
+    (LISTS.replace("echo", "{echo: {k: 1}, ranks: {k: 2}}"), ["'methods' must be a list of names"]),
+    (LISTS.replace("echo", "echo: {kk: 1}"), ["unknown key 'method.kk' (suite bad). Did you mean 'k'"]),
+    (LISTS.replace("echo", "ecko: {k: 1}"), ["unknown method 'ecko'. Did you mean 'echo'"]),
     (LISTS + "profle: tiny\n", ["unknown key 'profle' ($HARNESS_CONFIGS/suites/bad.yaml). Did you mean 'profile'?"]),
     (LISTS + "profile: [tiny]\n", ["'profile' must be the name of a profile"]),
     (LISTS + "set: {method.k: 3}\n", ["'set' must be a list of KEY=VALUE, as after --set"]),

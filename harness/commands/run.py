@@ -5,6 +5,7 @@ a suite, or --plan             -> first what every row will cost (harness.foreca
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that ends midway         -> what was answered stays on disk
+a number from another row      -> that row runs first (harness.commands.siblings)
 the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 """
 
@@ -25,6 +26,7 @@ from harness import embedded
 from harness.commands.common import choices, mean_texts, split
 from harness.commands.following import Trackers
 from harness.commands.outlook import Lost, as_json, closing, table
+from harness.commands.siblings import Key, NotFinished, arrange, key, settled
 from harness.commands.stopping import say_again
 from harness.errors import ConfigError, HarnessError, UnknownName, UserError
 from harness.flops import CONVENTIONS, DEFAULT
@@ -70,12 +72,14 @@ class Planned:
 
 @dataclass(frozen=True)
 class Job:
-    """What the rows of one command share."""
+    """What the rows of one command share. before: the plans of the rows that ran; waiting: rows that could not."""
 
     options: Options
     trackers: Trackers
     command: list[str]
     several: bool
+    before: dict[Key, Plan] = field(default_factory=dict)
+    waiting: list[Plan] = field(default_factory=list)
 
 
 def main(flags: Flags, options: Options) -> int:
@@ -110,13 +114,16 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     job = Job(options, trackers, command, several=len(planned) > 1)
     ran = False
     for plan in planned:
+        waited = len(job.waiting)
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
-        ran = ran or worse != 2
+        ran = ran or (worse != 2 and len(job.waiting) == waited)
         lost += [Lost(_name(plan), why)] if why else []
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or options.suite is not None):
         _say(closing(len(wanted), lost))
+    if job.waiting:
+        say_again("rows wait for the number of another row", command)
     return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
 
 
@@ -141,9 +148,22 @@ def _only_plan(wanted: list[Choices], options: Options) -> int:
 
 
 def _forecasts(planned: list[Plan], options: Options) -> list[Forecast]:
-    from harness.forecast import forecast
+    from harness.forecast import Forecast, forecast
 
-    return [forecast(plan, options.out, options.convention or DEFAULT) for plan in planned]
+    convention = options.convention or DEFAULT
+    before: dict[Key, Plan] = {}
+    found = []
+    for plan in planned:
+        try:
+            before[key(plan.choices)] = ready = settled(plan, before, options.out)
+            found.append(forecast(ready, options.out, convention))
+        except HarnessError as e:
+            names = (plan.config.method.name, plan.config.dataset.name)
+            count = len(plan.dataset.examples[: plan.config.limit])
+            how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
+            how = how if isinstance(e, NotFinished) else str(e)
+            found.append(Forecast(*names, count, 0, None, None, how))
+    return found
 
 
 def _outlook(planned: list[Plan], options: Options) -> str:
@@ -197,7 +217,7 @@ def _planned(wanted: list[Choices]) -> Planned:
 
     found = Planned()
     if len(wanted) == 1:
-        found.plans.append(plan_choices(wanted[0]))
+        found.plans, _ = arrange([plan_choices(wanted[0])], wanted)
         return found
     raise_all([problem for row in wanted for problem in _mistakes(row)])
     problems: list[str] = []
@@ -213,6 +233,9 @@ def _planned(wanted: list[Choices]) -> Planned:
             traceback.print_exc()
             found.lost.append(Lost(name, _bug(e)))
             found.code = 1
+    found.plans, waiting = arrange(found.plans, wanted)
+    problems += [f"{one.row}: {one.why}" for one in waiting]
+    found.lost += waiting
     if not found.plans and not found.code:
         raise ConfigError(problems)
     for problem in problems:
@@ -240,8 +263,10 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     if job.several:
         _say(f"--- {name}")
     try:
+        plan = _ready(plan, job)
         result = execute(plan, job)
     except HarnessError as e:
+        job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
         _say(f"error: {name}: {e}" if job.several else f"error: {e}")
         return (2 if isinstance(e, UserError) and not e.midway else 3), str(e)
     except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
@@ -255,6 +280,17 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
     return (3, "; ".join(why)) if why else (0, None)
+
+
+def _ready(plan: Plan, job: Job) -> Plan:
+    """The plan with the numbers that it takes from other runs, which are told. Raises NotFinished, UserError."""
+    made = settled(plan, job.before, job.options.out)
+    for amount in made.amounts.values():
+        _say(amount["note"])
+    for warning in dict.fromkeys(w for w in made.warnings if w not in plan.warnings):
+        _say(f"warning: {warning}")
+    job.before[key(plan.choices)] = made
+    return made
 
 
 def execute(plan: Plan, job: Job) -> RunResult:

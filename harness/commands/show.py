@@ -163,7 +163,7 @@ def _run(flags: Flags, method: str) -> Shown:
 
 
 def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
-    from harness.plan import make_method
+    from harness.plan import awaited, make_method
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
@@ -171,7 +171,8 @@ def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
         if path == "method":
             made = make_method(d)
             prompts = made.prompts()
-            part = part.model_copy(update={"params": made.config.model_dump(mode="json")})
+            params = made.config.model_dump(mode="json") | awaited(type(made), part.params)
+            part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json") if hasattr(part, "model_dump") else part
         values.update(flatten(inner, path))
     return Shown(values, {k: d.origins.get(k, "default") for k in values}, prompts)

@@ -43,7 +43,9 @@ def _row(plan: Plan) -> dict[str, Any]:
 def _text(plan: Plan) -> str:
     row = _row(plan)
     models = ", ".join(f"{role} {name}" for role, name in {**row["models"], **row["encoders"]}.items())
-    lines = [f"ok  {row['method']} on {row['dataset']}: {row['questions']} questions, {models}", f"    {row['run']}"]
+    numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
+    place = f"run folder known later: {', '.join(numbers)}" if numbers else row["run"]
+    lines = [f"ok  {row['method']} on {row['dataset']}: {row['questions']} questions, {models}", f"    {place}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in row["warnings"])])
 
 

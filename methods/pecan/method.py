@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Pecan(Method):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     index_version = "5"
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
     def prompts(self) -> dict[str, str]:
         """The printed prompts, with their tables; those of the shared summary where the graph is a tree."""

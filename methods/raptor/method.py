@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Method, Skill, Tools
+from harness.method import Index, Method, Skill, Task, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.pecan.graph import Graph
@@ -28,6 +28,16 @@ class Raptor(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
+
+    def piece_tokens(self) -> int | None:
+        """A node at its full size; None for a traversal, where top_k counts the nodes of each layer."""
+        config: RaptorConfig = self.config
+        return None if config.retrieval == "traversal" else max(config.chunk_tokens, config.summary_tokens)
+
+    def frame(self, question: Question, task: Task) -> str:
+        """The shared reading prompt."""
+        return reading.frame(question, task)
 
     def prompts(self) -> dict[str, str]:
         """The shared prompts: a summary, and reading."""

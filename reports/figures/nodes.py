@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from harness.amounts import visited
 from harness.errors import UserError
 from harness.stats import interval
 from reports import facts
-from reports.figures.replay import STUDY
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -55,11 +55,7 @@ class Fit:
 
 def counts(run: StoredRun) -> list[int]:
     """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
-    return [
-        sum(step.get("node") is not None and step["action"] != STUDY for step in record["steps"])
-        for record in run.records
-        if record["error"] is None
-    ]
+    return [visited(record) for record in run.records if record["error"] is None]
 
 
 def fit(values: Sequence[int], seed: int = 0, resamples: int = _RESAMPLES) -> Fit | str:

@@ -20,6 +20,11 @@ PRESETS = {
     "methods/refuses": "implementation: tests.cli.fakes:Refuses\n",
     "methods/buggy": "implementation: tests.cli.fakes:Buggy\n",
     "methods/ranks": "implementation: tests.cli.fakes:Ranks\n",
+    "methods/walks": "implementation: tests.cli.fakes:Walks\n",
+    "methods/walks-fixed": "extends: walks\nparams: {max_nodes: from:walks}\n",
+    "methods/walks-fixed-printed": "extends: walks-fixed\nparams: {max_nodes: 9}\n",
+    "methods/trips": "extends: walks\nparams: {fails: 0}\n",
+    "methods/stops": "extends: walks\nparams: {stops: 1}\n",
     "suites/pair": "summary: two rows\nmethods: [echo, fails-once]\ndatasets: [pocket/musique]\n",
     "profiles/tiny": "summary: small\nlimit: 2\nmethods: {'*': {rate: 0.25}, echo: {word: tiny}}\n",
 }

@@ -70,5 +70,28 @@ class Ranks(Echo):
     encoders = ("reranker",)
 
 
+class Walks(Echo):
+    """Visits 2 nodes for the first question of a world and one more for each later one, or max_nodes of them."""
+
+    class Config(Echo.Config):
+        max_nodes: int | None = None
+        fails: int | None = None  # the question that fails, by its place
+        stops: int | None = None  # the question that ends the run
+
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        place = int(question.id.rpartition("-")[2])
+        if place == self.config.fails:
+            raise ValueError("the way is blocked")
+        if place == self.config.stops:
+            raise CannotRun("the weights are gone")
+        steps = [Step("visit", node=n) for n in range(self.config.max_nodes or 2 + place)]
+        # Steps behind the stop of the run, and steps without a node, are no visits.
+        return Answer("x", steps=(*steps, Step("probe"), Step("study", node=99)))
+
+
 class NotAMethod:
     pass

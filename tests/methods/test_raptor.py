@@ -359,19 +359,12 @@ def test_settings_that_cannot_be_are_refused(bad):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "top_k"), [("narrativeqa", 20), ("qasper", 42), ("hotpotqa", 12), ("musique", 22), ("quality", 20)]
+    ("dataset", "top_k"),
+    [("narrativeqa", 20), ("qasper", 42), ("hotpotqa", 12), ("musique", 22), ("quality", "from:pecan")],
 )
 def test_top_x_by_data_set(dataset, top_k):
     params = plan_choices(Choices(method="raptor-ct-topx", dataset=f"pocket/{dataset}")).config.method.params
     assert (params["top_k"], params["max_tokens"], params["retrieval"]) == (top_k, None, "collapsed")
-
-
-def test_top_x_of_the_pocket_profile_is_less_than_the_whole_text():
-    # A text of its suites has 16 chunks and 2 or 3 summaries; the papers' 22 would be all of them.
-    for dataset in ("narrativeqa", "qasper", "hotpotqa", "musique"):
-        said = {"dataset": f"pocket/{dataset}", "profile": "pocket"}
-        assert plan_choices(Choices(method="raptor-ct-topx", **said)).config.method.params["top_k"] == 8
-        assert plan_choices(Choices(method="raptor-ct", **said)).config.method.params["top_k"] == 10
 
 
 def test_a_missing_package_is_told_by_the_plan(monkeypatch):

@@ -1,0 +1,213 @@
+"""Rows that take a number from another row of the command, or from a run that is named."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import harness
+from harness.errors import UserError
+from harness.plan import plan_choices
+from harness.progress import Silent
+from harness.runner import run
+from harness.settings import Choices
+from tests.cli.conftest import Cli
+
+BOTH = ["run", "--method", "walks-fixed,walks", "--mlflow", "off"]
+ROW = ["--dataset", "pocket/musique", "--limit", "3"]
+
+
+def folders(done: Any) -> list[Path]:
+    return [Path(json.loads(line)["run"]) for line in done.stdout.splitlines()]
+
+
+def stored(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    return yaml.safe_load((folder / "run.yaml").read_text()), json.loads((folder / "manifest.json").read_text())
+
+
+def visits(folder: Path) -> list[int]:
+    rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return [sum(step["action"] == "visit" for step in row["steps"]) for row in rows]
+
+
+def test_a_row_runs_behind_its_source_and_takes_its_mean(here: Cli) -> None:
+    done = here(*BOTH, "--dataset", "pocket/musique,pocket/hotpotqa", "--limit", "4", "--json", "--parallel", "2")
+    assert done.returncode == 0, done.stderr
+    made = folders(done)
+    rows = [(folder.parent.name, folder.name.partition("--")[0]) for folder in made]
+    assert rows == [(f"pocket~{d}", m) for d in ("musique", "hotpotqa") for m in ("walks", "walks-fixed")]
+    assert sorted(visits(made[0])) == [2, 3, 4, 5]  # 3.5 on average, rounded up
+    assert visits(made[1]) == [4, 4, 4, 4]
+    config, manifest = stored(made[1])
+    assert config["config"]["method"]["params"]["max_nodes"] == 4
+    note = f"max_nodes = 4, as many nodes as walks visits (3.50, mean of 4 questions of {made[0].name})"
+    assert config["origins"]["method.params.max_nodes"] == note
+    amount = {"value": 4, "note": note, "mean": 3.5, "unit": "nodes", "source": "walks", "run": str(made[0])}
+    assert manifest["amounts"] == {"max_nodes": {**amount, "questions": 4, "failed": 0}}
+    assert "amounts" not in stored(made[0])[1]
+    assert note in here("report", "results", "--format", "markdown").stdout
+    # The number is hashed, not where it comes from; the same command again goes on in the same folders.
+    plain = ["run", "--method", "walks-fixed", "--dataset", "pocket/musique", "--mlflow", "off", "--json"]
+    assert folders(here(*plain, "--limit", "1", "--set", "method.max_nodes=4")) == [made[1]]
+    assert folders(here(*BOTH, "--dataset", "pocket/musique", "--limit", "4", "--json")) == made[:2]
+
+
+def test_the_mean_is_over_the_questions_that_the_command_asks(here: Cli) -> None:
+    four = folders(here(*BOTH, "--dataset", "pocket/musique", "--limit", "4", "--json"))
+    three = folders(here(*BOTH, *ROW, "--json"))
+    assert four[0] == three[0]
+    assert (visits(four[1]), visits(three[1])) == ([4, 4, 4, 4], [3, 3, 3])
+
+
+def test_the_plan_names_what_is_not_known_yet(here: Cli) -> None:
+    before = here(*BOTH, *ROW, "--plan")
+    assert before.returncode == 0, before.stderr
+    assert [line.split()[0] for line in before.stdout.splitlines()[2:4]] == ["walks", "walks-fixed"]
+    assert "max_nodes from walks, not known yet" in before.stdout
+    assert "max_nodes from walks, not known yet" in here(*BOTH, *ROW, "--plan", "--json").stdout
+    assert not Path("results").exists()
+    here("run", "--method", "walks", *ROW, "--mlflow", "off")
+    after = here(*BOTH, *ROW, "--plan")
+    assert "not known yet" not in after.stdout
+    checked = here("validate", "--method", "walks,walks-fixed", *ROW)
+    assert "run folder known later: method.max_nodes comes from walks" in checked.stdout
+
+
+def test_alone_it_says_the_ways_out_and_runs_nothing(here: Cli) -> None:
+    done = here("run", "--method", "walks-fixed", *ROW, "--mlflow", "off")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: method.max_nodes of 'walks-fixed' comes from a run of 'walks' on the same data set, which this command "
+        "does not have; add walks to --method, or name a run: --set method.max_nodes=from:RUN_FOLDER, or use "
+        "walks-fixed-printed\n"
+    )
+    with_another = here("run", "--method", "walks-fixed,echo", *ROW, "--mlflow", "off")
+    assert (with_another.returncode, with_another.stdout, with_another.stderr) == (2, "", done.stderr)
+    assert not Path("results").exists()
+    printed = folders(here("run", "--method", "walks-fixed-printed", *ROW, "--mlflow", "off", "--json"))
+    assert visits(printed[0]) == [9, 9, 9]
+    (source,) = folders(here("run", "--method", "walks", *ROW, "--mlflow", "off", "--json"))
+    named = f"method.max_nodes=from:{source}"
+    done = here("run", "--method", "walks-fixed", *ROW, "--mlflow", "off", "--json", "--set", named)
+    assert visits(folders(done)[0]) == [3, 3, 3]
+    assert "a run with" not in done.stderr
+    other = ["--dataset", "pocket/hotpotqa", "--limit", "1", "--mlflow", "off", "--set", named]
+    elsewhere = here("run", "--method", "walks-fixed", *other).stderr
+    assert f"comes from {source.name}, a run with data set 'pocket/musique', not 'pocket/hotpotqa'" in elsewhere
+    result = harness.run("walks-fixed", "pocket/musique", limit=2, set={"method.max_nodes": f"from:{source}"})
+    assert visits(result.folder) == [3, 3, 3]  # the run from above, which was over more questions
+    with pytest.raises(UserError, match="add walks to --method"):
+        harness.run("walks-fixed", "pocket/musique", limit=2)
+
+
+BAD = [
+    ("walks", "from:walks", "each of these numbers waits for another one: method.max_nodes=from:walks of 'walks'"),
+    ("walks", "from:wolks", "'from:wolks' names neither a run folder nor a method: unknown method 'wolks'. Did you"),
+    ("walks", "from:.", ". is not a run folder: it has no run.yaml"),
+    ("walks", "from:unfinished", "'from:unfinished': that run is not finished"),
+    ("echo", "from:walks", "unknown key 'method.max_nodes' (--set)"),
+    ("walks-fixed", "from:empty", "no question is answered there"),
+]
+
+
+@pytest.mark.parametrize(("method", "value", "sentence"), BAD)
+def test_a_wrong_source_is_one_sentence(method: str, value: str, sentence: str, here: Cli, tmp_path: Path) -> None:
+    for name, state in (("unfinished", "interrupted"), ("empty", "finished")):
+        (tmp_path / name).mkdir()
+        config = {"method": {"name": "walks"}, "dataset": {"name": "d"}, "model": {"name": "m"}}
+        (tmp_path / name / "run.yaml").write_text(json.dumps({"config": config}))
+        (tmp_path / name / "summary.json").write_text(json.dumps({"state": state}))
+    done = here("run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+    assert not Path("results").exists()
+
+
+def test_rows_in_a_circle(here: Cli, configs: Path) -> None:
+    (configs / "methods" / "left.yaml").write_text("extends: walks\nparams: {max_nodes: from:right}\n")
+    (configs / "methods" / "right.yaml").write_text("extends: walks\nparams: {max_nodes: from:left}\n")
+    done = here("run", "--method", "left,right,echo", *ROW, "--mlflow", "off")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "method.max_nodes=from:right of 'left', method.max_nodes=from:left of 'right'; give one" in done.stderr
+    # A chain is no circle.
+    (configs / "methods" / "right.yaml").write_text("extends: walks\nparams: {max_nodes: from:walks-fixed}\n")
+    done = here("run", "--method", "left,right,walks-fixed,walks", *ROW, "--mlflow", "off", "--json")
+    assert [folder.name.partition("--")[0] for folder in folders(done)] == ["walks", "walks-fixed", "right", "left"]
+
+
+def test_failed_questions_of_the_source_are_left_out(here: Cli) -> None:
+    row = ["run", "--method", "walks-fixed,trips", *ROW, "--mlflow", "off", "--json"]
+    done = here(*row, "--set", "method.max_nodes=from:trips")
+    assert done.returncode == 2, "trips cannot wait for itself"
+    config = Path("rows.yaml")
+    config.write_text("methods: {walks-fixed: {max_nodes: from:trips}}\n")
+    done = here(*row, "--config", "rows.yaml")
+    assert done.returncode == 3, done.stderr
+    trips, fixed = folders(done)
+    amount = stored(fixed)[1]["amounts"]["max_nodes"]
+    assert (amount["mean"], amount["questions"], amount["failed"]) == (3.5, 2, 1)
+    assert "mean of 2 questions of" in amount["note"]
+    assert amount["note"].endswith(", 1 failed and left out)")
+    assert visits(fixed) == [4, 4, 4]
+    assert stored(trips)[1]["starts"][0]["state"] == "finished"
+
+
+def test_a_source_that_stops_midway_keeps_its_row_waiting(here: Cli) -> None:
+    Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:stops}}\n")
+    row = ["run", "--method", "walks-fixed,stops,echo", *ROW, "--mlflow", "off", "--json", "--config", "rows.yaml"]
+    done = here(*row)
+    assert done.returncode == 3
+    assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
+    why = "method.max_nodes comes from the row of 'stops', which answered 1 of 3 questions so far"
+    assert f"error: walks-fixed on pocket/musique: {why}\n" in done.stderr
+    lines = done.stderr.splitlines()
+    assert f"  walks-fixed on pocket/musique: {why}" in lines
+    assert lines[-2] == "rows wait for the number of another row. The same command goes on from there:"
+    assert shlex.split(lines[-1]) == ["harness", *row]
+    assert not list(Path("results").rglob("walks-fixed--*"))
+
+
+def test_a_source_that_cannot_be_planned_costs_its_row_alone(here: Cli, configs: Path) -> None:
+    (configs / "methods" / "no-reranker.yaml").write_text("implementation: tests.cli.fakes:Ranks\n")
+    Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:no-reranker}}\n")
+    row = ["run", "--method", "walks-fixed,no-reranker,echo", *ROW, "--mlflow", "off", "--json"]
+    done = here(*row, "--config", "rows.yaml")
+    assert done.returncode == 3
+    assert [folder.name.partition("--")[0] for folder in folders(done)] == ["echo"]
+    assert "walks-fixed on pocket/musique: it takes a number from 'no-reranker', which cannot run" in done.stderr
+
+
+def test_a_plan_without_its_number_cannot_run(here: Cli, tmp_path: Path) -> None:
+    here("list")  # sets the folder and the environment
+    plan = plan_choices(Choices(method="walks-fixed", dataset="pocket/musique", limit=1))
+    assert (plan.awaits, plan.hash8) == ({"max_nodes": "from:walks"}, "pending")
+    with pytest.raises(UserError, match="method.max_nodes=from:walks has no number yet"):
+        run(plan, tmp_path / "out", command=[], progress=Silent())
+    assert not (tmp_path / "out").exists()
+    shown = json.loads(here("show", "walks-fixed", "--json").stdout)
+    assert shown["values"]["method.params.max_nodes"] == "from:walks"
+
+
+def test_pecan_bm25_top_x_and_pecan_without_progress_control(here: Cli) -> None:
+    methods = "pecan-no-progress-control,bm25-topx,pecan"
+    # A graph of two levels, and a search that ends early, so that the text has more chunks than the search pays for.
+    Path("small.yaml").write_text("methods: {'*': {max_levels: 2}, pecan: {max_nodes: 3}}\n")
+    small = ["--config", "small.yaml", "--limit", "2", "--set", "dataset.tokens=300", "--mlflow", "off", "--json"]
+    done = here("run", "--suite", "pecan-table1", "--method", methods, "--dataset", "pocket/qasper", *small)
+    assert done.returncode == 0, done.stderr
+    pecan, fixed, top = folders(done)
+    rows = [harness.read_run(folder) for folder in (pecan, fixed, top)]
+    nodes = [[sum(s["node"] is not None for s in r["steps"]) for r in run.records] for run in rows[:2]]
+    wanted = int(sum(nodes[0]) / 2 + 0.5)
+    assert nodes[1] == [wanted, wanted]
+    tflops = [sum(p["flops"]["full"] for r in run.records for p in r["usage"].values()) / 2e12 for run in rows]
+    k = rows[2].config["method"]["params"]["k"]
+    assert stored(top)[1]["amounts"]["k"]["mean"] == pytest.approx(tflops[0])
+    assert f"k = {k}, the same TFLOPs as pecan" in done.stderr
+    assert abs(tflops[2] - tflops[0]) < tflops[2] / k  # nearer than one chunk more or less
