@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from harness.errors import CannotRun
 from harness.llm.text import Text
 
-__all__ = ["ALLOWANCE", "Tokens"]
+__all__ = ["ALLOWANCE", "Tokens", "chat_template"]
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
@@ -77,7 +77,7 @@ class Tokens:
 
     def _turn(self, folder: Path) -> int:
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
-        found = _template(folder)
+        found = chat_template(folder)
         if found is None:
             return ALLOWANCE
         text, named = found
@@ -93,7 +93,7 @@ class Tokens:
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
 
 
-def _template(folder: Path) -> tuple[str, dict[str, Any]] | None:
+def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
     try:
         path = folder / "tokenizer_config.json"

@@ -26,7 +26,7 @@ from harness.llm import capture
 from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
-from harness.llm.template import PLAIN, Pieces, cut
+from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, pack_problem
 from harness.llm.tokenizer_files import place
@@ -104,15 +104,22 @@ class HFModel(LanguageModel):
                 f"{self.net.config.vocab_size}: they do not belong together"
             )
         self.pieces = _pieces(config, tokenizer, self.name)
-        begin = self.text.trusted(self.pieces.begin)
-        bos = self.text.bos
+        self.begin, self.mid = self._beginning(self.pieces.begin), self.text.trusted(self.pieces.mid)
+        self.system: tuple[list[int], list[int]] | None = None
+        if self.pieces.system is not None:
+            before, between = self.pieces.system
+            self.system = self._beginning(before), self.text.trusted(between)
+        self.next = self.text.trusted(self.pieces.next)
+        self.stop_ids = self._stops(tokenizer)
+
+    def _beginning(self, text: str) -> list[int]:
+        """The template's beginning of a context with one BOS, where the tokenizer has one. Raises CannotRun."""
+        begin, bos = self.text.trusted(text), self.text.bos
         if bos is not None and begin[:1] != [bos]:
             begin = [bos, *begin]
         if bos is not None and begin.count(bos) != 1:
             raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
-        self.begin, self.mid = begin, self.text.trusted(self.pieces.mid)
-        self.next = self.text.trusted(self.pieces.next)
-        self.stop_ids = self._stops(tokenizer)
+        return begin
 
     def _stops(self, tokenizer: Any) -> frozenset[int]:
         generation = getattr(self.net, "generation_config", None)
@@ -193,6 +200,13 @@ class HFModel(LanguageModel):
     def turn_tokens(self) -> int:
         """Tokens of one user turn's frame, BOS included."""
         return len(self.begin) + len(self.mid)
+
+    def system_tokens(self, text: str) -> int:
+        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
+        if self.system is None:
+            raise no_system(self.name)
+        before, between = self.system
+        return len(before) + self.count(text) + len(between) - len(self.begin)
 
 
 def _load_adapters(net: Any, config: ModelConfig) -> None:

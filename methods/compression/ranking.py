@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.errors import QuestionError
 from harness.method import Tools
+from harness.prompts import Prompt
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import opened, surprise
 from methods.compression.units import units_of
@@ -20,7 +21,9 @@ from methods.retrieval import bm25_scores, words
 __all__ = ["RESTRICTIVE", "Chosen", "choose", "perplexities", "priorities"]
 
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
-RESTRICTIVE = " We can get the answer to this question in the given documents."
+RESTRICTIVE = Prompt(
+    "restrictive sentence", " We can get the answer to this question in the given documents.", first=False
+)
 
 
 @dataclass(frozen=True)

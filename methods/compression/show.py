@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.method import Tools
+from harness.method import MethodConfig, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep
-from methods.reading import ask, room_for_text
+from methods.reading import Reading, ask, room_for_text
 
 __all__ = ["SEPARATOR", "Compressed", "Piece", "laid_out", "placed", "read"]
 
@@ -41,9 +41,9 @@ class Compressed:
         return cls(pieces, *index["tokens"])
 
 
-def read(question: Question, document: Document, compressed: Compressed, tools: Tools) -> Answer:
+def read(question: Question, document: Document, compressed: Compressed, tools: Tools, config: MethodConfig) -> Answer:
     """Show the compressed text, ask, answer. What the reader's window does not hold is cut off at the end, and told."""
-    model = tools.model()
+    model, request = tools.model(), Reading(tools.task, config=config)
     pieces, ends = [], []
     length = 0
     for piece in compressed.pieces:
@@ -51,7 +51,7 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
         length += len(pieces[-1])
         ends.append(length)
     whole = "".join(pieces)
-    spans, tokens = keep(whole, max(room_for_text(question, tools, model), 0), model, "left")
+    spans, tokens = keep(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
     stop = spans[0][1] if spans else 0
     shown = tuple(
         Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))
@@ -63,7 +63,7 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
     steps = (Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note), *compressed.steps)
     cut = stop < len(whole)
     after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)} if cut else None
-    answer = ask(question, [text] if text.strip() else [], tools, model)
+    answer = ask(question, [text] if text.strip() else [], tools, model, request)
     return Answer(answer, shown if text.strip() else (), _reason(document, text, cut, compressed), steps, after)
 
 

@@ -96,7 +96,7 @@ class Walk:
         texts = [self.graph.text[child] or EMPTY for child in left]
         request = Request(
             self.tools.model("searcher"),
-            lambda memory: prompts.triage(self.question, memory, texts, reasoning=self.config.reasoning, back=back),
+            lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
             lambda reply: replies.choice(reply, len(left), back),
         )
         with self.tools.phase("search"):
@@ -114,7 +114,7 @@ class Walk:
         model, task = self.tools.model("reader"), self.tools.task
         request = Request(
             model,
-            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, reasoning=self.config.reasoning),
+            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.verdict,
             task.max_answer_tokens,
         )
@@ -143,7 +143,8 @@ class Walk:
     def _recall(self) -> str:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
-        room = reading.room_for_text(self.question, self.tools, model)
+        request = reading.Reading(self.tools.task, config=self.config)
+        room = reading.room_for_text(self.question, self.tools, model, request)
         kept: list[int] = []
         for node in reversed([i for i in self._visited if self.graph.text[i]]):
             room -= model.count(self.graph.text[node]) + model.count(reading.SEPARATOR)
@@ -153,7 +154,7 @@ class Walk:
         if not kept:
             return ""
         self._show(kept)
-        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model)
+        return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model, request)
 
     def _step(self, action: str, node: int, scores: dict[str, float] | None = None, told: Step | None = None) -> None:
         """One move at `node`; `told` has what its request was like."""
