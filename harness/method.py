@@ -146,6 +146,7 @@ class Method(abc.ABC):
     one_document    True: several documents are handed over joined in order as one, and the record says so
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
+    recording_fields config fields that change what is recorded beside the answer, and no prediction
     index_version   code version of the index; raise it when the same input gives another index
 
     Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them
@@ -160,6 +161,7 @@ class Method(abc.ABC):
     one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_fields: ClassVar[tuple[str, ...] | None] = None
+    recording_fields: ClassVar[tuple[str, ...]] = ()
     index_version: ClassVar[str] = "1"
 
     def __init__(self, config: MethodConfig) -> None:

@@ -24,6 +24,7 @@ from harness.config import (
     digest,
 )
 from harness.errors import HarnessError, UserError
+from harness.labels import mark
 from harness.layers import Tree, flatten
 from harness.method import Method, Task
 from harness.own_code import own_code
@@ -309,6 +310,9 @@ def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
 
 
 def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
+    choice: MethodChoice = sketch.draft.parts["method"]
+    said = mark(method, choice, dataset.name, sketch.draft.origins)
+    sketch.draft.parts["method"] = choice.model_copy(update={"mark": said})
     config = config_of(sketch.draft)
     task = answer_prefix.task(config.dataset)
     hash8 = digest(_what_counts(sketch, config, method, dataset, task))[:8]

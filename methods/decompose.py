@@ -36,9 +36,7 @@ DECOMPOSE = Prompt(
     "have to be answered one after the other, as few as are needed, each on a line that begins with '* '. Where a "
     "question needs the answer of an earlier one, write # and its number, as in #1.\n\nQuestions:",
 )
-# Sub-answers as sentences: listed as questions with answers, a small model takes them for no text that could hold an
-# answer (F1 5 against 36 on 40 questions of pocket/musique, seed 8).
-STEP = Prompt("steps", 'The answer to "{question}" is {answer}.', first=False)
+STEP = Prompt("steps", "{question} {answer}", first=False)
 INSTRUCTION = Prompt("sub-answers", "Answer the question as concisely as you can.", first=False)
 
 _PLACE = re.compile(r"#(\d{1,3})(?!\d)")

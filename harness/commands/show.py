@@ -132,7 +132,7 @@ def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
             made = make_method(d)
             prompts = made.prompts()
             part = part.model_copy(update={"params": made.config.model_dump(mode="json", exclude={"prompts"})})
-        inner = part.model_dump(mode="json") if hasattr(part, "model_dump") else part
+        inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         values.update(flatten(inner, path))
     origins = {k: d.origins.get(k, "default") for k in values}
     for key, origin in d.origins.items():

@@ -35,6 +35,7 @@ class Pecan(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    recording_fields = ("record_stops", "record_t_p")
     index_version = "4"
 
     def templates(self) -> Sequence[Prompt]:

@@ -43,6 +43,7 @@ class QRMeM(Method):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    recording_fields = ("record_stops",)
     index_version = "4"
 
     def templates(self) -> Sequence[Prompt]:

@@ -375,13 +375,11 @@ DIFFERENCES = {
     ("pecan-choice-two-levels", "pecan"): {"min_ip_levels": [2, 1]},
     ("pecan-choice-similarity-unvisited", "pecan"): {"similarity_scale": ["unvisited", "all"]},
     ("pecan-choice-similarity-raw", "pecan"): {"similarity_scale": ["raw", "all"]},
-    # These two say what PECAN is by default; it is the profile pocket that departs from it.
-    ("pecan-choice-similarity-all", "pecan"): {},
-    ("pecan-choice-position-factor", "pecan"): {},
+    ("pecan-choice-no-position-factor", "pecan"): {"position_factor": [False, True]},
     ("pecan-choice-sentences", "pecan"): {"chunk_boundaries": ["sentences", "tokens"]},
     ("pecan-choice-wording", "pecan"): {"probe_wording": ["plain", "printed"]},
     ("pecan-choice-token-sum", "pecan"): {"token_mean": ["sum", "mean"]},
-    ("pecan-choice-repeats", "pecan"): {"repeated_points": ["keep", "drop"]},
+    ("pecan-choice-repeats", "pecan"): {"repeated_points": ["drop", "keep"]},
 }
 MINE = [name for name in presets.names("methods") if name.startswith(("pecan", "garlic"))]
 
@@ -426,9 +424,11 @@ def test_the_pocket_profile_scales_every_variant_down(name):
     sizes = {"chunk_tokens", "window", "reserve", "batch_tokens", "batch_nodes", "max_levels"}
     own = {k: v for _, layer in presets.read("methods", name) for k, v in layer.get("params", {}).items()}
     assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes"}}.items() <= params.items()
-    measured = {"position_factor", "similarity_scale"}
+    # It sets sizes and the words that the embedded model was trained on, and makes no choice of algorithm.
     alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
-    assert {k: v for k, v in alone.items() if k not in sizes | measured}.items() <= params.items()
+    assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items()
+    profile = next(iter(presets.read("profiles", "pocket")))[1]["methods"][name]
+    assert profile.keys() <= sizes | {"prompts"}
     assert params["min_ip_levels"] < params["max_levels"]
 
 
