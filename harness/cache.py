@@ -73,7 +73,7 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
     Raises ValueError when the method names a config field or role that it does not have.
     """
     method = plan.method
-    params: dict[str, Any] = method.config.model_dump(mode="json")
+    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
     if method.index_fields is not None:
         if missing := sorted(set(method.index_fields) - set(params)):
             raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")

@@ -48,7 +48,8 @@ class MethodChoice(_Frozen):
     """A preset: which implementation with which parameters, on which view of the documents.
 
     view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
-    encoder, reranker: the preset's own, where it has one; a run with another shows that in its name.
+    encoder, reranker: the preset's own, where it has one; a run with another shows that in its name. mark: what tables
+    add to the name where parameters or prompts are not the preset's (harness/labels.py); written by the plan.
     """
 
     name: str
@@ -57,6 +58,7 @@ class MethodChoice(_Frozen):
     params: dict[str, Any] = Field(default_factory=dict)
     encoder: str | None = None
     reranker: str | None = None
+    mark: str = ""
 
 
 class DatasetConfig(_Frozen):

@@ -17,8 +17,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
@@ -36,9 +37,18 @@ R = TypeVar("R")
 
 
 class MethodConfig(BaseModel):
-    """Base of every method's parameters: unknown keys are refused, values are frozen."""
+    """Base of every method's parameters: unknown keys are refused, values are frozen.
+
+    prompts: replacements by the name of the prompt (harness/prompts.py); it is no part of a dump where it is empty.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    prompts: dict[str, Replaced] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_prompts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return values if self.prompts else {key: value for key, value in values.items() if key != "prompts"}
 
 
 class Task(BaseModel):
@@ -136,6 +146,7 @@ class Method(abc.ABC):
     one_document    True: several documents are handed over joined in order as one, and the record says so
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
+    recording_fields config fields that change what is recorded beside the answer, and no prediction
     index_version   code version of the index; raise it when the same input gives another index
     without_adapters  how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
     takes           config field -> what it counts, where its number may come from another run (harness.amounts):
@@ -153,6 +164,7 @@ class Method(abc.ABC):
     one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_fields: ClassVar[tuple[str, ...] | None] = None
+    recording_fields: ClassVar[tuple[str, ...]] = ()
     index_version: ClassVar[str] = "1"
     without_adapters: ClassVar[str] = ""
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
@@ -205,6 +217,10 @@ class Method(abc.ABC):
         """The text of the prompt around those pieces."""
         return ""
 
+    def templates(self) -> Sequence[Prompt]:
+        """Every prompt that this method may send, as its code has it; a configuration may replace each."""
+        return ()
+
     def prompts(self) -> dict[str, str]:
-        """Name -> text of every prompt, for the cache key, the manifest and `harness show`."""
-        return {}
+        """Name -> text of every prompt in use, for the run's hash, the cache key, the manifest and `harness show`."""
+        return texts_of(prompt.of(self.config) for prompt in self.templates())

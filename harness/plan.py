@@ -26,10 +26,12 @@ from harness.config import (
     digest,
 )
 from harness.errors import HarnessError, UserError
+from harness.labels import mark
 from harness.layers import Tree, flatten
 from harness.method import Method, Task
 from harness.own_code import own_code
 from harness.paths import inside
+from harness.prompts import wrong
 from harness.settings import Choices, Draft, Resolved, config_of, draft, raise_all
 from harness.standin import find
 
@@ -124,6 +126,7 @@ def _plan(d: Draft) -> Plan:
         _check_encoders(sketch, sketch.method)
         for sentence in sketch.method.problems():
             sketch.wrong(sentence)
+        _check_prompts(sketch, sketch.method)
     if sketch.dataset is not None and "method" in d.parts:
         _check_view(sketch, d.parts["method"], sketch.dataset)
     if sketch.method is not None:
@@ -140,7 +143,7 @@ def _plan(d: Draft) -> Plan:
 def make_method(d: Draft) -> Method:
     """Import the method of a draft and give it its checked parameters; a number to come from a run is 1 until then.
 
-    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters.
+    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
     """
     choice: MethodChoice = d.parts["method"]
     cls: type[Method] = registry.load(choice.implementation, Method)
@@ -149,7 +152,10 @@ def make_method(d: Draft) -> Method:
     tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}
     tree.origins = {k.removeprefix(head): v for k, v in d.origins.items() if k.startswith(head)}
     tree.raw = {k.removeprefix(head): v for k, v in d.raw.items() if k.startswith(head)}
-    return cls(build(cls.Config, tree, "method.params"))
+    made = cls(build(cls.Config, tree, "method.params"))
+    known = {prompt.name: prompt for prompt in made.templates()}
+    raise_all([UserError(s) for n, said in made.config.prompts.items() if (s := wrong(choice.name, n, said, known))])
+    return made
 
 
 def awaited(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
@@ -263,6 +269,22 @@ def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConf
     return config
 
 
+def _check_prompts(sketch: _Sketch, method: Method) -> None:
+    """Prompts against the models: a system turn needs a template with the role, an adapter the prompts it learnt."""
+    from harness.llm.adapters import other_prompts
+    from harness.llm.facts import system_problem
+
+    if sketch.problems:
+        return  # nothing is known of a model that cannot be used
+    system = any(prompt.of(method.config).system for prompt in method.templates())
+    for role, config in sketch.models.items():
+        if system and (sentence := system_problem(config)):
+            sketch.wrong(sentence)
+        for name in method.adapters().get(role, {}):
+            if name in config.adapters and (found := other_prompts(name, config.adapters[name], method.prompts())):
+                sketch.wrong(found)
+
+
 def _check_skills(sketch: _Sketch, method: Method) -> None:
     """Whether an embedded model was trained on what the method asks of it; never an error."""
     from harness import embedded
@@ -335,6 +357,9 @@ def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
 
 
 def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
+    choice: MethodChoice = sketch.draft.parts["method"]
+    said = mark(method, choice, dataset.name, sketch.draft.origins)
+    sketch.draft.parts["method"] = choice.model_copy(update={"mark": said})
     config = config_of(sketch.draft)
     task = answer_prefix.task(config.dataset)
     hash8 = "pending" if sketch.awaits else digest(_what_counts(sketch, config, method, dataset, task))[:8]
@@ -362,7 +387,7 @@ def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Da
         "method": {
             "implementation": config.method.implementation,
             "view": config.method.view,
-            "params": config.method.params,
+            "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
             "prompts": method.prompts(),
             "index_version": method.index_version,
             **({"code": code} if (code := own_code(type(method))) else {}),

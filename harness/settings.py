@@ -25,8 +25,9 @@ from pydantic import create_model
 from harness import presets
 from harness.checks import build, gathered, unknown
 from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.errors import ConfigError, HarnessError, UserError
+from harness.errors import ConfigError, HarnessError, UserError, close_matches
 from harness.layers import Tree, flatten
+from harness.prompts import replacements
 from harness.said import SCALARS, Choices, Layer, attempt, layers
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
         target = tree.values.get("implementation")
         # What a layer says of methods by name is below what it says of the method that is run, above lower layers.
         said = [
-            each
+            _with_prompts(each)
             for origin, values in layers
             for each in (*_by_name(origin, values, name, target), (origin, _at(values, path)))
             if each[1]
@@ -286,11 +287,30 @@ def _by_name(origin: str, values: dict[str, Any], name: str, target: Any) -> lis
         mine = parameters(str(target))
         if "roles" in table["*"]:
             raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
-        out.append((origin, {"params": {k: v for k, v in table["*"].items() if k in mine}}))
+        general = {k: v for k, v in table["*"].items() if k in mine}
+        if "prompts" in general:
+            general["prompts"] = _own_prompts(replacements(general["prompts"], origin), str(target))
+        out.append((origin, {"params": general}))
     own = [
         {k: v for k, v in p.items() if k != "roles"} for m, p in table.items() if presets.fold(m) == presets.fold(name)
     ]
     return out + [(origin, {"params": params}) for params in own]
+
+
+def _with_prompts(said: Layer) -> Layer:
+    """The layer with its replaced prompts spelled out as name -> turns, those of a file too."""
+    origin, values = said
+    params = values.get("params")
+    if not isinstance(params, dict) or "prompts" not in params:
+        return said
+    return origin, {**values, "params": {**params, "prompts": replacements(params["prompts"], origin)}}
+
+
+def _own_prompts(said: dict[str, dict[str, Any]], implementation: str) -> dict[str, Any]:
+    """Of prompts that are replaced for all methods those that this one has, and names close to one (mistyped)."""
+    cls = _class(implementation)
+    own = {prompt.name for prompt in cls(cls.Config()).templates()}
+    return {name: turns for name, turns in said.items() if close_matches(name, sorted(own))}
 
 
 def _with_own_roles(d: Draft, layers: list[Layer]) -> list[Layer]:

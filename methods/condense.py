@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import IndexTools
+from harness.prompts import Prompt, texts_of
 from methods import summary
 from methods.retry import window_of
 
@@ -31,7 +32,13 @@ class Piece:
 
 
 def condense(
-    segments: Sequence[str], room: int, most: int, tools: IndexTools, model: MeteredModel, window: int | None = None
+    segments: Sequence[str],
+    room: int,
+    most: int,
+    tools: IndexTools,
+    model: MeteredModel,
+    window: int | None = None,
+    prompt: Prompt = summary.SUMMARY,
 ) -> list[Piece]:
     """Summaries of at most `most` tokens that take `room` tokens together, a line's end each included.
 
@@ -44,16 +51,21 @@ def condense(
     level = 0
     while pieces and (level == 0 or (len(pieces) > 1 and _tokens(pieces, model) > room)):
         level += 1
-        groups = [[piece] for piece in pieces] if level == 1 else _groups(pieces, room, most, limit, model)
-        pieces = _written(level, groups, most, limit, tools, model)
+        groups = [[piece] for piece in pieces] if level == 1 else _groups(pieces, room, most, limit, model, prompt)
+        pieces = _written(level, groups, most, limit, tools, model, prompt)
     return pieces
 
 
 def one_summary(
-    segments: Sequence[str], most: int, tools: IndexTools, model: MeteredModel, window: int | None = None
+    segments: Sequence[str],
+    most: int,
+    tools: IndexTools,
+    model: MeteredModel,
+    window: int | None = None,
+    prompt: Prompt = summary.SUMMARY,
 ) -> str:
     """One paragraph of at most `most` tokens about all segments; "" where there is none. window: as in `condense`."""
-    pieces = condense(segments, 0, most, tools, model, window)
+    pieces = condense(segments, 0, most, tools, model, window, prompt)
     return pieces[0].text if pieces else ""
 
 
@@ -62,10 +74,12 @@ def _tokens(pieces: Sequence[Piece], model: MeteredModel) -> int:
     return sum(model.count(piece.text) + newline for piece in pieces)
 
 
-def _groups(pieces: Sequence[Piece], room: int, most: int, limit: int, model: MeteredModel) -> list[list[Piece]]:
+def _groups(
+    pieces: Sequence[Piece], room: int, most: int, limit: int, model: MeteredModel, prompt: Prompt
+) -> list[list[Piece]]:
     """Consecutive pieces, as many together as must be and as a request for their summary holds."""
     size = -(-_tokens(pieces, model) // room) if room > 0 else len(pieces)
-    inside = limit - summary.frame_tokens(model) - most
+    inside = limit - summary.frame_tokens(model, prompt) - most
     groups: list[list[Piece]] = []
     for piece in pieces:
         if groups and len(groups[-1]) < size and _tokens([*groups[-1], piece], model) <= inside:
@@ -87,7 +101,13 @@ def _window(limit: int, model: MeteredModel) -> str:
 
 
 def _written(
-    level: int, groups: list[list[Piece]], most: int, limit: int, tools: IndexTools, model: MeteredModel
+    level: int,
+    groups: list[list[Piece]],
+    most: int,
+    limit: int,
+    tools: IndexTools,
+    model: MeteredModel,
+    prompt: Prompt,
 ) -> list[Piece]:
     done = [0]
 
@@ -95,14 +115,14 @@ def _written(
         texts = [piece.text for piece in group]
         if level > 1 and len(group) == 1:
             return group[0]  # what is left over behind the last group is a summary already
-        if level == 1 and model.count(texts[0]) + summary.frame_tokens(model) + most > limit:
+        if level == 1 and model.count(texts[0]) + summary.frame_tokens(model, prompt) + most > limit:
             raise QuestionError(
                 f"{_window(limit, model)} does not hold a segment of {model.count(texts[0])} tokens beside the prompt "
                 f"and a summary of {most}; lower method.segment_tokens or method.summary_tokens, or raise "
                 "method.window or model.window"
             )
-        needs = {"texts": texts, "most": most, "prompts": summary.PROMPTS, "window": model.window, "version": 1}
-        told = tools.share("summary", "builder", needs, lambda: summary.summarise(texts, model, most))
+        needs = {"texts": texts, "most": most, "prompts": texts_of([prompt]), "window": model.window, "version": 1}
+        told = tools.share("summary", "builder", needs, lambda: summary.summarise(texts, model, most, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
         return Piece(" ".join(str(told).split()), group[0].first, group[-1].last)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -19,25 +20,24 @@ from pydantic import Field
 
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans
 from methods.raptor.sentences import packed
 from methods.retrieval import bm25_scores, words
-from methods.retry import Retry, feed, hear, listed
+from methods.retry import Retry, hear, listed
 
 __all__ = ["Decompose", "filled"]
 
-HEAD = "Simplify a question, so that it can be answered in steps.\n\nQuestion: "
-TAIL = (
-    "\n\nWrite the questions that have to be answered one after the other, as few as are needed, each on a line that "
-    "begins with '* '. Where a question needs the answer of an earlier one, write # and its number, as in #1.\n\n"
-    "Questions:"
+DECOMPOSE = Prompt(
+    "decompose",
+    "Simplify a question, so that it can be answered in steps.\n\nQuestion: {question}\n\nWrite the questions that "
+    "have to be answered one after the other, as few as are needed, each on a line that begins with '* '. Where a "
+    "question needs the answer of an earlier one, write # and its number, as in #1.\n\nQuestions:",
 )
-# Sub-answers as sentences: listed as questions with answers, a small model takes them for no text that could hold an
-# answer (F1 5 against 36 on 40 questions of pocket/musique, seed 8).
-STEP = 'The answer to "{question}" is {answer}.'
-INSTRUCTION = "Answer the question as concisely as you can."
+STEP = Prompt("steps", "{question} {answer}", first=False)
+INSTRUCTION = Prompt("sub-answers", "Answer the question as concisely as you can.", first=False)
 
 _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
 
@@ -79,13 +79,13 @@ class Decompose(Method):
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("segment_tokens",)
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """Decomposition, the sub-answers' instruction, and reading."""
-        return {"decompose": HEAD + "{question}" + TAIL, "sub-answers": INSTRUCTION, "steps": STEP, **reading.PROMPTS}
+        return (DECOMPOSE, INSTRUCTION, STEP, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:
         """Sub-questions, and short answers and choices."""
-        return [Skill("decompose", "decomposed", _play), *reading.SKILLS]
+        return [_skill(DECOMPOSE.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The segments."""
@@ -99,8 +99,8 @@ class Decompose(Method):
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
         model, config = tools.model(), self.config
         asked, steps = self._decompose(question, tools)
-        task = Task(instruction=INSTRUCTION, max_answer_tokens=config.answer_tokens)
-        request = reading.Reading(task, config.window)
+        task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
+        request = reading.Reading(task, config.window, config)
         answers: list[str] = []
         used: list[int] = []
         for number, one in enumerate(asked, 1):
@@ -112,10 +112,10 @@ class Decompose(Method):
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
             steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {told}"))
         lines = [
-            STEP.format(question=filled(one, answers[:i]), answer=told)
+            "".join(STEP.of(config).fill(question=filled(one, answers[:i]), answer=told))
             for i, (one, told) in enumerate(zip(asked, answers, strict=True))
         ]
-        final = reading.Reading(tools.task, config.window)
+        final = reading.Reading(tools.task, config.window, config)
         text = reading.ask(question, ["\n".join(lines)], tools, model, final)
         spans = [segments[k] for k in sorted(used)]
         sources = tuple((document.id, a, b) for a, b in spans)
@@ -127,7 +127,8 @@ class Decompose(Method):
         config, model = self.config, tools.model("searcher")
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            heard = hear(model, [HEAD, question.text, TAIL], config.question_tokens, listed, how)
+            pieces = DECOMPOSE.of(config).fill(question=[question.text])
+            heard = hear(model, pieces, config.question_tokens, listed, how)
         found = (heard.found or [])[: config.most]
         notes = list(heard.notes)
         if len(heard.found or []) > len(found):
@@ -158,8 +159,12 @@ def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -
     return Step(action, node, tokens=tokens, flops=tools.meter.flops(), note=note)
 
 
-def _play(scene: Scene, tools: Tools) -> None:
-    model: MeteredModel = tools.model("searcher")
-    with model.session() as s:
-        feed(s, [HEAD, scene.question.text, TAIL])
-        s.write(s.room() - model.turn_tokens())
+@cache
+def _skill(prompt: Prompt) -> Skill:
+    def play(scene: Scene, tools: Tools) -> None:
+        model: MeteredModel = tools.model("searcher")
+        with model.session() as s:
+            feed(s, prompt.fill(question=[scene.question.text]))
+            s.write(s.room() - model.turn_tokens())
+
+    return Skill("decompose", "decomposed", play)

@@ -18,20 +18,21 @@ from pydantic import Field, model_validator
 from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
-from methods.pages import PAUSE, Pages
-from methods.retry import Retry, feed, hear, numbered, prompt_tokens, window_of
+from methods.pages import PAUSE, Pages, request
+from methods.retry import Retry, hear, numbered, window_of
 
 __all__ = ["Gist"]
 
-LOOKUP_HEAD = "A text was read page by page, and this is what is remembered of each page."
-PAGE = "\n\nPage {number}: "
-QUESTION = "\n\nQuestion: "
-LOOKUP_TAIL = (
-    "\n\nWhich pages should be read again to answer the question? Name as few as are needed, {most} at most, or none. "
-    "Reply in this form:\nPages: numbers of the pages"
+LOOKUP = Prompt(
+    "look-up",
+    "A text was read page by page, and this is what is remembered of each page.{pages}\n\nQuestion: {question}\n\n"
+    "Which pages should be read again to answer the question? Name as few as are needed, {most} at most, or none. "
+    "Reply in this form:\nPages: numbers of the pages",
 )
+PAGE = Prompt("look-up, one page", "\n\nPage {number}: {gist}", first=False)
 
 
 class Gist(Method):
@@ -71,35 +72,34 @@ class Gist(Method):
     index_version = "2"
     index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """Where a page ends, the shared summary, the look-up, and reading."""
-        lookup = LOOKUP_HEAD + PAGE + "{gist} ..." + QUESTION + "{question}" + LOOKUP_TAIL
-        return {"page break": PAUSE, "look-up": lookup, **summary.PROMPTS, **reading.PROMPTS}
+        return (PAUSE, LOOKUP, PAGE, summary.SUMMARY, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
-        most = self.config.most_pages
+        config, page_break = self.config, PAUSE.of(self.config)
 
         def lookup(scene: Scene, tools: Tools) -> None:
-            _reply(_lookup(scene.question, scene.texts, most), tools, "searcher")
+            _reply(_lookup(scene.question, scene.texts, config), tools, "searcher")
 
         def pause(scene: Scene, tools: Tools) -> None:
             pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
-            _reply(Pages.pieces([piece for label, text in pairs for piece in (label, text)]), tools, "builder")
+            _reply(request([piece for label, text in pairs for piece in (label, text)], page_break), tools, "builder")
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
-        return [*own, *summary.SKILLS, *reading.SKILLS]
+        return [*own, *summary.skills(summary.SUMMARY.of(config)), *reading.skills(config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """Pages as spans, their gists, and what did not go as usual."""
         config, model = self.config, tools.model("builder")
         pages = Pages(document.text, config.page_words, config.least_words, config.last_words, config.reply_tokens)
-        spans = pages.spans(model, tools)
-        most = self._share(len(spans), model)
+        spans = pages.spans(model, tools, PAUSE.of(config))
+        most, prompt = self._share(len(spans), model), summary.SUMMARY.of(config)
 
         def gist(number: int) -> str:
             text = document.text[spans[number][0] : spans[number][1]].strip()
-            told = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most))
+            told = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most, prompt))
             tools.progress(number + 1, len(spans), "gists")
             return " ".join(str(told).split())
 
@@ -114,10 +114,10 @@ class Gist(Method):
         spans = [(int(a), int(b)) for a, b in index["pages"]]
         gists = [str(gist) for gist in index["gists"]]
         model = tools.model()
-        request = reading.Reading(tools.task, self.config.window)
+        asked = reading.Reading(tools.task, self.config.window, self.config)
         chosen, step = self._look_up(question, gists, index["notes"], tools) if gists else ([], Step("look-up"))
         full = [document.text[a:b].strip() for a, b in spans]
-        room = reading.room_for_text(question, tools, model, request)
+        room = reading.room_for_text(question, tools, model, asked)
         kept = list(chosen)
         while kept and _tokens(_mixed(gists, full, kept), model) > room:
             kept.pop()  # the one named last
@@ -127,7 +127,7 @@ class Gist(Method):
                 f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
                 "method.gist_tokens, or raise method.window or model.window"
             )
-        text = reading.ask(question, texts, tools, model, request)
+        text = reading.ask(question, texts, tools, model, asked)
         shown = tuple(
             Shown("span", document.id, *span)
             if i in kept
@@ -148,8 +148,10 @@ class Gist(Method):
         """Tokens of a gist: what the window leaves for all of them, beside the question and one page's length."""
         config = self.config
         window = window_of(config.window, model)
-        room = window - prompt_tokens([LOOKUP_HEAD, QUESTION, LOOKUP_TAIL], model) - config.reply_tokens - window // 8
-        most: int = min(config.gist_tokens, room // max(pages, 1) - model.count(PAGE.format(number=pages)))
+        frame = LOOKUP.of(config).fill(pages=[], question=[""], most="99")
+        room = window - prompt_tokens(frame, model) - config.reply_tokens - window // 8
+        label = PAGE.of(config).fill(number=str(pages), gist=[])
+        most: int = min(config.gist_tokens, room // max(pages, 1) - sum(map(model.count, label)))
         if most < 1:
             raise QuestionError(
                 f"a window of {window} tokens does not hold the gists of {pages} pages; raise method.page_words, "
@@ -160,7 +162,7 @@ class Gist(Method):
     def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
         """The pages to read again, in the order named; none where no reply was understood."""
         config, model = self.config, tools.model("searcher")
-        pieces = _lookup(question, gists, config.most_pages)
+        pieces = _lookup(question, gists, config)
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             heard = hear(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
@@ -174,11 +176,11 @@ class Gist(Method):
         return found, step
 
 
-def _lookup(question: Question, gists: Sequence[str], most: int) -> list[str]:
-    told = [piece for i, gist in enumerate(gists) for piece in (PAGE.format(number=i), gist)]
-    options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
-    asked = question.text + ("\nOptions:" + options if options else "")
-    return [LOOKUP_HEAD, *told, QUESTION, asked, LOOKUP_TAIL.format(most=most)]
+def _lookup(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
+    page = PAGE.of(config)
+    pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
+    asked = question.text + reading.options(question)
+    return LOOKUP.of(config).fill(pages=pages, question=[asked], most=str(config.most_pages))
 
 
 def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
@@ -190,7 +192,7 @@ def _tokens(texts: Sequence[str], model: MeteredModel) -> int:
     return sum(map(model.count, texts)) + max(len(texts) - 1, 0) * model.count(reading.SEPARATOR)
 
 
-def _reply(pieces: list[str], tools: Tools, role: str) -> None:
+def _reply(pieces: Sequence[str], tools: Tools, role: str) -> None:
     model = tools.model(role)
     with model.session() as s:
         feed(s, pieces)

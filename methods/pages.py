@@ -15,18 +15,19 @@ from functools import partial
 
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import Pieces, Prompt
 from methods.chunks import Span, sentences
 from methods.retry import Retry, hear, numbered
 
-__all__ = ["PAUSE", "Pages"]
+__all__ = ["PAUSE", "Pages", "request"]
 
-HEAD = "Read a part of a text in which numbers in <> mark places where one could pause.\n\nText:\n"
 LABEL = "\n<{number}>\n"
-TAIL = (
-    "\n\nThe text ends here. Behind which number is it natural to pause, because what comes next is about something "
-    "else? Choose the first such place. Reply in this form:\nBreak: the number"
+PAUSE = Prompt(
+    "page break",
+    "Read a part of a text in which numbers in <> mark places where one could pause.\n\nText:\n{text}\n\nThe text ends "
+    "here. Behind which number is it natural to pause, because what comes next is about something else? Choose the "
+    "first such place. Reply in this form:\nBreak: the number",
 )
-PAUSE = HEAD + "{unit}" + LABEL + "{unit} ..." + TAIL
 
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _WORD = re.compile(r"\S+")
@@ -35,6 +36,12 @@ _CHARACTERS = 8  # of a word, in a text without white space
 
 def _words(text: str) -> int:
     return max(len(text.split()), len(text.strip()) // _CHARACTERS)
+
+
+def request(marked: Sequence[str], prompt: Prompt) -> Pieces:
+    """Ask where to pause; marked: a label's number or "" and a unit, in turn."""
+    shown = [LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2]
+    return prompt.fill(text=shown)
 
 
 class Pages:
@@ -47,7 +54,7 @@ class Pages:
         self.words = [_words(text[a:b]) for a, b in self.units]
         self.notes: list[str] = []
 
-    def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
+    def spans(self, model: MeteredModel, tools: Tools, prompt: Prompt = PAUSE) -> list[Span]:
         """The pages in order; [] for a text without words."""
         found: list[Span] = []
         start, missed = 0, 0
@@ -57,7 +64,7 @@ class Pages:
             if sum(self.words[start:]) < self.last:
                 end = len(self.units)
             elif len(labels) > 1:
-                told = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model))
+                told = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model, prompt))
                 missed += told is None
                 end = end if told is None else int(told)
             found.append((self.units[start][0], self.units[end - 1][1]))
@@ -67,15 +74,7 @@ class Pages:
             self.notes.append(f"{missed} of {len(found)} pages end at their last label, for want of a reply with one")
         return found
 
-    @staticmethod
-    def pieces(marked: Sequence[str]) -> list[str]:
-        """The request; marked: a label's number or "" and a unit, in turn."""
-        shown = [
-            LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2
-        ]
-        return [HEAD, *shown, TAIL]
-
-    def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel) -> int | None:
+    def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
         """The label the model picks; None where it picks none of those offered."""
         marked: list[str] = []
         for i in range(start, end):
@@ -84,7 +83,7 @@ class Pages:
         marked += [str(end), ""]
         heard = hear(
             model,
-            self.pieces(marked),
+            request(marked, prompt),
             self.reply_tokens,
             lambda reply: numbered(reply, "Break"),
             Retry(retries=0),

@@ -8,27 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
-from harness.method import Scene, Skill, Task, Tools
+from harness.method import MethodConfig, Scene, Skill, Task, Tools
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
 
-__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "frame", "options", "room_for_text"]
+__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "frame", "options", "room_for_text", "skills"]
 
-HEAD = "Read the text below, then answer a question about it. {instruction}\n\nText:\n"
-TAIL = "\n\nThe text ends here. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
-CLOSED = "Answer a question from what you know. {instruction}\n\nQuestion: {question}{options}\nAnswer:"
+ANSWER = Prompt(
+    "answer",
+    "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe text ends here. "
+    "{instruction}\n\nQuestion: {question}{options}\nAnswer:",
+)
+CLOSED = Prompt(
+    "answer without text",
+    "Answer a question from what you know. {instruction}\n\nQuestion: {question}{options}\nAnswer:",
+)
 SEPARATOR = "\n\n"
-PROMPTS = {"longbench-style head": HEAD, "longbench-style tail": TAIL, "closed-book": CLOSED}
+PROMPTS = (ANSWER, CLOSED)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one request may differ in: its task, and a window (prompt and answer included) below the model's own."""
+    """What one request may differ in.
+
+    task: instruction and length of the answer; window: tokens of the request, prompt and answer included, None = the
+    model's window; config: of the method, for prompts that it replaces.
+    """
 
     task: Task
     window: int | None = None
+    config: MethodConfig | None = None
+
+    def pieces(self, question: Question, texts: Sequence[str]) -> Pieces:
+        """The request that shows `texts` in order; without any, the one that asks for what the model knows."""
+        prompt = (ANSWER if texts else CLOSED).of(self.config)
+        listed = [piece for text in texts for piece in (SEPARATOR, text)][1:]
+        instruction = self.task.instruction
+        return prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
 
 
 def options(question: Question) -> str:
@@ -38,13 +58,9 @@ def options(question: Question) -> str:
     return "\nOptions:" + "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options))
 
 
-def _tail(question: Question, task: Task) -> str:
-    return TAIL.format(instruction=task.instruction, question=question.text, options=options(question))
-
-
-def frame(question: Question, task: Task) -> str:
+def frame(question: Question, task: Task, config: MethodConfig | None = None) -> str:
     """The shared prompt without a text."""
-    return HEAD.format(instruction=task.instruction) + _tail(question, task)
+    return "".join(Reading(task, config=config).pieces(question, [""]))
 
 
 def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None) -> int:
@@ -54,8 +70,7 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
     """
     reading = reading or Reading(tools.task)
     task, window = reading.task, model.window
-    frame = model.turn_tokens() + model.count(HEAD.format(instruction=task.instruction))
-    used = frame + model.count(_tail(question, task)) + task.max_answer_tokens
+    used = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
     if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used} tokens, more than method.window={reading.window}; "
@@ -73,21 +88,24 @@ def ask(
     question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> str:
     """Show `texts` in order (none: closed book), ask, and return the answer, stripped."""
-    task = tools.task if reading is None else reading.task
+    reading = reading or Reading(tools.task)
     with model.session() as s:
-        if texts:
-            s.user(HEAD.format(instruction=task.instruction))
-            for i, text in enumerate(texts):
-                s.feed(SEPARATOR if i else "")
-                s.feed(text)
-            s.feed(_tail(question, task))
-        else:
-            s.user(CLOSED.format(instruction=task.instruction, question=question.text, options=options(question)))
-        return s.write(task.max_answer_tokens).text.strip()
+        feed(s, reading.pieces(question, texts))
+        return s.write(reading.task.max_answer_tokens).text.strip()
 
 
-def _answer(scene: Scene, tools: Tools) -> None:
-    ask(scene.question, scene.texts, tools, tools.model())
+@cache
+def _skills(prompts: tuple[Prompt, ...]) -> list[Skill]:
+    def answer(scene: Scene, tools: Tools) -> None:
+        replaced = MethodConfig(prompts={p.name: {"user": p.text, "system": p.system} for p in prompts})
+        ask(scene.question, scene.texts, tools, tools.model(), Reading(scene.task, config=replaced))
+
+    return [Skill("answer", "question", answer), Skill("choose", "choice", answer)]
 
 
-SKILLS = [Skill("answer", "question", _answer), Skill("choose", "choice", _answer)]
+def skills(config: MethodConfig | None = None) -> list[Skill]:
+    """Short answers and choices after a text, in the prompts that `config` leaves or puts in place."""
+    return _skills(tuple(prompt.of(config) for prompt in PROMPTS))
+
+
+SKILLS = skills()

@@ -23,9 +23,10 @@ from pydantic import Field, model_validator
 from harness.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, SKILLS, ask, frame, room_for_text
+from methods.reading import PROMPTS, SEPARATOR, Reading, ask, frame, room_for_text, skills
 
 __all__ = ["BM25", "SBERT", "Dense", "RandomChunks", "Reranked", "RetrievalConfig", "bm25_scores", "words"]
 
@@ -79,15 +80,15 @@ class _TopK(Method):
 
     def frame(self, question: Question, task: Task) -> str:
         """The shared reading prompt."""
-        return frame(question, task)
+        return frame(question, task, self.config)
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
-        return SKILLS
+        return skills(self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""
@@ -119,10 +120,11 @@ class _TopK(Method):
         # Ties keep document order, as a stable sort of the negated scores does.
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         model = tools.model()
-        room = room_for_text(question, tools, model)
+        request = Reading(tools.task, config=self.config)
+        room = room_for_text(question, tools, model, request)
         kept, reason = self._select(order, [model.count(t) for t in texts], room, model.count(SEPARATOR))
         kept = sorted(kept) if self.config.order == "document" else kept
-        text = ask(question, [texts[i] for i in kept], tools, model)
+        text = ask(question, [texts[i] for i in kept], tools, model, request)
         return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
 
     def _select(self, order: list[int], lengths: list[int], room: int, separator: int) -> tuple[list[int], str]:

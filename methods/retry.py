@@ -16,17 +16,16 @@ from typing import Generic, TypeVar
 
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel, Session
+from harness.prompts import Pieces, feed, prompt_tokens
 from harness.tools import derived_seed
 
 __all__ = [
     "Heard",
     "Retry",
-    "feed",
     "fitting",
     "hear",
     "listed",
     "numbered",
-    "prompt_tokens",
     "reply_to",
     "require",
     "window_of",
@@ -71,7 +70,7 @@ def window_of(window: int | None, model: MeteredModel) -> int:
     return min(window or model.window, model.window)
 
 
-def fitting(pieces: Callable[[int], list[str]], lines: int, room: int, model: MeteredModel) -> tuple[list[str], int]:
+def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel) -> tuple[Pieces, int]:
     """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and n; n may be 0.
 
     One that does not fit without any line either is left to `require`.
@@ -80,18 +79,6 @@ def fitting(pieces: Callable[[int], list[str]], lines: int, room: int, model: Me
     while n and prompt_tokens(pieces(n), model) > room:
         n -= 1
     return pieces(n), n
-
-
-def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
-    """Tokens of a request of these pieces, without its reply."""
-    return model.turn_tokens() + sum(map(model.count, pieces))
-
-
-def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Open a turn and put the pieces into it."""
-    s.user(pieces[0])
-    for piece in pieces[1:]:
-        s.feed(piece)
 
 
 def require(tokens: int, model: MeteredModel, how: Retry) -> None:

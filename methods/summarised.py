@@ -13,6 +13,7 @@ from pydantic import Field
 
 from harness.errors import QuestionError
 from harness.method import Index, IndexTools, Method, MethodConfig, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.condense import condense
@@ -41,13 +42,13 @@ class Summarised(Method):
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "2"
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """The shared prompts: a summary, and reading."""
-        return {**summary.PROMPTS, **reading.PROMPTS}
+        return (summary.SUMMARY, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:
         """Summaries, short answers and choices."""
-        return [*summary.SKILLS, *reading.SKILLS]
+        return [*summary.skills(summary.SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The summaries, each with the part of the text it stands for. Raises QuestionError for a window too short."""
@@ -63,7 +64,8 @@ class Summarised(Method):
         texts = [document.text[a:b].strip() for a, b in spans]
         # What parts two texts in the reading prompt may take a token more than the line's end that condense counts.
         room -= len(texts) * model.count(reading.SEPARATOR)
-        pieces = condense(texts, room, config.summary_tokens, tools, model, window)
+        prompt = summary.SUMMARY.of(config)
+        pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 
     def answer(
@@ -72,7 +74,7 @@ class Summarised(Method):
         """Read the summaries; the last ones go where the question leaves no room, and the record says so."""
         (document,), (index,) = documents, indexes
         model = tools.model()
-        request = reading.Reading(tools.task, self.config.window)
+        request = reading.Reading(tools.task, self.config.window, self.config)
         room = reading.room_for_text(question, tools, model, request)
         pieces = [(str(text), int(a), int(b)) for text, a, b in index["pieces"]]
         lengths = [model.count(text) for text, _, _ in pieces]

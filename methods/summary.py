@@ -1,11 +1,13 @@
-"""The one-paragraph summary that methods without a prompt of their own share.
+"""A summary of some texts in one request: the prompts that methods share, and how they are sent.
 
-Tree methods (RAPTOR, MemWalker) and summary memories ask for one; those whose paper prints a prompt use that instead.
+SUMMARY     methods whose papers print no prompt for it (Summary, GIST, QRMeM)
+DETAILED    RAPTOR and the trees that follow it (docs/methods.md, RAPTOR)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +15,20 @@ import numpy as np
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Tools
+from harness.prompts import Prompt, feed, prompt_tokens
 
-__all__ = ["PROMPTS", "SKILLS", "Summary", "frame_tokens", "summarise", "summarise_watched"]
+__all__ = ["DETAILED", "SKILLS", "SUMMARY", "Summary", "frame_tokens", "skills", "summarise", "summarise_watched"]
 
-HEAD = "Summarise the text below in one paragraph. Keep all names and numbers.\n\nText:\n"
-TAIL = "\n\nThe text ends here. Write the summary in one paragraph.\n\nSummary:"
-PROMPTS = {"summary head": HEAD, "summary tail": TAIL}
+SUMMARY = Prompt(
+    "summary",
+    "Summarise the text below in one paragraph. Keep all names and numbers.\n\nText:\n{text}\n\nThe text ends here. "
+    "Write the summary in one paragraph.\n\nSummary:",
+)
+DETAILED = Prompt(
+    "summary",
+    "Summarise the text below, and keep as many of its important details as you can.\n\nText:\n{text}\n\nThe text ends "
+    "here. Write the summary.\n\nSummary:",
+)
 
 
 class Summary(NamedTuple):
@@ -31,29 +41,31 @@ class Summary(NamedTuple):
     cut: bool
 
 
-def frame_tokens(model: MeteredModel) -> int:
+def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
     """Tokens of a request beside the texts (each on a line of its own) and the summary."""
-    return model.turn_tokens() + model.count(HEAD) + model.count(TAIL)
+    return prompt_tokens(prompt.fill(text=[]), model)
 
 
-def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int) -> str:
+def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> str:
     """One paragraph about `texts`, at most `max_tokens` tokens (or what the window leaves), stripped."""
-    return _write(texts, model, max_tokens, watch=False).text
+    return _write(texts, model, max_tokens, prompt, watch=False).text
 
 
-def summarise_watched(texts: Sequence[str], model: MeteredModel, max_tokens: int) -> Summary:
+def summarise_watched(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> Summary:
     """As `summarise`, with the attention of the summary to each of `texts`; needs the capability "attention"."""
-    return _write(texts, model, max_tokens, watch=True)
+    return _write(texts, model, max_tokens, prompt, watch=True)
 
 
-def _write(texts: Sequence[str], model: MeteredModel, max_tokens: int, watch: bool) -> Summary:
+def _write(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool) -> Summary:
+    before, behind = prompt.around("text")
     with model.session() as s:
-        s.user(HEAD)
+        feed(s, before)
         spans = []
         for i, text in enumerate(texts):
             s.feed("\n" if i else "")
             spans.append(s.feed(text))
-        s.feed(TAIL)
+        for piece in behind:
+            s.feed(piece)
         left = min(max_tokens, s.room() - model.turn_tokens())
         if left < 1:
             raise WindowExceeded(
@@ -67,9 +79,15 @@ def _write(texts: Sequence[str], model: MeteredModel, max_tokens: int, watch: bo
     return Summary(text, row, out.finish == "length")
 
 
-def _summary(scene: Scene, tools: Tools) -> None:
-    model = tools.model("builder")
-    summarise(scene.texts, model, model.window)
+@cache
+def skills(prompt: Prompt) -> list[Skill]:
+    """A summary as `prompt` asks for it."""
+
+    def summary(scene: Scene, tools: Tools) -> None:
+        model = tools.model("builder")
+        summarise(scene.texts, model, model.window, prompt)
+
+    return [Skill("summary", "summary", summary)]
 
 
-SKILLS = [Skill("summary", "summary", _summary)]
+SKILLS = skills(SUMMARY)

@@ -15,9 +15,10 @@ from pydantic import Field
 from harness.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
-from methods.reading import PROMPTS, SKILLS, Reading, ask, room_for_text
+from methods.reading import PROMPTS, Reading, ask, room_for_text, skills
 
 __all__ = ["ClosedBook", "FullContext", "SlidingWindow"]
 
@@ -37,13 +38,13 @@ class FullContext(Method):
     summary = "the whole document in the window, its middle cut out where it does not fit"
     one_document = True
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
-        return SKILLS
+        return skills(self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The text once, or as much of it as fits."""
@@ -55,12 +56,13 @@ class FullContext(Method):
         """Read everything that fits, then answer."""
         (document,) = documents
         model, config = tools.model(), self.config
-        room = room_for_text(question, tools, model, Reading(tools.task, config.window))
+        request = Reading(tools.task, config.window, config)
+        room = room_for_text(question, tools, model, request)
         most = room if config.max_tokens is None else min(room, config.max_tokens)
         spans, tokens = _kept(document.text, most, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text = ask(question, [_joined(document.text, spans)] if spans else [], tools, model)
+        text = ask(question, [_joined(document.text, spans)] if spans else [], tools, model, request)
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
@@ -85,6 +87,9 @@ def _kept(text: str, most: int, model: MeteredModel, side: Side) -> tuple[list[S
     return spans, tokens
 
 
+EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not say.", first=False)
+
+
 class SlidingWindow(Method):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
@@ -105,11 +110,10 @@ class SlidingWindow(Method):
     summary = "window after window; the first answer that is not 'unanswerable'"
     one_document = True
     REFUSAL: ClassVar[str] = "unanswerable"
-    EXTRA: ClassVar[str] = " Answer 'unanswerable' where the text does not say."
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt, and what is added to its instruction."""
-        return {**PROMPTS, "sliding window": self.EXTRA}
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts, and what is added to their instruction."""
+        return (*PROMPTS, EXTRA)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The text once, a request a window."""
@@ -118,7 +122,7 @@ class SlidingWindow(Method):
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
-        return SKILLS
+        return skills(self.config)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -126,7 +130,7 @@ class SlidingWindow(Method):
         """Ask every window, take the first reply that answers."""
         (document,) = documents
         model = tools.model()
-        reading = Reading(self._task(tools.task), self.config.window)
+        reading = Reading(self._task(tools.task), self.config.window, self.config)
         spans = self._windows(document.text, room_for_text(question, tools, model, reading), model)
         if not spans:
             reason = "no text fits beside the question" if document.text else "the text is empty"
@@ -151,7 +155,7 @@ class SlidingWindow(Method):
         """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""
         if self.REFUSAL in task.instruction:
             return task
-        return task.model_copy(update={"instruction": task.instruction + self.EXTRA})
+        return task.model_copy(update={"instruction": task.instruction + EXTRA.of(self.config).text})
 
     def _windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
         """Equal windows of `room` tokens at most, each encoded on its own; [] for an empty text or no room."""
@@ -171,8 +175,8 @@ class ClosedBook(Method):
 
     summary = "the question alone, without any text: the floor"
 
-    def prompts(self) -> dict[str, str]:
-        """The closed-book prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return PROMPTS
 
     def skills(self) -> list[Skill]:
@@ -187,4 +191,5 @@ class ClosedBook(Method):
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
         """Answer from the model's own knowledge."""
-        return Answer(ask(question, [], tools, tools.model()), stop_reason="closed-book")
+        request = Reading(tools.task, config=self.config)
+        return Answer(ask(question, [], tools, tools.model(), request), stop_reason="closed-book")

@@ -105,7 +105,7 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
-    return {key: value for key, value in told.items() if not _PLACES.fullmatch(key)}
+    return {key: value for key, value in told.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
 
 
 def _told(value: object) -> str:

@@ -19,6 +19,7 @@ from harness.clusters import question_labels
 from harness.config import canonical
 from harness.errors import DataError, UnknownName, UserError
 from harness.flops import CONVENTIONS, DEFAULT
+from harness.labels import label
 from harness.meter import add_usage, texts_of
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats import Interval, corpus_interval
@@ -112,8 +113,8 @@ def headline(run: StoredRun) -> str:
 
 
 def labels(runs: Sequence[StoredRun]) -> list[str]:
-    """The preset's name for each run; with its hash where a data set has the same preset and model twice."""
-    keys = [(r.config["dataset"]["name"], r.config["method"]["name"], r.config["model"]["name"]) for r in runs]
+    """The method's name in tables for each run; with its hash where a data set has it with the same model twice."""
+    keys = [(r.config["dataset"]["name"], label(r.config["method"]), r.config["model"]["name"]) for r in runs]
     return [k[1] if keys.count(k) == 1 else f"{k[1]} ({hash8(r)})" for k, r in zip(keys, runs, strict=True)]
 
 

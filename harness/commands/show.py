@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from harness.flags import Flags
     from harness.settings import Draft
 
+_REPLACED = "method.params.prompts."
 _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text."""
+    """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text; origins has "prompt NAME"
+    for each prompt that is replaced.
+    """
 
     values: dict[str, Any]
     origins: dict[str, str]
@@ -55,7 +58,9 @@ def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, 
     else:
         print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
         for prompt, text in this.prompts.items():
-            print(f"\nprompt {prompt}\n" + "\n".join("  | " + line for line in text.splitlines()))
+            origin = this.origins.get(f"prompt {prompt}")
+            head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
+            print(f"\n{head}\n" + "\n".join("  | " + line for line in text.splitlines()))
         _print_notes(this.notes)
     return 0
 
@@ -171,11 +176,16 @@ def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
         if path == "method":
             made = make_method(d)
             prompts = made.prompts()
-            params = made.config.model_dump(mode="json") | awaited(type(made), part.params)
+            params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
-        inner = part.model_dump(mode="json") if hasattr(part, "model_dump") else part
+        inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         values.update(flatten(inner, path))
-    return Shown(values, {k: d.origins.get(k, "default") for k in values}, prompts)
+    origins = {k: d.origins.get(k, "default") for k in values}
+    for key, origin in d.origins.items():
+        if key.startswith(_REPLACED):
+            name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
+            origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
+    return Shown(values, origins, prompts)
 
 
 def _scorer(name: str) -> Shown:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import ModelConfig, canonical
+from harness.config import ModelConfig, canonical, digest
 from harness.errors import CannotRun
 
-__all__ = ["CARD", "WEIGHTS", "Base", "Checked", "check", "furnished", "read_card"]
+__all__ = ["CARD", "WEIGHTS", "Base", "Checked", "check", "furnished", "marks", "other_prompts", "read_card"]
 
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -70,6 +70,30 @@ def read_card(folder: Path) -> dict[str, Any] | None:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as e:
         raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
+
+
+def marks(prompts: Mapping[str, str]) -> dict[str, str]:
+    """Name of a prompt -> 16 hex digits that identify its text, as an adapter's card keeps them."""
+    return {name: digest(text)[:16] for name, text in prompts.items()}
+
+
+def other_prompts(name: str, folder: str | Path, prompts: Mapping[str, str]) -> str | None:
+    """A sentence where the card of the adapter `name` names a prompt with another text than in `prompts`, else None.
+
+    Of a card without prompts, or of an earlier form that does not name them, nothing is known. Raises CannotRun for a
+    card that cannot be read.
+    """
+    card = read_card(Path(folder)) or {}
+    theirs, ours = card.get("prompts"), marks(prompts)
+    if not isinstance(theirs, dict):
+        return None
+    for prompt, mark in theirs.items():
+        if ours.get(prompt) != mark:
+            return (
+                f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in use; put that prompt "
+                f"back, train the adapter again (harness train {card.get('method')}), or run the method without it"
+            )
+    return None
 
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:

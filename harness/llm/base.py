@@ -1,6 +1,7 @@
 """The one door to a language model: a session is one growing context; every token goes through the model once.
 
     s = llm.session()
+    s.system("You are brief.")          a system turn, at the beginning only
     s.user("Question: ")                open a user turn
     q = s.feed(question.text)           -> Span; run lazily, together with what follows
     v = s.feed(node, watch=[q])         -> Span; v.attention[0] = mean attention of its tokens to q
@@ -24,6 +25,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+
+from harness.errors import CannotRun
 
 if TYPE_CHECKING:
     from harness.flops import ModelShape
@@ -106,6 +109,10 @@ class Session(abc.ABC):
 
     def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
         """Before the first turn: begin with the token that parts texts (BOS, else EOS) where nothing else does."""
+
+    def system(self, text: str) -> Span:
+        """Begin the context with a system turn of `text`. Raises CannotRun where the model takes none."""
+        raise CannotRun("this model takes no system turn; use prompts without one")
 
     @abc.abstractmethod
     def user(self, text: str = "") -> Span:
@@ -218,6 +225,10 @@ class LanguageModel(abc.ABC):
     def turn_tokens(self) -> int:
         """Tokens that the chat template adds for one user turn and the head of its reply, BOS included."""
 
+    def system_tokens(self, text: str) -> int:
+        """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as Session.system."""
+        return self.count(text)
+
     def count(self, text: str) -> int:
         """Number of tokens of `text`, encoded on its own without special tokens."""
         return len(self.offsets(text))
@@ -246,3 +257,7 @@ class MeteredModel:
     def turn_tokens(self) -> int:
         """As LanguageModel.turn_tokens."""
         return self._model.turn_tokens()
+
+    def system_tokens(self, text: str) -> int:
+        """As LanguageModel.system_tokens."""
+        return self._model.system_tokens(text)

@@ -52,6 +52,10 @@ class EndpointModel(LanguageModel):
         """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE where no template tells."""
         return self.tokens.turn
 
+    def system_tokens(self, text: str) -> int:
+        """Tokens of the text and of a turn's frame, which a template's may be shorter than."""
+        return self.turn_tokens() + self.count(text)
+
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
         """Keep the first conversation that `role` sent, for the manifest; its token ids are the server's affair."""
         if role not in self.first_prompts:

@@ -70,6 +70,14 @@ class EndpointSession(Session):
         self._turns[-1] = _Turn(role, last.text + text)
         return span
 
+    def system(self, text: str) -> Span:
+        """Begin the conversation with a system turn."""
+        if self._turns:
+            raise ValueError("system() comes before everything else in a context")
+        self._grow(self._model.turn_tokens())
+        self._turns.append(_Turn("system", ""))
+        return self._say("system", text)
+
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         if self._turn == "user":

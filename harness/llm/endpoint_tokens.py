@@ -21,7 +21,7 @@ from harness.errors import CannotRun
 from harness.llm.endings import markers_of
 from harness.llm.text import Text
 
-__all__ = ["ALLOWANCE", "Tokens"]
+__all__ = ["ALLOWANCE", "Tokens", "chat_template"]
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
@@ -54,7 +54,7 @@ class Tokens:
         self._text = Text(_Plain(self._backend), name)
         added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
         control = {content for content, special in added if special}
-        found = _template(folder)
+        found = chat_template(folder)
         self.markers = markers_of(added, found[0] if found else "")
         longest_first = sorted((c for c in control if len(c) > 1), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
@@ -96,7 +96,7 @@ class Tokens:
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
 
 
-def _template(folder: Path) -> tuple[str, dict[str, Any]] | None:
+def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
     try:
         path = folder / "tokenizer_config.json"

@@ -18,7 +18,15 @@ from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
 
-__all__ = ["ModelFacts", "hash_files", "local_folder", "memory_problem", "model_facts", "resolved_dtype"]
+__all__ = [
+    "ModelFacts",
+    "hash_files",
+    "local_folder",
+    "memory_problem",
+    "model_facts",
+    "resolved_dtype",
+    "system_problem",
+]
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -187,6 +195,36 @@ def hash_files(folder: Path) -> str:
 
 def _adapter_hash(path: str) -> str:
     return hash_files(Path(path))
+
+
+def system_problem(config: ModelConfig) -> str | None:
+    """A sentence where the model's chat template has no system role, None where it has one, or only loading can tell.
+
+    Renders the template without loading the tokenizer. A server is taken to accept a system turn.
+    """
+    if config.backend not in ("hf", "random"):
+        return None
+    from jinja2 import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    from harness.llm.endpoint_tokens import chat_template
+    from harness.llm.template import no_system, system_pieces
+
+    if config.template == "none":
+        return str(no_system(config.name))
+    found = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
+    text, named = found or ("", {})
+    if config.template != "model":
+        text = Path(config.template).read_text(encoding="utf-8")
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    made.globals["strftime_now"] = lambda _form: config.template_date
+    try:
+        template = made.from_string(text)
+    except TemplateError:
+        return None  # a tag of transformers' own; loading the model tells
+    variables = {**named, "add_generation_prompt": True, "date_string": config.template_date}
+    pieces = system_pieces(lambda messages: template.render(messages=messages, **variables))
+    return str(no_system(config.name)) if text and pieces is None else None
 
 
 def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:

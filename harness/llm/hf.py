@@ -27,7 +27,7 @@ from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.endings import markers_of, pattern
 from harness.llm.facts import memory_problem
 from harness.llm.session import HFSession
-from harness.llm.template import PLAIN, Pieces, cut
+from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
@@ -122,18 +122,25 @@ class HFModel(LanguageModel):
                 f"{self.net.config.vocab_size}: they do not belong together"
             )
         self.pieces = _pieces(config, tokenizer, self.name)
-        begin = self.text.trusted(self.pieces.begin)
-        bos = self.text.bos
-        if bos is not None and begin[:1] != [bos]:
-            begin = [bos, *begin]
-        if bos is not None and begin.count(bos) != 1:
-            raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
-        self.begin, self.mid = begin, self.text.trusted(self.pieces.mid)
+        self.begin, self.mid = self._beginning(self.pieces.begin), self.text.trusted(self.pieces.mid)
+        self.system: tuple[list[int], list[int]] | None = None
+        if self.pieces.system is not None:
+            before, between = self.pieces.system
+            self.system = self._beginning(before), self.text.trusted(between)
         self.next = self.text.trusted(self.pieces.next)
         self.stop_ids = self._stops(tokenizer)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
         self.endings = pattern(markers_of(added, template, self.pieces.next))
+
+    def _beginning(self, text: str) -> list[int]:
+        """The template's beginning of a context with one BOS, where the tokenizer has one. Raises CannotRun."""
+        begin, bos = self.text.trusted(text), self.text.bos
+        if bos is not None and begin[:1] != [bos]:
+            begin = [bos, *begin]
+        if bos is not None and begin.count(bos) != 1:
+            raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
+        return begin
 
     def _stops(self, tokenizer: Any) -> frozenset[int]:
         generation = getattr(self.net, "generation_config", None)
@@ -216,6 +223,13 @@ class HFModel(LanguageModel):
     def turn_tokens(self) -> int:
         """Tokens of one user turn's frame, BOS included."""
         return len(self.begin) + len(self.mid)
+
+    def system_tokens(self, text: str) -> int:
+        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
+        if self.system is None:
+            raise no_system(self.name)
+        before, between = self.system
+        return len(before) + self.count(text) + len(between) - len(self.begin)
 
 
 def _load_adapters(net: Any, config: ModelConfig) -> None:

@@ -91,6 +91,13 @@ class ScriptedSession(Session):
         if self._turn != "user":
             raise ValueError(f"{verb}() needs an open user turn")
 
+    def system(self, text: str) -> Span:
+        """Begin with a system turn."""
+        if self.length():
+            raise ValueError("system() comes before everything else in a context")
+        self._add("[system]")
+        return self._add(text)
+
     def user(self, text: str = "") -> Span:
         """Open a user turn."""
         if self._turn == "user":
@@ -256,6 +263,10 @@ class ScriptedModel(LanguageModel):
     def turn_tokens(self) -> int:
         """[user] and [reply]."""
         return 2
+
+    def system_tokens(self, text: str) -> int:
+        """[system] and the text."""
+        return 1 + self.count(text)
 
 
 def read_script(config: ModelConfig) -> Script:

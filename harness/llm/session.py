@@ -25,6 +25,7 @@ from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import end_of
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
+from harness.llm.template import no_system
 from harness.llm.together import Ask
 from harness.meter import Event, Kind, Meter
 
@@ -82,12 +83,24 @@ class HFSession(Session):
         if not self._model.begin and token is not None:
             self._queue([token])
 
+    def system(self, text: str) -> Span:
+        """Begin the context with a system turn. Raises CannotRun where the chat template has no system role."""
+        if self._turn != "start" or self.ids:
+            raise ValueError("system() comes before everything else in a context")
+        if self._model.system is None:
+            raise no_system(self._model.name)
+        self._queue(self._model.system[0])
+        self._turn = "system"
+        return self._queue(self._model.text.plain(text.strip() if self._model.pieces.trims else text))
+
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         if self._turn == "user":
             raise ValueError("user() inside an open user turn: call reply() or write() first")
-        head = self._model.begin if self._turn == "start" else self._model.next
-        self._queue(head)
+        if self._turn == "system" and self._model.system is not None:
+            self._queue(self._model.system[1])
+        else:
+            self._queue(self._model.begin if self._turn == "start" else self._model.next)
         self._turn = "user"
         # A template that trims contents would not show white space at the start of a turn either.
         return self._queue(self._model.text.plain(text.lstrip() if self._model.pieces.trims else text))

@@ -17,24 +17,37 @@ from typing import Any
 
 from harness.errors import CannotRun
 
-__all__ = ["PLAIN", "Pieces", "cut"]
+__all__ = ["PLAIN", "Pieces", "cut", "no_system", "system_pieces"]
 
-_USER, _REPLY, _AGAIN = "qXuserXq", "qXreplyXq", "qXagainXq"
+_SYSTEM, _USER, _REPLY, _AGAIN = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
 # What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
 _ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The text between contents. trims: the template strips white space around a content (Llama-3.1's does)."""
+    """The text between contents.
+
+    trims: the template strips white space around a content (Llama-3.1's does). system: what stands before a system
+    turn's content and between it and the first user turn's, None where the template has no system role.
+    """
 
     begin: str
     mid: str
     next: str
     trims: bool = False
+    system: tuple[str, str] | None = None
 
 
 PLAIN = Pieces(begin="", mid="\n", next="\n\n")
+
+
+def no_system(name: str) -> CannotRun:
+    """The error for a system turn in a prompt to the model `name`, whose template has no system role."""
+    return CannotRun(
+        f"the chat template of '{name}' has no system role, but a prompt in use has a system turn; replace that "
+        "prompt, or give a template that has the role with model.template=FILE"
+    )
 
 
 def _date(when: str) -> Callable[[str], str]:
@@ -67,7 +80,23 @@ def cut(render: Callable[..., str], name: str, date: str) -> Pieces:
             f"the chat template of '{name}' rewrites what a user turn says; set model.template=none or a template file"
         )
     trims = f" {_USER} " not in rendered(f" {_USER} ")
-    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims)
+    system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
+    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system)
+
+
+def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
+    """What stands before a system turn's content, and between it and a user turn's; None without a system role.
+
+    A template without one drops the content, or raises an error of its own when it is rendered.
+    """
+    try:
+        told = render([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}])
+    except Exception:  # noqa: BLE001 - a template may raise whatever it likes
+        return None
+    if told.count(_SYSTEM) != 1 or told.count(_USER) != 1 or told.index(_SYSTEM) > told.index(_USER):
+        return None
+    before, _, rest = told.partition(_SYSTEM)
+    return before, rest.partition(_USER)[0]
 
 
 def _split(text: str, sentinels: list[str], name: str) -> list[str]:

@@ -124,7 +124,11 @@ def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
 
 @cache
 def skills() -> dict[str, Skill]:
-    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts."""
+    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts.
+
+    Presets have the parameters and prompts of profile pocket, which are what the model is trained on.
+    """
+    table = {presets.fold(name): params for name, params in _pocket()["methods"].items()}
     found: dict[str, Skill] = {skill.name: skill for skill in registry.load("methods.summary:SKILLS")}
     seen: set[str] = set()
     for name in presets.names("methods"):
@@ -133,6 +137,12 @@ def skills() -> dict[str, Skill]:
             continue
         seen.add(target)
         cls: type[Method] = registry.load(target, Method)
-        for skill in cls(cls.Config()).skills():
+        params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
+        for skill in cls(cls.Config(**params)).skills():
             found.setdefault(skill.name, skill)
     return found
+
+
+def _pocket() -> dict[str, Any]:
+    ((_, values),) = presets.read("profiles", "pocket")
+    return values

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import ModelConfig, digest
+from harness.config import ModelConfig
 from harness.errors import UserError
 from harness.llm import adapters
 from harness.pocket.card import NAME
@@ -83,13 +83,15 @@ def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
     except UserError as error:
         yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
         return
-    if card.get("prompts") != marked:
+    theirs = card.get("prompts")
+    if not isinstance(theirs, dict) or not theirs.items() <= marked.items():
         yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
 
 
-def mark(preset: str) -> str:
-    """The mark of a method's prompts, as `harness train` writes it on a card. Raises UserError for an unknown one."""
+def mark(preset: str) -> dict[str, str]:
+    """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
     from harness.plan import make_method
     from harness.settings import Choices, resolve_one
 
-    return digest(make_method(resolve_one("methods", Choices(method=preset))).prompts())[:16]
+    made = make_method(resolve_one("methods", Choices(method=preset, profile="pocket")))
+    return adapters.marks(made.prompts())

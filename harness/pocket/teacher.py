@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from harness.errors import UserError
 from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, Written
-from harness.llm.template import cut
+from harness.llm.template import cut, no_system
 from harness.llm.text import Text
 from harness.meter import Meter
 from harness.method import Scene, Skill, Task
@@ -63,6 +63,7 @@ class Teacher(LanguageModel):
         pieces = cut(tokenizer.apply_chat_template, name, "26 Jul 2024")
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
+        self.system = None if pieces.system is None else tuple(self.text.trusted(text) for text in pieces.system)
         self._scene: Scene | None = None
         self._told = Told()
 
@@ -96,6 +97,12 @@ class Teacher(LanguageModel):
         """Tokens of one user turn's frame."""
         return len(self.begin) + len(self.mid)
 
+    def system_tokens(self, text: str) -> int:
+        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
+        if self.system is None:
+            raise no_system(self.name)
+        return sum(map(len, self.system)) + self.count(text) - len(self.begin)
+
 
 def _next(items: Iterator[T], skill: Skill, what: str) -> T:
     for item in items:
@@ -111,15 +118,28 @@ class TeacherSession(Session):
             raise UserError("a skill opens one session only; make two skills of it")
         self._model, self._told = model, told
         self._ended = False  # what was written ended its turn, so the next one only begins
+        self._between: Sequence[int] | None = None  # behind a system turn: what stands before the user turn
 
     def _add(self, ids: Iterable[int]) -> Span:
         start = len(self._told.ids)
         self._told.ids.extend(ids)
         return Span(start, len(self._told.ids))
 
+    def system(self, text: str) -> Span:
+        """Begin with a system turn. Raises CannotRun where the chat template has no system role."""
+        if self._told.ids:
+            raise ValueError("system() comes before everything else in a context")
+        if self._model.system is None:
+            raise no_system(self._model.name)
+        before, self._between = self._model.system
+        self._add(before)
+        return self._add(self._model.plain(text))
+
     def user(self, text: str = "") -> Span:
         """Open a user turn."""
         head = self._model.next if self._told.ids else self._model.begin
+        if self._between is not None:
+            head, self._between = list(self._between), None
         self._add(head[1:] if self._ended else head)
         self._ended = False
         return self._add(self._model.plain(text))

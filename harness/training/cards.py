@@ -4,7 +4,7 @@
     measured(out, measures)                                      adds before and after, and CARD.md
 
 The card names the weights that the adapter was trained on, so that one of other weights is noticed before it is used
-(harness/llm/adapters.py); `prompts` is a mark of the method's prompts at training time.
+(harness/llm/adapters.py); `prompts` has a mark of each prompt that it learnt.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Known", "adapter_mark", "hardware", "measured", "write"]
 
 @dataclass(frozen=True)
 class Known:
-    """method: the preset; base, where: the model and what identifies its weights; prompts: a mark of the method's;
-    settings: of the task; trained: steps, rows, tokens, minutes.
+    """method: the preset; base, where: the model and what identifies its weights; prompts: name -> mark of each
+    that it learnt; settings: of the task; trained: steps, rows, tokens, minutes.
     """
 
     method: str
     base: ModelConfig
     where: Any
-    prompts: str
+    prompts: dict[str, str]
     settings: dict[str, Any]
     trained: dict[str, Any]
 

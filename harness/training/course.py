@@ -20,7 +20,7 @@ from typing import Any
 from harness import answer_prefix
 from harness.config import DatasetConfig, ModelConfig, canonical, digest
 from harness.errors import CannotRun, UserError
-from harness.llm.adapters import WEIGHTS
+from harness.llm.adapters import WEIGHTS, marks
 from harness.llm.base import LanguageModel
 from harness.llm.load import load_model, unload
 from harness.method import Method, Scene, Task
@@ -165,7 +165,7 @@ class Course:
             "base": digest(canonical(base.where))[:16],
             "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_APART)])[:16],
             "data": data.file_mark(self.file(task)),
-            "prompts": self.prompts(),
+            "prompts": digest(self.prompts(task))[:16],
         }
         return Job(task.name, self.out, found, self.settings, self.seed, about, before, most)
 
@@ -176,9 +176,11 @@ class Course:
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
-    def prompts(self) -> str:
-        """A mark of the method's prompts."""
-        return digest(self.method.prompts())[:16]
+    def prompts(self, task: TrainingTask) -> dict[str, str]:
+        """Name -> mark of each prompt that `task` learns; of all where the method has none of its name."""
+        found, wanted = marks(self.method.prompts()), task.prompts or (task.name,)
+        own = {name: mark for name, mark in found.items() if name.removesuffix(", system") in wanted}
+        return own or found
 
     def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
         base, labels = self._loaded(), self.labels
@@ -193,7 +195,7 @@ class Course:
             "hardware": cards.hardware(base.device),
         }
         settings = job.own.model_dump(mode="json", exclude={"recipes"})
-        known = cards.Known(self.method_name, self.base, base.where, self.prompts(), settings, trained)
+        known = cards.Known(self.method_name, self.base, base.where, self.prompts(task), settings, trained)
         cards.write(self.folder(task), known)
 
 

@@ -42,7 +42,8 @@ class TrainingTask:
     measure: a scene and what was heard in it -> named values, each averaged over scenes; headline: the value that
     counts; floor: what guessing would reach of it, where that is known; label: scenes of a question and its documents,
     or of a document alone (per "document"); asked: the prompt that a teacher's labels come from, which their file is
-    bound to; after: tasks whose adapters must be trained before its labels are made.
+    bound to; prompts: names of the method's prompts that the adapter learns, () = the one named as the adapter; after:
+    tasks whose adapters must be trained before its labels are made.
     """
 
     name: str
@@ -54,3 +55,4 @@ class TrainingTask:
     after: tuple[str, ...] = ()
     floor: Callable[[Sequence[Scene]], float] | None = None
     asked: str = ""
+    prompts: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, fixed_chunks, packed_chunks
@@ -22,7 +23,7 @@ from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLin
 from methods.compression.ranking import RESTRICTIVE, Chosen, choose, lines, priorities, titled_lines
 from methods.compression.sentences import choose_sentences
 from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
-from methods.compression.skills import RANKING, TEXT
+from methods.compression.skills import TEXT, ranking
 from methods.compression.surprise import SLACK
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of
@@ -47,13 +48,13 @@ class LLMLingua(Method):
     scope = "document"
     index_roles = ("compressor",)
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text, and texts found likely."""
-        return [*reading.SKILLS, TEXT]
+        return [*reading.skills(self.config), TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -64,7 +65,7 @@ class LLMLingua(Method):
     ) -> Answer:
         """Read the compressed document."""
         (document,), (index,) = documents, indexes
-        return read(question, document, Compressed.from_index(index), tools, self.config.window)
+        return read(question, document, Compressed.from_index(index), tools, self.config)
 
 
 class LongLLMLingua(Method):
@@ -74,13 +75,19 @@ class LongLLMLingua(Method):
     summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
 
-    def prompts(self) -> dict[str, str]:
-        """The sentence behind the question while contexts are ranked, and the shared reading prompt."""
-        return {"restrictive sentence": RESTRICTIVE, **reading.PROMPTS}
+    def templates(self) -> Sequence[Prompt]:
+        """The sentence behind the question while contexts are ranked, and the shared reading prompts."""
+        return (RESTRICTIVE, *reading.PROMPTS)
+
+    def problems(self) -> list[str]:
+        """The package llmlingua has the restrictive sentence in its code."""
+        if self.config.engine == "library" and RESTRICTIVE.name in self.config.prompts:
+            return [f"method.engine=library has its own '{RESTRICTIVE.name}'; leave out the replacement of that prompt"]
+        return []
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text; questions behind texts, and texts behind questions, found likely."""
-        return [*reading.SKILLS, RANKING, TEXT]
+        return [*reading.skills(self.config), ranking(RESTRICTIVE.of(self.config)), TEXT]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -90,12 +97,12 @@ class LongLLMLingua(Method):
         before = question.text if config.prefixed else ""
         if config.add_instruction:
             before += SEPARATOR + tools.task.instruction
-        request = reading.Reading(tools.task, config.window)
+        request = reading.Reading(tools.task, config.window, config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         most = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
             compressed = squeeze(document, Asked(question.text, before), config, tools, most)
-        return read(question, document, compressed, tools, config.window)
+        return read(question, document, compressed, tools, self.config)
 
 
 def squeeze(
@@ -113,7 +120,7 @@ def squeeze(
     if config.engine == "library":
         return library.squeeze(text, spans, target, asked.rank, config, tools)
     if config.use_context_level_filter and len(spans) > 1:
-        priority = priorities([text[a:b] for a, b in spans], asked.rank + RESTRICTIVE, config, tools)
+        priority = priorities([text[a:b] for a, b in spans], asked.rank + RESTRICTIVE.of(config).text, config, tools)
         chosen = choose(sizes, priority, target, config)
     else:
         chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
@@ -134,7 +141,9 @@ def _contexts(document: Document, asked: Asked, config: LinguaConfig, model: Met
         whole = lines(text)
     else:
         whole = titled_lines(document)
-        most = max(model.window - model.turn_tokens() - model.count(asked.rank + RESTRICTIVE) - SLACK, 1)
+        most = max(
+            model.window - model.turn_tokens() - model.count(asked.rank + RESTRICTIVE.of(config).text) - SLACK, 1
+        )
     return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], most, model)]
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
@@ -124,13 +125,13 @@ class LLMLingua2(Method):
     summary = "words that a trained classifier keeps (LLMLingua-2)"
     scope = "document"
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
-        return reading.SKILLS
+        return reading.skills(self.config)
 
     def problems(self) -> list[str]:
         """Sentences that forbid a run, known without loading: "not run: weights: ..."."""
@@ -154,10 +155,10 @@ class LLMLingua2(Method):
         (document,), (index,) = documents, indexes
         weights = find(self.config.classifier)
         if index["weights"] == weights.identity:
-            return read(question, document, Compressed.from_index(index), tools)
+            return read(question, document, Compressed.from_index(index), tools, self.config)
         with tools.phase("search"):
             compressed = self._compress(document, weights, tools)
-        return read(question, document, compressed, tools)
+        return read(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
         classifier, config, text = load(weights, tools.meter), self.config, document.text

@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.errors import QuestionError
 from harness.method import Tools
+from harness.prompts import Prompt
 from harness.types import Document
 from methods.chunks import Span
 from methods.compression.config import LinguaConfig
@@ -24,7 +25,9 @@ from methods.retrieval import bm25_scores, words
 __all__ = ["RESTRICTIVE", "Chosen", "choose", "lines", "perplexities", "priorities", "titled_lines"]
 
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
-RESTRICTIVE = " We can get the answer to this question in the given documents."
+RESTRICTIVE = Prompt(
+    "restrictive sentence", " We can get the answer to this question in the given documents.", first=False
+)
 
 
 def lines(text: str) -> list[Span]:

@@ -18,6 +18,7 @@ import numpy as np
 from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import sentences
@@ -40,13 +41,13 @@ class SelectiveContext(Method):
     index_roles = ("compressor",)
     index_version = "2"
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text, and texts found likely."""
-        return [*reading.SKILLS, TEXT]
+        return [*reading.skills(self.config), TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -71,7 +72,7 @@ class SelectiveContext(Method):
     ) -> Answer:
         """Read the compressed document."""
         (document,), (index,) = documents, indexes
-        return read(question, document, Compressed.from_index(index), tools)
+        return read(question, document, Compressed.from_index(index), tools, self.config)
 
     def _most(self, tools: Tools) -> int:
         """Tokens of a sentence that are scored together."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.method import Tools
+from harness.method import MethodConfig, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep
 from methods.reading import Reading, ask, room_for_text
@@ -41,14 +41,12 @@ class Compressed:
         return cls(pieces, *index["tokens"])
 
 
-def read(
-    question: Question, document: Document, compressed: Compressed, tools: Tools, window: int | None = None
-) -> Answer:
+def read(question: Question, document: Document, compressed: Compressed, tools: Tools, config: MethodConfig) -> Answer:
     """Show the compressed text, ask, answer; what the window does not hold is cut off at the end and reported.
 
-    window: tokens of the request, answer included; None = the reader's window.
+    The window is that of `config` where it has one, else the reader's.
     """
-    model, request = tools.model(), Reading(tools.task, window)
+    model, request = tools.model(), Reading(tools.task, getattr(config, "window", None), config)
     pieces, ends = [], []
     length = 0
     for piece in compressed.pieces:

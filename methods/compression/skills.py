@@ -8,18 +8,14 @@ A model that learns replies only finds every text about equally surprising, and 
 
 from __future__ import annotations
 
+from functools import cache
+
 from harness.method import Scene, Skill, Tools
-from methods.compression.ranking import RESTRICTIVE
+from harness.prompts import Prompt
 from methods.compression.show import SEPARATOR
 from methods.compression.surprise import opened
 
-__all__ = ["RANKING", "TEXT"]
-
-
-def _ranking(scene: Scene, tools: Tools) -> None:
-    with opened(tools.model("compressor")) as s:
-        s.feed(scene.texts[0])
-        s.score(scene.question.text + RESTRICTIVE)
+__all__ = ["TEXT", "ranking"]
 
 
 def _text(scene: Scene, tools: Tools) -> None:
@@ -29,5 +25,16 @@ def _text(scene: Scene, tools: Tools) -> None:
         s.score(scene.texts[0])
 
 
-RANKING = Skill("compressor ranking", "followed", _ranking)
+@cache
+def ranking(restrictive: Prompt) -> Skill:
+    """A question is likely behind its text; `restrictive` is the sentence behind the question."""
+
+    def play(scene: Scene, tools: Tools) -> None:
+        with opened(tools.model("compressor")) as s:
+            s.feed(scene.texts[0])
+            s.score(scene.question.text + restrictive.text)
+
+    return Skill("compressor ranking", "followed", play)
+
+
 TEXT = Skill("compressor text", "guessed", _text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
 from methods.chunks import keep
 from methods.longrefiner import prompts
@@ -22,7 +23,7 @@ def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[
     """R = P(Global) / (P(Local) + P(Global)) behind "[" (S002 eq. 1, facts 5.2); 1/2 where both are 0. And its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
-        prompts.feed(s, prompts.analysis(asked(question)))
+        feed(s, prompts.analysis(asked(question), config))
         tokens = s.length()
         found = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
     weight = found.p["Global"] if sum(found.mass.values()) > 0 else 0.5
@@ -68,16 +69,17 @@ def select_titles(question: Question, document: Document, tree: Tree, config: Lo
     model = tools.model("refiner")
     abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
     abstract = _beginning(" ".join(abstract.split()), config.abstract_tokens, model)
-    pieces = prompts.selection(asked(question), document.title, abstract, "")
-    room = model.window - model.turn_tokens() - sum(map(model.count, pieces)) - config.selection_tokens
+    pieces = prompts.selection(asked(question), document.title, abstract, "", config)
+    room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
         raise WindowExceeded(
             f"the question with an abstract and the list of titles takes {model.window - room} tokens, more than the "
             f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
-    pieces = prompts.selection(asked(question), document.title, abstract, _beginning(outline(tree), room, model))
+    listed = _beginning(outline(tree), room, model)
+    pieces = prompts.selection(asked(question), document.title, abstract, listed, config)
     with model.session(config.adapter("selection", model)) as s:
-        prompts.feed(s, pieces)
+        feed(s, pieces)
         tokens = s.length()
         told = s.write(config.selection_tokens).text
     found = prompts.titles(told)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from harness.llm.base import MeteredModel
 from harness.method import Scene
+from harness.prompts import feed
 from harness.training.task import Labelling
 from harness.types import Document, Question
 from methods.longrefiner import prompts
@@ -84,7 +85,7 @@ def _outlined(document: Document, tools: Labelling) -> Scene | None:
     elif text.strip():
         most = 2 * teacher.count(text) + 64
         with teacher.session() as s:
-            prompts.feed(s, prompts.structuring([text]))
+            feed(s, prompts.structuring([text]))
             found = parse(s.write(max(1, min(most, s.room() - teacher.turn_tokens()))).text)
         tree = build(text, found, LongRefinerConfig(scoring="bm25"), teacher)
         titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts, skills
@@ -45,15 +46,16 @@ class LongRefiner(Method):
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """The three tasks' prompts, and reading."""
-        return {**prompts.PROMPTS, **reading.PROMPTS}
+        return (*prompts.PROMPTS, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:
         """The three tasks as far as they are used, short answers and choices."""
         config: LongRefinerConfig = self.config
         runs = config.tasks().values()
-        return [*(s for s, is_used in zip(skills.SKILLS, runs, strict=True) if is_used), *reading.SKILLS]
+        wanted = zip(skills.skills(config), runs, strict=True)
+        return [*(skill for skill, is_used in wanted if is_used), *reading.skills(config)]
 
     def adapters(self) -> dict[str, dict[str, bool]]:
         """Those of the three tasks, as far as they are used."""
@@ -64,7 +66,7 @@ class LongRefiner(Method):
         """The three adapters."""
         from methods.longrefiner.training import tasks
 
-        return tasks()
+        return tasks(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The document's tree."""
@@ -85,7 +87,8 @@ class LongRefiner(Method):
         total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
         model = tools.model()
         showing = Showing(documents, trees, model, config.titles, config.part_titles)
-        room = reading.room_for_text(question, tools, model)
+        request = reading.Reading(tools.task, config=config)
+        room = reading.room_for_text(question, tools, model, request)
         limit = min(config.budget, room)
         if config.selection_rule == "code":
             choice = choose_as_released(showing, total, limit)
@@ -95,7 +98,7 @@ class LongRefiner(Method):
         parts = {"local": local, "global": shares, "total": total}
         steps += _taken(choice, showing, parts, tools)
         texts = [showing.text(piece) for piece in choice.pieces]
-        text = reading.ask(question, texts, tools, model)
+        text = reading.ask(question, texts, tools, model, request)
         if not texts:
             reason = f"{reason}: not even one node fits" if any(len(one) for one in total) else "no text"
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))

@@ -15,14 +15,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from harness.llm.base import Session
+from harness.method import MethodConfig
+from harness.prompts import Pieces, Prompt
 
 __all__ = [
     "LABELS",
     "LABEL_BEGIN",
     "PROMPTS",
     "analysis",
-    "feed",
     "folded",
     "listed",
     "selection",
@@ -32,62 +32,40 @@ __all__ = [
 
 LABELS = ("Local", "Global")
 LABEL_BEGIN = "["
-ANALYSIS_HEAD = (
+ANALYSIS = Prompt(
+    "analysis",
     "How much must be known to answer the question below? [Local]: one fact that stands in one place. [Global]: facts "
-    "from several places, or an overview.\n\nQuestion: "
+    "from several places, or an overview.\n\nQuestion: {question}\n\nAnswer [Local] or [Global].",
 )
-ANALYSIS_TAIL = "\n\nAnswer [Local] or [Global]."
-STRUCTURING_HEAD = "Write the outline of the text below.\n\nText:\n"
-STRUCTURING_TAIL = (
-    "\n\nThe text ends here. Write its outline: <abstract>...</abstract>, then for each section <section: title>..."
-    "</section: title>, with <sub-section: title> inside where it has parts. Of each paragraph write its first and "
-    "last words with <skip> between, and <br> between paragraphs.\n\nOutline:"
+STRUCTURING = Prompt(
+    "structuring",
+    "Write the outline of the text below.\n\nText:\n{text}\n\nThe text ends here. Write its outline: <abstract>..."
+    "</abstract>, then for each section <section: title>...</section: title>, with <sub-section: title> inside where "
+    "it has parts. Of each paragraph write its first and last words with <skip> between, and <br> between "
+    "paragraphs.\n\nOutline:",
 )
-SELECTION_HEAD = (
-    "Which parts of a document help to answer a question? Choose by its abstract and its outline.\n\nTitle: "
+SELECTION = Prompt(
+    "selection",
+    "Which parts of a document help to answer a question? Choose by its abstract and its outline.\n\nTitle: {title}\n"
+    "Abstract: {abstract}\nOutline:{outline}\n\nQuestion: {question}\n\nList the titles of all parts that help, or "
+    "'abstract', as ['title', 'title'].\n\nList:",
 )
-SELECTION_ABSTRACT = "\nAbstract: "
-SELECTION_OUTLINE = "\nOutline:"
-SELECTION_QUESTION = "\n\nQuestion: "
-SELECTION_TAIL = "\n\nList the titles of all parts that help, or 'abstract', as ['title', 'title'].\n\nList:"
-
-PROMPTS = {
-    "analysis": ANALYSIS_HEAD + "{question}" + ANALYSIS_TAIL,
-    "structuring": STRUCTURING_HEAD + "{text}" + STRUCTURING_TAIL,
-    "selection": SELECTION_HEAD
-    + "{title}"
-    + SELECTION_ABSTRACT
-    + "{abstract}"
-    + SELECTION_OUTLINE
-    + "{outline}"
-    + SELECTION_QUESTION
-    + "{question}"
-    + SELECTION_TAIL,
-}
+PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
 
 
-def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Put a prompt into an empty context."""
-    s.user(pieces[0])
-    for piece in pieces[1:]:
-        s.feed(piece)
-
-
-def analysis(question: str) -> list[str]:
+def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
     """Ask for the level of a question; the reply is probed behind LABEL_BEGIN."""
-    return [ANALYSIS_HEAD, question, ANALYSIS_TAIL]
+    return ANALYSIS.of(config).fill(question=[question])
 
 
-def structuring(texts: Sequence[str]) -> list[str]:
+def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pieces:
     """Ask for the outline of a text, which may come in two parts whose middle is left out."""
-    inside = [piece for text in texts for piece in ("\n\n", text)][1:]
-    return [STRUCTURING_HEAD, *inside, STRUCTURING_TAIL]
+    return STRUCTURING.of(config).fill(text=[piece for text in texts for piece in ("\n\n", text)][1:])
 
 
-def selection(question: str, title: str, abstract: str, outline: str) -> list[str]:
+def selection(question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None) -> Pieces:
     """Ask which parts help; the outline has its lines, each behind a line break."""
-    head = [SELECTION_HEAD, title, SELECTION_ABSTRACT, abstract]
-    return [*head, SELECTION_OUTLINE, outline, SELECTION_QUESTION, question, SELECTION_TAIL]
+    return SELECTION.of(config).fill(title=[title], abstract=[abstract], outline=[outline], question=[question])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -8,35 +8,40 @@
 from __future__ import annotations
 
 from harness.method import Scene, Skill, Tools
+from harness.prompts import feed
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import asked
+from methods.longrefiner.config import LongRefinerConfig
 
-__all__ = ["SKILLS"]
-
-
-def _analysis(scene: Scene, tools: Tools) -> None:
-    with tools.model("refiner").session() as s:
-        prompts.feed(s, prompts.analysis(asked(scene.question)))
-        s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+__all__ = ["SKILLS", "skills"]
 
 
-def _structuring(scene: Scene, tools: Tools) -> None:
-    model = tools.model("refiner")
-    with model.session() as s:
-        prompts.feed(s, prompts.structuring(scene.texts))
-        s.write(s.room() - model.turn_tokens())
+def skills(config: LongRefinerConfig) -> list[Skill]:
+    """The three tasks in the prompts that `config` leaves or puts in place."""
+
+    def analysis(scene: Scene, tools: Tools) -> None:
+        with tools.model("refiner").session() as s:
+            feed(s, prompts.analysis(asked(scene.question), config))
+            s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+
+    def structuring(scene: Scene, tools: Tools) -> None:
+        model = tools.model("refiner")
+        with model.session() as s:
+            feed(s, prompts.structuring(scene.texts, config))
+            s.write(s.room() - model.turn_tokens())
+
+    def selection(scene: Scene, tools: Tools) -> None:
+        model = tools.model("refiner")
+        title, abstract, lines = scene.texts
+        with model.session() as s:
+            feed(s, prompts.selection(asked(scene.question), title, abstract, lines, config))
+            s.write(s.room() - model.turn_tokens())
+
+    return [
+        Skill("longrefiner analysis", "breadth", analysis),
+        Skill("longrefiner structuring", "outline", structuring),
+        Skill("longrefiner selection", "titles", selection),
+    ]
 
 
-def _selection(scene: Scene, tools: Tools) -> None:
-    model = tools.model("refiner")
-    title, abstract, lines = scene.texts
-    with model.session() as s:
-        prompts.feed(s, prompts.selection(asked(scene.question), title, abstract, lines))
-        s.write(s.room() - model.turn_tokens())
-
-
-SKILLS = [
-    Skill("longrefiner analysis", "breadth", _analysis),
-    Skill("longrefiner structuring", "outline", _structuring),
-    Skill("longrefiner selection", "titles", _selection),
-]
+SKILLS = skills(LongRefinerConfig())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods.chunks import keep
 from methods.longrefiner import prompts
@@ -44,7 +45,7 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     model = tools.model("refiner")
     if not config.structuring or not text.strip():
         return build(text, Part("root"), config, model)
-    frame = model.turn_tokens() + sum(map(model.count, prompts.structuring(["", ""])))
+    frame = prompt_tokens(prompts.structuring(["", ""], config), model)
     room = model.window - frame
     outline = min(config.outline_tokens, int(room * _SHARE))
     if outline < 1:
@@ -68,6 +69,6 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
 def _written(texts: list[str], most: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
     """The outline as the model writes it, and why it ended."""
     with model.session(config.adapter("structuring", model)) as s:
-        prompts.feed(s, prompts.structuring(texts))
+        feed(s, prompts.structuring(texts, config))
         out = s.write(min(most, s.room() - model.turn_tokens()))
     return out.text, out.finish

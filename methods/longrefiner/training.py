@@ -23,27 +23,26 @@ if TYPE_CHECKING:
 
 __all__ = ["f1", "pieces", "tasks"]
 
-_ANALYSIS, _STRUCTURING, _SELECTION = skills.SKILLS
 
-
-def tasks() -> list[TrainingTask]:
+def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
-    selecting = Selection(LongRefinerConfig(scoring="bm25"))
+    skill = {one.name.removeprefix("longrefiner "): one for one in skills.skills(config)}
+    selecting = Selection(LongRefinerConfig(scoring="bm25", prompts=config.prompts))
     analysis = TrainingTask(
-        "analysis", _ANALYSIS, "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
+        "analysis", skill["analysis"], "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
     )
     structuring = TrainingTask(
         "structuring",
-        _STRUCTURING,
+        skill["structuring"],
         "outline F1",
         _structuring,
         label_outline,
         per="document",
-        asked=prompts.PROMPTS["structuring"],
+        asked=prompts.STRUCTURING.text,
     )
     selection = TrainingTask(
         "selection",
-        _SELECTION,
+        skill["selection"],
         "selection F1",
         _selection,
         selecting,

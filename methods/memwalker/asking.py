@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
+from harness.prompts import Pieces, feed, prompt_tokens
 from harness.tools import derived_seed
-from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.pecan.graph import Graph
 from methods.retry import window_of
@@ -36,7 +36,7 @@ class Request(Generic[T]):
     """build: the prompt's pieces for a working memory; parse: a reply, None where it is not in the form asked for."""
 
     model: MeteredModel
-    build: Callable[[list[str]], list[str]]
+    build: Callable[[list[str]], Pieces]
     parse: Callable[[str], T | None]
     answer_tokens: int = 0
 
@@ -71,7 +71,7 @@ class Asking:
             limit += model.count(_REASONS) + config.reasoning_tokens
         heard, pieces = self._prompt(request, list(memory) if config.working_memory else [], limit)
         with model.session() as s:
-            prompts.feed(s, pieces)
+            feed(s, pieces)
             for strike in range(config.strikes):
                 if self.calls == config.max_calls:
                     self.why = f"the walk took {config.max_calls} replies"
@@ -92,12 +92,12 @@ class Asking:
         self.why = f"{config.strikes} invalid replies"
         return heard
 
-    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], list[str]]:
+    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], Pieces]:
         """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
         model, window = request.model, window_of(self.config.window, request.model)
         for gone in range(len(memory) + 1):
             pieces = request.build([self.graph.text[i] or EMPTY for i in memory[gone:]])
-            tokens = model.turn_tokens() + sum(map(model.count, pieces))
+            tokens = prompt_tokens(pieces, model)
             if tokens + limit <= window:
                 notes = [f"{gone} of {len(memory)} summaries in the working memory did not fit"] if gone else []
                 return Heard(tokens, memory[gone:], notes), pieces

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from harness.method import Index, Method, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
-from methods import reading, summary
+from methods import reading
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS
 from methods.memwalker.skills import skills
@@ -32,13 +33,13 @@ class MemWalker(Method):
     index_roles = ("builder",)
     index_fields = INDEX_FIELDS
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """The tree's and the walk's prompts; reading is asked for by the fallback."""
-        return {**summary.PROMPTS, **PROMPTS, **reading.PROMPTS}
+        return (*PROMPTS, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:
         """Summaries of both kinds, the choice of a part, its reading; with the fallback short answers too."""
-        return [*skills(self.config), *(reading.SKILLS if self.config.fallback else ())]
+        return [*skills(self.config), *(reading.skills(self.config) if self.config.fallback else ())]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The tree."""

@@ -7,6 +7,7 @@ for none), then the summaries to choose from; "leaf" the working memory, then th
 from __future__ import annotations
 
 from harness.method import Scene, Skill, Tools
+from harness.prompts import Pieces, feed
 from methods import summary
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
@@ -17,30 +18,28 @@ __all__ = ["skills"]
 def skills(config: MemWalkerConfig) -> list[Skill]:
     """Summaries of segments and of summaries, the choice of a part, and its reading."""
 
-    def reply(tools: Tools, role: str, pieces: list[str]) -> None:
+    def reply(tools: Tools, role: str, pieces: Pieces) -> None:
         model = tools.model(role)
         with model.session() as s:
-            prompts.feed(s, pieces)
+            feed(s, pieces)
             s.write(s.room() - model.turn_tokens())
 
     def parents(scene: Scene, tools: Tools) -> None:
-        reply(tools, "builder", prompts.parents(scene.texts))
+        reply(tools, "builder", prompts.parents(scene.texts, config))
 
     def triage(scene: Scene, tools: Tools) -> None:
         memory, *summaries = scene.texts
-        asked = prompts.triage(
-            scene.question, memory.splitlines(), summaries, reasoning=config.reasoning, back=config.inner_revert
-        )
+        asked = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
         reply(tools, "searcher", asked)
 
     def leaf(scene: Scene, tools: Tools) -> None:
         memory, segment = scene.texts
         instruction = scene.task.instruction
-        asked = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, reasoning=config.reasoning)
+        asked = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
         reply(tools, "reader", asked)
 
     return [
-        *summary.SKILLS,
+        *summary.skills(prompts.SEGMENT.of(config)),
         Skill("memwalker parents", "shortened", parents),
         Skill("memwalker triage", "triage", triage),
         Skill("memwalker leaf", "leaf", leaf),

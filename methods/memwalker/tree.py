@@ -17,10 +17,12 @@ import numpy as np
 from harness.errors import QuestionError
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods import summary
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
+from methods.memwalker.prompts import SEGMENT
 from methods.pecan.graph import Graph
 from methods.raptor.sentences import packed
 from methods.retry import window_of
@@ -40,11 +42,11 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
     """
     model = tools.model("builder")
-    room = _room(config, model)
+    room, most = _room(config, model), config.most()
     graph = Graph()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
-    told = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, config.summary_tokens), tools)
+    told = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, most, SEGMENT.of(config)), tools)
     nodes = [graph.add(text, 1, span) for text, span in zip(told, spans, strict=True)]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
@@ -70,15 +72,15 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     """Tokens of summaries that the request for their parent may hold."""
     window = window_of(config.window, model)
-    segment = window - summary.frame_tokens(model) - config.summary_tokens
+    segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.most()
     if segment < config.segment_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a segment of "
             f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
             "method.summary_tokens, or raise method.window or model.window"
         )
-    room = window - model.turn_tokens() - sum(map(model.count, prompts.parents([]))) - config.summary_tokens
-    if room < config.summary_tokens or room // config.children <= model.count("\n"):
+    room = window - prompt_tokens(prompts.parents([], config), model) - config.most()
+    if room < config.most() or room // config.children <= model.count("\n"):
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
             f"{config.children} parts; lower method.summary_tokens or method.children, or raise method.window or "
@@ -105,12 +107,12 @@ def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerC
     """One summary of the summaries; where they do not fit together each is shortened first (facts 3.1)."""
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
-        share = min(config.summary_tokens, room // len(texts) - newline)
-        texts = [_short([text], share, model) for text in texts]
-    return _short(texts, config.summary_tokens, model)
+        share = min(config.most(), room // len(texts) - newline)
+        texts = [_short([text], share, model, config) for text in texts]
+    return _short(texts, config.most(), model, config)
 
 
-def _short(texts: list[str], most: int, model: MeteredModel) -> str:
+def _short(texts: list[str], most: int, model: MeteredModel, config: MemWalkerConfig) -> str:
     with model.session() as s:
-        prompts.feed(s, prompts.parents(texts))
+        feed(s, prompts.parents(texts, config))
         return " ".join(s.write(most).text.split())

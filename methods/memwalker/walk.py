@@ -96,7 +96,7 @@ class Walk:
         texts = [self.graph.text[child] or EMPTY for child in left]
         request = Request(
             self.tools.model("searcher"),
-            lambda memory: prompts.triage(self.question, memory, texts, reasoning=self.config.reasoning, back=back),
+            lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
             lambda reply: replies.choice(reply, len(left), back),
         )
         with self.tools.phase("search"):
@@ -114,7 +114,7 @@ class Walk:
         model, task = self.tools.model("reader"), self.tools.task
         request = Request(
             model,
-            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, reasoning=self.config.reasoning),
+            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.verdict,
             task.max_answer_tokens,
         )
@@ -143,7 +143,7 @@ class Walk:
     def _recall(self) -> str:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
-        request = reading.Reading(self.tools.task, self.config.window)
+        request = reading.Reading(self.tools.task, self.config.window, self.config)
         room = reading.room_for_text(self.question, self.tools, model, request)
         kept: list[int] = []
         for node in reversed([i for i in self._visited if self.graph.text[i]]):

@@ -18,13 +18,14 @@ import numpy as np
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
 from methods.chunks import fixed_chunks, packed_chunks
 from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
-from methods.pecan.prompts import BULLET, SUMMARY_HEAD, SUMMARY_TAIL
+from methods.pecan.prompts import BULLET, POINTS
 
 __all__ = ["build_graph", "feed_nodes", "normalise_rows", "pack"]
 
@@ -82,9 +83,9 @@ def _room(config: PecanConfig, model: MeteredModel) -> int:
     """Tokens of nodes that a call may hold. Raises QuestionError where the window leaves none."""
     window = min(config.window, model.window)
     if config.graph == "tree":
-        frame = summary.frame_tokens(model)
+        frame = summary.frame_tokens(model, summary.DETAILED.of(config))
     else:
-        frame = model.turn_tokens() + model.count(SUMMARY_HEAD) + model.count(SUMMARY_TAIL)
+        frame = prompt_tokens(POINTS.of(config).fill(nodes=[]), model)
     room = window - frame - config.reserve
     if room <= 0:
         raise QuestionError(
@@ -161,17 +162,20 @@ def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
     return [node for above, _, _ in blocks for node in above]
 
 
-def feed_nodes(s: Session, texts: Sequence[str], level: int, model: MeteredModel) -> list[Span]:
+def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel) -> list[Span]:
     """Put the request for points of `level` into an empty context; returns the span of each text.
 
     The prompt is tokenised whole. A span holds its text's tokens, without bullet and line break (point 7).
     """
-    prompt, characters = SUMMARY_HEAD, []
+    before, behind = POINTS.of(config).around("nodes")
+    prompt, characters = "".join(before), []
     for i, text in enumerate(texts):
         prompt += ("\n" if i else "") + ("" if level == 2 else BULLET + " ")
         characters.append((len(prompt), len(prompt) + len(text)))
         prompt += text
-    prompt += SUMMARY_TAIL
+    prompt += "".join(behind)
+    if before.system:
+        s.system(before.system)
     first = s.user(prompt).start
     begins, ends = np.array(model.offsets(prompt)).T
     return [Span(first + int((ends <= a).sum()), first + int((begins < b).sum())) for a, b in characters]
@@ -180,7 +184,7 @@ def feed_nodes(s: Session, texts: Sequence[str], level: int, model: MeteredModel
 def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
     """One call: texts of new nodes and their normalised edge weights [new nodes, texts]."""
     write = _summary if config.graph == "tree" else _points
-    written, rows, how, cut = write(texts, level, model, config.reserve)
+    written, rows, how, cut = write(texts, level, model, config)
     again = 0
     if config.repeated_points == "drop":
         # The first copy was written with the text in view, the later ones mostly with the copies before them.
@@ -198,11 +202,11 @@ def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfi
 _Written = tuple[list[str], np.ndarray, str, bool]
 
 
-def _points(texts: list[str], level: int, model: MeteredModel, reserve: int) -> _Written:
+def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """Information Points and their rows of attention to `texts`."""
     with model.session() as s:
-        spans = feed_nodes(s, texts, level, model)
-        left = min(reserve, s.room() - model.turn_tokens())
+        spans = feed_nodes(s, texts, level, config, model)
+        left = min(config.reserve, s.room() - model.turn_tokens())
         if left < 1:
             raise WindowExceeded(
                 f"{len(texts)} nodes of level {level - 1} with their prompt take {s.length()} tokens, which leaves no "
@@ -215,9 +219,9 @@ def _points(texts: list[str], level: int, model: MeteredModel, reserve: int) -> 
     return [p.text for p in parsed.points], np.array(rows).reshape(len(rows), len(texts)), parsed.how, cut
 
 
-def _summary(texts: list[str], _level: int, model: MeteredModel, reserve: int) -> _Written:
+def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is (facts 2.1)."""
-    told = summary.summarise_watched(texts, model, reserve)
+    told = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
     line = " ".join(told.text.split())
     rows = np.zeros((0, len(texts))) if told.attention is None or not line else told.attention[None, :]
     return [line] if line else [], rows, "summary", told.cut

@@ -20,8 +20,8 @@ class PecanConfig(MethodConfig):
                             that every node has one parent (S000 4.4, w/o IP-based Graph; point 26)
     window               cs tokens of one call in all, prompt and output included (the papers' 8K; point 3)
     reserve              c  of these, kept for what is written: points or a summary (points 3 and 25)
-    repeated_points      c  "drop": of points of one call that say the same, capitals aside, the first is kept; "keep":
-                            all. The papers do not say; a small model that decodes greedily repeats itself
+    repeated_points      c  "keep": every point of a call is a node; "drop": of points of one call that say the same,
+                            capitals aside, the first one is
     batch_tokens         c  tokens of nodes summarised in one call at most; None = what the window leaves
     batch_nodes          c  nodes summarised in one call at most, spread evenly over the calls; None = no limit
     max_levels           c  safety stop (point 11)
@@ -57,7 +57,7 @@ class PecanConfig(MethodConfig):
     graph: Literal["points", "tree"] = "points"
     window: int = Field(default=8192, gt=0)
     reserve: int = Field(default=1536, gt=0)
-    repeated_points: Literal["drop", "keep"] = "drop"
+    repeated_points: Literal["keep", "drop"] = "keep"
     batch_tokens: int | None = Field(default=None, gt=0)
     batch_nodes: int | None = Field(default=None, gt=0)
     max_levels: int = Field(default=6, gt=1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.errors import QuestionError
 from harness.method import Index, Method, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.pecan.build import build_graph
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
@@ -34,11 +35,12 @@ class Pecan(Method):
     scope = "document"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    recording_fields = ("record_stops", "record_t_p")
     index_version = "5"
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
-    def prompts(self) -> dict[str, str]:
-        """The printed prompts, with their tables; those of the shared summary where the graph is a tree."""
+    def templates(self) -> Sequence[Prompt]:
+        """The printed prompts, with their tables; RAPTOR's summary where the graph is a tree."""
         return prompts_of(self.config.graph)
 
     def skills(self) -> list[Skill]:

@@ -6,55 +6,58 @@ shared instruction "Answer the question as concisely as you can." that is the pr
 
 from __future__ import annotations
 
+from harness.prompts import Prompt
 from harness.types import Question
-from methods import summary
+from methods.pecan.config import PecanConfig
 from methods.reading import options
+from methods.summary import DETAILED
 
-__all__ = ["BULLET", "PROMPTS", "SEARCH_HEADS", "SEARCH_MIDDLE", "SUMMARY_HEAD", "SUMMARY_TAIL", "prompts_of"]
-__all__ += ["second_turn"]
+__all__ = ["BULLET", "POINTS", "PROBES", "SECOND_TURN", "prompts_of", "second_turn"]
 
 # S001 table 4.
-SUMMARY_HEAD = "Summary the following information. Each segment is separated by a new line symbol.\n\n"
-SUMMARY_TAIL = (
-    "\n\nSplit your summary into different summary points according to the semantic information in these information "
-    "points. It is not necessary to generate each summary point for each information point. Gather and organize "
-    "information into summary points. In each summary point, try to avoid using pronouns like he/she/they and instead "
-    "use full names. Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n\u2026\u2026\n\n"
-    "Do not provide any explanation and start the summary directly."
+POINTS = Prompt(
+    "points",
+    "Summary the following information. Each segment is separated by a new line symbol.\n\n{nodes}\n\nSplit your "
+    "summary into different summary points according to the semantic information in these information points. It is "
+    "not necessary to generate each summary point for each information point. Gather and organize information into "
+    "summary points. In each summary point, try to avoid using pronouns like he/she/they and instead use full names. "
+    "Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n\u2026\u2026\n\nDo not provide "
+    "any explanation and start the summary directly.",
 )
 # The first turn of the search by config.probe_wording. "printed" is S001 table 5; "plain" is this project's.
-SEARCH_HEADS = {
-    "printed": (
+PROBES = {
+    "printed": Prompt(
+        "search",
         "Can this question be answered by the following information? Response \u201cYes\u201d or \u201cNo\u201d in one "
-        "word. Do not provide any explanation.\n\nQuestion:\n"
+        "word. Do not provide any explanation.\n\nQuestion:\n{question}\n\nInformation:{nodes}",
+        ordered=True,
     ),
-    "plain": ("Is the information below enough to answer the question? Reply with one word, Yes or No.\n\nQuestion:\n"),
+    "plain": Prompt(
+        "search, plain wording",
+        "Is the information below enough to answer the question? Reply with one word, Yes or No.\n\nQuestion:\n"
+        "{question}\n\nInformation:{nodes}",
+        ordered=True,
+    ),
 }
-SEARCH_MIDDLE = "\n\nInformation:"
-SECOND_TURN = "Given the above information and question, {instruction}"
+# S001 table 5.
+SECOND_TURN = Prompt("second turn", "Given the above information and question, {instruction}{options}", first=False)
 # Fed apart from the text behind it, which keeps the space between them (docs/methods.md, PECAN and GARLIC).
 BULLET = "*"
 
-_SHOWN = "{question}" + SEARCH_MIDDLE + "\n" + BULLET + " {node} ..."
-_POINTS = {"summary head (S001 table 4)": SUMMARY_HEAD, "summary tail (S001 table 4)": SUMMARY_TAIL}
-# Both wordings are always listed: the graph does not depend on them, so its cache key must not either.
-_SEARCH = {
-    "search, first turn (S001 table 5)": SEARCH_HEADS["printed"] + _SHOWN,
-    "search, first turn (probe_wording plain)": SEARCH_HEADS["plain"] + _SHOWN,
-    "search, second turn (S001 table 5)": SECOND_TURN,
-}
-PROMPTS = {**_POINTS, **_SEARCH}
+
+def prompts_of(graph: str) -> tuple[Prompt, ...]:
+    """The prompts by which a graph of this kind (config.graph) is built and searched.
+
+    Both wordings are always among them: the graph does not depend on them, so its cache key must not either.
+    """
+    return (DETAILED if graph == "tree" else POINTS, *PROBES.values(), SECOND_TURN)
 
 
-def prompts_of(graph: str) -> dict[str, str]:
-    """Name -> text of the prompts by which a graph of this kind (config.graph) is built and searched."""
-    return {**summary.PROMPTS, **_SEARCH} if graph == "tree" else PROMPTS
-
-
-def second_turn(instruction: str, question: Question) -> str:
+def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
     """The second-turn prompt with the data set's instruction continued in lower case, and the options where there are.
 
     The papers have no multiple choice. Options stand here and not in the first turn, so that what is looked for and
     the attention to it are the question's alone.
     """
-    return SECOND_TURN.format(instruction=instruction[:1].lower() + instruction[1:]) + options(question)
+    lower = instruction[:1].lower() + instruction[1:]
+    return "".join(SECOND_TURN.of(config).fill(instruction=lower, options=options(question)))

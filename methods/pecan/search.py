@@ -19,10 +19,11 @@ from harness.errors import WindowExceeded
 from harness.flops import Flops
 from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.prompts import feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
-from methods.pecan.prompts import BULLET, SEARCH_HEADS, SEARCH_MIDDLE, second_turn
+from methods.pecan.prompts import BULLET, PROBES, second_turn
 
 __all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "node_line"]
 __all__ += ["open_search"]
@@ -54,11 +55,13 @@ def choose(
     return np.where(unvisited, attention + similarity, -np.inf), attention, similarity
 
 
-def open_search(s: Session, question: Question, wording: str = "printed") -> Span:
-    """Begin the first turn in a wording of SEARCH_HEADS; returns the span of the question."""
-    s.user(SEARCH_HEADS[wording])
+def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
+    """Begin the first turn; returns the span of the question."""
+    before, behind = PROBES[config.probe_wording].of(config).around("question", nodes=[])
+    feed(s, before)
     asked = s.feed(question.text)
-    s.feed(SEARCH_MIDDLE)
+    for piece in behind:
+        s.feed(piece)
     return asked
 
 
@@ -125,8 +128,8 @@ class Search:
 
     def _open(self, s: Session, question: Question) -> Context:
         """Begin the prompt and show the top level. Raises WindowExceeded where not even the question fits."""
-        turn = second_turn(self.tools.task.instruction, question)
-        asked = open_search(s, question, self.config.probe_wording)
+        turn = second_turn(self.tools.task.instruction, question, self.config)
+        asked = open_search(s, question, self.config)
         # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
         tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)
         tail += self.tools.task.max_answer_tokens

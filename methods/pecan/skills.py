@@ -14,11 +14,11 @@ from methods.pecan.search import feed_node, finish, open_search
 __all__ = ["skills"]
 
 
-def _points(level: int) -> Callable[[Scene, Tools], None]:
+def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
-            feed_nodes(s, scene.texts, level, model)
+            feed_nodes(s, scene.texts, level, config, model)
             s.write(s.room() - model.turn_tokens())
 
     return play
@@ -33,16 +33,20 @@ def skills(config: PecanConfig) -> list[Skill]:
 
     def search(scene: Scene, tools: Tools) -> None:
         with tools.model("searcher").session() as s:
-            asked = open_search(s, scene.question, config.probe_wording)
+            asked = open_search(s, scene.question, config)
             for text in scene.texts:
                 feed_node(s, text, asked)
                 s.probe([config.yes, config.no])
             if scene.replies:
-                finish(s, config.yes, second_turn(scene.task.instruction, scene.question), scene.task.max_answer_tokens)
+                turn = second_turn(scene.task.instruction, scene.question, config)
+                finish(s, config.yes, turn, scene.task.max_answer_tokens)
 
     name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
     written = [
-        Skill("pecan points", "points", _points(2)),
-        Skill("pecan points of points", "gathered", _points(3)),
+        Skill("pecan points", "points", _points(2, config)),
+        Skill("pecan points of points", "gathered", _points(3, config)),
     ]
-    return [Skill(name, "sufficiency", search), *(summary.SKILLS if config.graph == "tree" else written)]
+    return [
+        Skill(name, "sufficiency", search),
+        *(summary.skills(summary.DETAILED.of(config)) if config.graph == "tree" else written),
+    ]

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer
-from methods.qrmem import prompts, replies
+from methods.qrmem import replies
 from methods.qrmem.desk import NOT_PARSED, Desk, fit_start
 from methods.qrmem.merge import normal
 from methods.qrmem.trials import End, Moves, drive
-from methods.retry import fitting, prompt_tokens, window_of
+from methods.retry import fitting, window_of
 
 __all__ = ["entity_trial", "graph_expansion"]
 
@@ -63,14 +64,12 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
     # What does not fit goes: first segments (the model has read them already), then entities from the end of the text.
     texts = [desk.texts[k] for k in mix]
     listed, shown = list(others), list(texts)
-    while (shown or listed) and prompt_tokens(
-        prompts.trial(desk.question, shown, reason, chosen, listed), searcher
-    ) > window:
+    while (shown or listed) and prompt_tokens(desk.asking.trial(shown, reason, chosen, listed), searcher) > window:
         if len(shown) > 1 or not listed:
             shown.pop()
         else:
             listed = listed[: len(listed) // 2]
-    pieces = prompts.trial(desk.question, shown, reason, chosen, listed)
+    pieces = desk.asking.trial(shown, reason, chosen, listed)
     with desk.searching():
         heard = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
     by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
@@ -126,8 +125,8 @@ def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> li
     room = window_of(config.window, searcher) - config.question_tokens
     names, told = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
 
-    def pieces_of(n: int) -> list[str]:
-        return prompts.elaborate(desk.question, names[:n], told[: max(0, n - len(names))])
+    def pieces_of(n: int) -> Pieces:
+        return desk.asking.elaborate(names[:n], told[: max(0, n - len(names))])
 
     pieces, _ = fitting(pieces_of, len(names) + len(told), room, searcher)
     with desk.searching():

@@ -20,6 +20,7 @@ from typing import Any
 from harness.entities import opens, recogniser
 from harness.llm.base import MeteredModel
 from harness.method import IndexTools
+from harness.prompts import Pieces, texts_of
 from harness.types import Document, Question
 from methods.condense import one_summary
 from methods.qrmem import prompts, replies
@@ -30,10 +31,13 @@ from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relati
 from methods.qrmem.pool import Pool
 from methods.raptor.sentences import packed
 from methods.retry import Retry, fitting, hear, window_of
+from methods.summary import SUMMARY
 
 __all__ = ["build_memory", "retry_of"]
 
 _QUOTES = "\"'“”‘’«»"
+# The prompts of a first extraction.
+_FIRST = (prompts.ENTITIES, prompts.RELATIONS, prompts.ABOUT)
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
@@ -46,7 +50,8 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
     model, encoder = tools.model("builder"), tools.encoder()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
-    summary = one_summary(segments, config.summary_tokens, tools, model, config.window)
+    prompt = SUMMARY.of(config)
+    summary = one_summary(segments, config.summary_tokens, tools, model, config.window, prompt)
     building = _Building(question, summary, segments, config, tools)
     graphs = building.graphs()
     entities = merge_entities(graphs, segments)
@@ -83,6 +88,7 @@ class _Building:
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.config.novelty)
+        self.asking = prompts.Asking(self.config, self.question, self.summary)
 
     def graphs(self) -> list[SubGraph]:
         """A graph for each segment, completed by questions where the config asks for it."""
@@ -103,7 +109,7 @@ class _Building:
             "question": prompts.asked(self.question),
             "summary": self.summary,
             "segments": self.segments,
-            "prompts": [prompts.PROMPTS["entities"], prompts.PROMPTS["relations"]],
+            "prompts": texts_of(p.of(config) for p in _FIRST),
             "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
             "model window": self.tools.model("builder").window,
             "version": 4,
@@ -139,7 +145,7 @@ class _Building:
         if config.open_entities:
             pieces = self._fitting(
                 k,
-                lambda n: prompts.entities(self.question, self.summary, segment, guide[:n]),
+                lambda n: self.asking.entities(segment, guide[:n]),
                 len(guide),
                 config.entity_tokens,
             )
@@ -150,9 +156,7 @@ class _Building:
         if len(names) > 1:
             pieces = self._fitting(
                 k,
-                lambda n: prompts.relations(
-                    self.question, self.summary, segment, names[:n], guide[: max(0, n - len(names))]
-                ),
+                lambda n: self.asking.relations(segment, names[:n], guide[: max(0, n - len(names))]),
                 len(names) + len(guide),
                 config.relation_tokens,
             )
@@ -169,8 +173,8 @@ class _Building:
         names = graph.names
         pieces = self._fitting(
             k,
-            lambda n: prompts.questions(
-                self.summary, self.segments[k], names[:n], told[: max(0, n - len(names))], config.questions
+            lambda n: self.asking.questions(
+                self.segments[k], names[:n], told[: max(0, n - len(names))], config.questions
             ),
             len(names) + len(told),
             config.question_tokens,
@@ -178,7 +182,7 @@ class _Building:
         found = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
         return [str(one) for one in found][: config.questions]
 
-    def _fitting(self, k: int, pieces: Callable[[int], list[str]], lines: int, limit: int) -> list[str]:
+    def _fitting(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
         """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
         model: MeteredModel = self.tools.model("builder")
         made, n = fitting(pieces, lines, window_of(self.config.window, model) - limit, model)
@@ -186,7 +190,7 @@ class _Building:
             self._cut.add(k)
         return made
 
-    def _hear(self, k: int, what: str, pieces: list[str], limit: int, parse: Callable[[str], Any]) -> list[Any]:
+    def _hear(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
         """What was understood, [] where nothing was; kept, so that a build that was stopped goes on."""
         model: MeteredModel = self.tools.model("builder")
         how = retry_of(self.config, self.tools.seed)

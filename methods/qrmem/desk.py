@@ -18,13 +18,14 @@ from harness.errors import QuestionError
 from harness.flops import Flops
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.qrmem import prompts, replies
 from methods.qrmem.build import retry_of
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
-from methods.retry import Heard, hear, prompt_tokens, window_of
+from methods.retry import Heard, hear, window_of
 
 __all__ = ["Desk", "fit", "fit_start"]
 
@@ -78,6 +79,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.model: MeteredModel = self.tools.model("reader")
+        self.asking = prompts.Asking(self.config, self.question)
         self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
         apart = self.model.count("\n\n")
         self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
@@ -97,8 +99,8 @@ class Desk:
         """Tokens of segments that fit both the question's prompt and the shared reading prompt."""
         config, task = self.config, self.tools.task
         window = window_of(config.window, self.model)
-        frame = prompt_tokens(prompts.ask(self.question, [], task.instruction), self.model)
-        request = reading.Reading(task, config.window)
+        frame = prompt_tokens(self.asking.ask([], task.instruction), self.model)
+        request = reading.Reading(task, config.window, config)
         read = reading.room_for_text(self.question, self.tools, self.model, request)
         return max(0, min(window - frame - self.limit, read))
 
@@ -144,7 +146,7 @@ class Desk:
 
     def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
         """Whether the segments answer the question; None where no reply could be parsed."""
-        pieces = prompts.ask(self.question, [self.texts[k] for k in segments], self.tools.task.instruction)
+        pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
         heard: Heard[replies.Verdict] = self.hear(self.model, pieces, self.limit, replies.verdict)
         found = heard.found
         if found is not None and found.answer is not None:
@@ -164,7 +166,7 @@ class Desk:
     def read(self, segments: Sequence[int], reason: str) -> Answer:
         """Answer from the segments with the prompt that all methods share."""
         before = self.tools.meter.flops()
-        request = reading.Reading(self.tools.task, self.config.window)
+        request = reading.Reading(self.tools.task, self.config.window, self.config)
         texts = [self.texts[k] for k in segments]
         try:
             text = reading.ask(self.question, texts, self.tools, self.model, request)

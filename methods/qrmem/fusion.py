@@ -15,11 +15,12 @@ from functools import partial
 
 from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.prompts import feed, prompt_tokens
 from harness.types import Question
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Relation
-from methods.retry import Heard, Retry, feed, prompt_tokens, reply_to, window_of
+from methods.retry import Heard, Retry, reply_to, window_of
 
 __all__ = ["Fusing"]
 
@@ -54,9 +55,10 @@ class Fusing:
 
     def _one(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
         config = self.config
-        pieces = prompts.fuse(self.question, self.summary, first, second, config.questions)
+        asking = prompts.Asking(config, self.question, self.summary)
+        pieces = asking.fuse(first, second, config.questions)
         tokens = prompt_tokens(pieces, model)
-        tail = 2 * model.turn_tokens() + model.count(prompts.FUSE_TAIL)
+        tail = 2 * model.turn_tokens() + model.count(asking.fused())
         if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
             return None
         with model.session() as s:
@@ -64,6 +66,6 @@ class Fusing:
             doubts: Heard[list[str]] = Heard(tokens)
             reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
             s.reply("\n".join(f"* {one}" for one in doubts.found or ["none"]))
-            s.user(prompts.FUSE_TAIL)
+            s.user(asking.fused())
             heard: Heard[str] = Heard(s.length())
             return reply_to(s, heard, config.relation_tokens, replies.sentence, self.how).found

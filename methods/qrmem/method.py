@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from harness.entities import missing, packages
 from harness.method import Index, IndexTools, Method, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem.alternatives import entity_trial, graph_expansion
@@ -42,11 +43,12 @@ class QRMeM(Method):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
+    recording_fields = ("record_stops",)
     index_version = "5"
 
-    def prompts(self) -> dict[str, str]:
+    def templates(self) -> Sequence[Prompt]:
         """The same for every navigation, so that all of them share one memory."""
-        return {**summary.PROMPTS, **PROMPTS, **reading.PROMPTS}
+        return (summary.SUMMARY, *PROMPTS, *reading.PROMPTS)
 
     def index_packages(self) -> tuple[str, ...]:
         """The named-entity tool, where it is a library."""
@@ -58,7 +60,7 @@ class QRMeM(Method):
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""
-        return [*summary.SKILLS, *skills(self.config), *reading.SKILLS]
+        return [*summary.skills(summary.SUMMARY.of(self.config)), *skills(self.config), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The memory of a document for the question it is built for."""

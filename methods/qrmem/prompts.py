@@ -7,76 +7,76 @@ A prompt is a list of pieces, each encoded on its own, so that a document's word
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from harness.method import MethodConfig
+from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.qrmem.merge import places
 
-__all__ = ["PROMPTS", "Relation", "ask", "elaborate", "entities", "fuse", "marked", "questions", "relations", "trial"]
+__all__ = ["PROMPTS", "Asking", "Relation", "asked", "marked"]
 
-QUESTION = "\n\nQuestion: "
-SUMMARY = "\n\nWhat the whole document is about:\n"
-SEGMENT = "\n\nPart of the document:\n"
-ENTITIES = "\n\nEntities:"
-RELATIONS = "\n\nRelations:"
-GUIDE = "\n\nPay attention to what these questions ask for:"
-ENTITY_HEAD = "Find the key entities in a part of a document, to help answer a question about the whole document."
-ENTITY_TAIL = (
-    "\n\nList the persons, places, times, organisations, works and other things that this part names and that matter "
-    "here, as they are written there, each on a line that begins with '* '.\n\nEntities:"
+ENTITIES = Prompt(
+    "entities",
+    "Find the key entities in a part of a document, to help answer a question about the whole document.\n\nQuestion: "
+    "{question}{summary}\n\nPart of the document:\n{segment}{guide}\n\nList the persons, places, times, organisations, "
+    "works and other things that this part names and that matter here, as they are written there, each on a line that "
+    "begins with '* '.\n\nEntities:",
 )
-RELATION_HEAD = "Describe how entities in a part of a document are related, to help answer a question."
-RELATION_TAIL = (
-    "\n\nFor each pair of the marked entities whose relation the part states, write one line: '* ', the first entity, "
-    "' | ', the second entity, ' | ', and one sentence that describes their relation. State only what is said there."
-    "\n\nRelations:"
+RELATIONS = Prompt(
+    "relations",
+    "Describe how entities in a part of a document are related, to help answer a question.\n\nQuestion: {question}"
+    "{summary}\n\nPart of the document:\n{segment}\n\nEntities:{entities}{guide}\n\nFor each pair of the marked "
+    "entities whose relation the part states, write one line: '* ', the first entity, ' | ', the second entity, ' | ', "
+    "and one sentence that describes their relation. State only what is said there.\n\nRelations:",
 )
-DOUBT_HEAD = "Look for what is missing in a graph of entities and relations that was made of a part of a document."
-DOUBT_TAIL = (
-    "\n\nAsk up to {count} different questions that this part answers and that would complete the graph, each on a "
-    "line that begins with '* '.\n\nQuestions:"
+DOUBT = Prompt(
+    "questions",
+    "Look for what is missing in a graph of entities and relations that was made of a part of a document.{summary}\n\n"
+    "Part of the document:\n{segment}\n\nEntities:{entities}\n\nRelations:{relations}\n\nAsk up to {count} different "
+    "questions that this part answers and that would complete the graph, each on a line that begins with '* '.\n\n"
+    "Questions:",
 )
-FUSE_HEAD = "Two parts of a document relate the same two entities. The two relations shall become one."
-FUSE_PART = "\n\nPart {number}:\n"
-FUSE_RELATION = "\n\nRelation in part {number}: "
-FUSE_QUESTIONS = (
-    "\n\nWhat has to be clear before they are merged: are the entities the same, do the relations agree, and in which "
-    "order of time? Ask up to {count} questions about it, each on a line that begins with '* '.\n\nQuestions:"
+FUSE = Prompt(
+    "fusion, questions",
+    "Two parts of a document relate the same two entities. The two relations shall become one.\n\nQuestion: {question}"
+    "{summary}\n\nPart 1:\n{first_part}\n\nRelation in part 1: {first_relation}\n\nPart 2:\n{second_part}\n\n"
+    "Relation in part 2: {second_relation}\n\nWhat has to be clear before they are merged: are the entities the same, "
+    "do the relations agree, and in which order of time? Ask up to {count} questions about it, each on a line that "
+    "begins with '* '.\n\nQuestions:",
 )
-FUSE_TAIL = (
-    "Answer these questions for yourself, then write the one relation that holds in both parts, in one sentence."
+FUSED = Prompt(
+    "fusion, relation",
+    "Answer these questions for yourself, then write the one relation that holds in both parts, in one sentence.",
+    first=False,
 )
-ASK_HEAD = "Read the text and answer a question about it.\n\nText:"
-ASK_TAIL = (
-    "\n\nThe text ends here. If the answer CANNOT be inferred from it, choose action -1, and say in the reasoning what "
-    "is known and what is missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this form:\n"
-    "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2"
+ASK = Prompt(
+    "ask",
+    "Read the text and answer a question about it.\n\nText:{segments}\n\nQuestion: {question}\n\nThe text ends here. "
+    "If the answer CANNOT be inferred from it, choose action -1, and say in the reasoning what is known and what is "
+    "missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this form:\nReasoning: why\n"
+    "Action: -1 or -2\nAnswer: the answer, if the action is -2",
 )
-TRIAL_HEAD = "Choose the entities of a document that lead to the parts which answer a question.\n\nText read so far:"
-REASON = "\n\nWhy it does not answer the question: "
-CHOSEN = "\n\nEntities chosen so far:"
-OTHERS = "\n\nOther entities of the document:"
-TRIAL_TAIL = (
-    "\n\nWhich entities should be looked up now? List them, old and new, each on a line that begins with '* ', and no "
-    "others.\n\nEntities:"
+TRIAL = Prompt(
+    "entity trial",
+    "Choose the entities of a document that lead to the parts which answer a question.\n\nText read so far:{segments}"
+    "\n\nQuestion: {question}{reason}\n\nEntities chosen so far:{chosen}\n\nOther entities of the document:{others}\n\n"
+    "Which entities should be looked up now? List them, old and new, each on a line that begins with '* ', and no "
+    "others.\n\nEntities:",
 )
-ELABORATE_HEAD = "Turn a question into one that is easier to find an answer to."
-ELABORATE_TAIL = (
-    "\n\nWrite one question that says what is still to be found, with what the relations tell. Write it on a line that "
-    "begins with '* '.\n\nQuestion:"
+ELABORATE = Prompt(
+    "elaborated question",
+    "Turn a question into one that is easier to find an answer to.\n\nQuestion: {question}\n\nEntities:{entities}\n\n"
+    "Relations:{relations}\n\nWrite one question that says what is still to be found, with what the relations tell. "
+    "Write it on a line that begins with '* '.\n\nQuestion:",
 )
+# What stands in place of {summary}, {guide} and {reason} above where there is one.
+ABOUT = Prompt("document summary", "\n\nWhat the whole document is about:\n{summary}", first=False)
+GUIDE = Prompt("guiding questions", "\n\nPay attention to what these questions ask for:{questions}", first=False)
+REASON = Prompt("missing so far", "\n\nWhy it does not answer the question: {reason}", first=False)
 
-_CONTEXT = QUESTION + "{question}" + SUMMARY + "{summary}"
-PROMPTS = {
-    "entities": ENTITY_HEAD + _CONTEXT + SEGMENT + "{segment}" + GUIDE + "\n* {question} ..." + ENTITY_TAIL,
-    "relations": RELATION_HEAD + _CONTEXT + SEGMENT + "{segment}" + ENTITIES + "..." + GUIDE + "..." + RELATION_TAIL,
-    "questions": DOUBT_HEAD + SUMMARY + "{summary}" + SEGMENT + "..." + ENTITIES + "..." + RELATIONS + DOUBT_TAIL,
-    "fusion, questions": FUSE_HEAD + _CONTEXT + FUSE_PART + "..." + FUSE_RELATION + "..." + FUSE_QUESTIONS,
-    "fusion, relation": FUSE_TAIL,
-    "ask": ASK_HEAD + "\n\n{segment} ..." + QUESTION + "{question}" + ASK_TAIL,
-    "entity trial": TRIAL_HEAD + "..." + QUESTION + "..." + REASON + "..." + CHOSEN + "..." + OTHERS + TRIAL_TAIL,
-    "elaborated question": ELABORATE_HEAD + QUESTION + "..." + ENTITIES + "..." + RELATIONS + "..." + ELABORATE_TAIL,
-}
+PROMPTS = (ENTITIES, RELATIONS, DOUBT, FUSE, FUSED, ASK, TRIAL, ELABORATE, ABOUT, GUIDE, REASON)
 
 
 class Relation(NamedTuple):
@@ -113,60 +113,60 @@ def marked(segment: str, names: Sequence[str]) -> str:
     return "".join([*pieces, segment[end:]])
 
 
-def entities(question: Question, summary: str, segment: str, guide: Sequence[str]) -> list[str]:
-    """Ask for the entities of a segment."""
-    return [ENTITY_HEAD, *_context(question, summary), SEGMENT, segment, *_guide(guide), ENTITY_TAIL]
+@dataclass(frozen=True)
+class Asking:
+    """The requests about one question and document, in the prompts that `config` leaves or puts in place.
 
+    summary: of the whole document, "" for none.
+    """
 
-def relations(question: Question, summary: str, segment: str, names: Sequence[str], guide: Sequence[str]) -> list[str]:
-    """Ask for the relations between the entities `names` of a segment."""
-    middle = [SEGMENT, marked(segment, names), ENTITIES, *_lines(names), *_guide(guide)]
-    return [RELATION_HEAD, *_context(question, summary), *middle, RELATION_TAIL]
+    config: MethodConfig
+    question: Question
+    summary: str = ""
 
+    def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
+        """Ask for the entities of a segment."""
+        return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
-def questions(summary: str, segment: str, names: Sequence[str], told: Sequence[str], count: int) -> list[str]:
-    """Ask for questions about a segment's graph; told: its relations as "a | b | text"."""
-    graph = [ENTITIES, *_lines(names), RELATIONS, *_lines(told)]
-    return [DOUBT_HEAD, SUMMARY, summary, SEGMENT, segment, *graph, DOUBT_TAIL.format(count=count)]
+    def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
+        """Ask for the relations between the entities `names` of a segment."""
+        return self._fill(RELATIONS, segment=[marked(segment, names)], entities=_lines(names), guide=self._guide(guide))
 
+    def questions(self, segment: str, names: Sequence[str], told: Sequence[str], count: int) -> Pieces:
+        """Ask for questions about a segment's graph; told: its relations as "a | b | text"."""
+        graph = {"entities": _lines(names), "relations": _lines(told)}
+        about = ABOUT.of(self.config).fill(summary=[self.summary])
+        return self._fill(DOUBT, summary=about, segment=[segment], count=str(count), **graph)
 
-def fuse(question: Question, summary: str, first: Relation, second: Relation, count: int) -> list[str]:
-    """Ask what has to be clear before two relations of one pair are merged; FUSE_TAIL is the turn after that."""
-    parts = [
-        piece
-        for number, one in enumerate((first, second), 1)
-        for piece in (FUSE_PART.format(number=number), one.segment, FUSE_RELATION.format(number=number), one.text)
-    ]
-    return [FUSE_HEAD, *_context(question, summary), *parts, FUSE_QUESTIONS.format(count=count)]
+    def fuse(self, first: Relation, second: Relation, count: int) -> Pieces:
+        """Ask what has to be clear before two relations of one pair are merged; `fused` is the turn after that."""
+        parts = {"first_part": [first.segment], "first_relation": [first.text]}
+        parts |= {"second_part": [second.segment], "second_relation": [second.text]}
+        return self._fill(FUSE, count=str(count), **parts)
 
+    def fused(self) -> str:
+        """Ask for the one relation."""
+        return FUSED.of(self.config).text
 
-def ask(question: Question, segments: Sequence[str], instruction: str) -> list[str]:
-    """Ask for the answer, or for what is missing in the segments."""
-    tail = ASK_TAIL.format(instruction=instruction)
-    return [ASK_HEAD, *_texts(segments), QUESTION, asked(question), tail]
+    def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
+        """Ask for the answer, or for what is missing in the segments."""
+        return self._fill(ASK, segments=_texts(segments), instruction=instruction)
 
+    def trial(self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]) -> Pieces:
+        """Ask for an updated set of entities."""
+        why = REASON.of(self.config).fill(reason=[reason]) if reason else []
+        return self._fill(TRIAL, segments=_texts(segments), reason=why, chosen=_lines(chosen), others=_lines(others))
 
-def trial(
-    question: Question, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]
-) -> list[str]:
-    """Ask for an updated set of entities."""
-    why = [REASON, reason] if reason else []
-    sets = [CHOSEN, *_lines(chosen), OTHERS, *_lines(others)]
-    return [TRIAL_HEAD, *_texts(segments), QUESTION, asked(question), *why, *sets, TRIAL_TAIL]
+    def elaborate(self, names: Sequence[str], told: Sequence[str]) -> Pieces:
+        """Ask for an elaborated question; told: the relations that were reached."""
+        return self._fill(ELABORATE, entities=_lines(names), relations=_lines(told))
 
+    def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
+        about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []
+        return prompt.of(self.config).fill(**{"question": [asked(self.question)], "summary": about, **values})
 
-def elaborate(question: Question, names: Sequence[str], told: Sequence[str]) -> list[str]:
-    """Ask for an elaborated question; told: the relations that were reached."""
-    graph = [ENTITIES, *_lines(names), RELATIONS, *_lines(told)]
-    return [ELABORATE_HEAD, QUESTION, asked(question), *graph, ELABORATE_TAIL]
-
-
-def _context(question: Question, summary: str) -> list[str]:
-    return [QUESTION, asked(question), *([SUMMARY, summary] if summary else [])]
-
-
-def _guide(guide: Sequence[str]) -> list[str]:
-    return [GUIDE, *_lines(guide)] if guide else []
+    def _guide(self, guide: Sequence[str]) -> Sequence[str]:
+        return GUIDE.of(self.config).fill(questions=_lines(guide)) if guide else []
 
 
 def _lines(texts: Sequence[str]) -> list[str]:

@@ -9,11 +9,12 @@ The texts of a scene, lists a line an item and "" for none (harness/pocket/scene
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.method import Scene, Skill, Tools
-from methods.qrmem import prompts
+from harness.prompts import feed
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.prompts import Relation
-from methods.retry import feed
+from methods.qrmem.prompts import Asking, Relation
 
 __all__ = ["skills"]
 
@@ -21,7 +22,10 @@ __all__ = ["skills"]
 def skills(config: QRMeMConfig) -> list[Skill]:
     """A skill for each request."""
 
-    def reply(tools: Tools, role: str, *turns: list[str]) -> None:
+    def asking_of(scene: Scene, summary: str = "") -> Asking:
+        return Asking(config, scene.question, summary)
+
+    def reply(tools: Tools, role: str, *turns: Sequence[str]) -> None:
         model = tools.model(role)
         with model.session() as s:
             for pieces in turns:
@@ -30,38 +34,38 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def entities(scene: Scene, tools: Tools) -> None:
         summary, guide, segment = scene.texts
-        reply(tools, "builder", prompts.entities(scene.question, summary, segment, guide.splitlines()))
+        reply(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
 
     def relations(scene: Scene, tools: Tools) -> None:
         summary, names, guide, segment = scene.texts
-        pieces = prompts.relations(scene.question, summary, segment, names.splitlines(), guide.splitlines())
+        pieces = asking_of(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
         reply(tools, "builder", pieces)
 
     def doubts(scene: Scene, tools: Tools) -> None:
         summary, segment, names, told = scene.texts
-        asked = prompts.questions(summary, segment, names.splitlines(), told.splitlines(), config.questions)
+        asked = asking_of(scene, summary).questions(segment, names.splitlines(), told.splitlines(), config.questions)
         reply(tools, "builder", asked)
 
     def fusion(scene: Scene, tools: Tools) -> None:
         summary, first, text, second, other = scene.texts
         parts = Relation(first, text), Relation(second, other)
-        pieces = prompts.fuse(scene.question, summary, *parts, config.questions)
-        reply(tools, "builder", pieces, [prompts.FUSE_TAIL])
+        asking = asking_of(scene, summary)
+        reply(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
 
     def ask(scene: Scene, tools: Tools) -> None:
-        reply(tools, "reader", prompts.ask(scene.question, scene.texts, scene.task.instruction))
+        reply(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
 
     def trial(scene: Scene, tools: Tools) -> None:
         reason, chosen, others, *segments = scene.texts
         reply(
             tools,
             "searcher",
-            prompts.trial(scene.question, segments, reason, chosen.splitlines(), others.splitlines()),
+            asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines()),
         )
 
     def elaborate(scene: Scene, tools: Tools) -> None:
         names, told = scene.texts
-        reply(tools, "searcher", prompts.elaborate(scene.question, names.splitlines(), told.splitlines()))
+        reply(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), told.splitlines()))
 
     return [
         Skill("qrmem entities", "entities", entities),

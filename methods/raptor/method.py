@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from harness.method import Index, Method, Skill, Task, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.pecan.graph import Graph
@@ -37,11 +38,11 @@ class Raptor(Method):
 
     def frame(self, question: Question, task: Task) -> str:
         """The shared reading prompt."""
-        return reading.frame(question, task)
+        return reading.frame(question, task, self.config)
 
-    def prompts(self) -> dict[str, str]:
-        """The shared prompts: a summary, and reading."""
-        return {**summary.PROMPTS, **reading.PROMPTS}
+    def templates(self) -> Sequence[Prompt]:
+        """A summary of a cluster, and the shared reading prompts."""
+        return (summary.DETAILED, *reading.PROMPTS)
 
     def index_packages(self) -> tuple[str, ...]:
         """What reduces and clusters; two versions of them make two trees."""
@@ -49,7 +50,7 @@ class Raptor(Method):
 
     def skills(self) -> list[Skill]:
         """Summaries, short answers and choices."""
-        return [*summary.SKILLS, *reading.SKILLS]
+        return [*summary.skills(summary.DETAILED.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The tree, and an embedding of every node [nodes, width]."""
@@ -75,7 +76,8 @@ class Raptor(Method):
         kept, stopped = self._fitting(question, [graph.text[i] for i in order], tools)
         steps = [Step(action="start", note="; ".join(graph.notes))] if graph.notes else []
         steps += [_step(graph, node, float(similarity[node]), document, tools) for node in order[:kept]]
-        text = reading.ask(question, [graph.text[i] for i in order[:kept]], tools, tools.model())
+        request = reading.Reading(tools.task, config=self.config)
+        text = reading.ask(question, [graph.text[i] for i in order[:kept]], tools, tools.model(), request)
         shown = tuple(step.shown for step in steps if step.shown is not None)
         return Answer(text, shown, stopped or reason, tuple(steps))
 
@@ -84,7 +86,7 @@ class Raptor(Method):
         pass the budget or the window ends the list (facts 2.4).
         """
         model = tools.model()
-        room = reading.room_for_text(question, tools, model)
+        room = reading.room_for_text(question, tools, model, reading.Reading(tools.task, config=self.config))
         separator = model.count(reading.SEPARATOR)
         told = 0
         for i, text in enumerate(texts):

@@ -4,9 +4,9 @@ level 1   chunks of 100 tokens       c1 c2 c3 c4 c5 ...      embedded
 level 2   a summary of each cluster  s1 s2 ...               embedded, clustered again, and so on
 stops at a level of 11 nodes or fewer, or after 5 levels of summaries
 
-A node may be in several clusters, so it may have several parents. The summary is asked for in the shared words of
-methods.summary (the released prompt has the same intent) and at temperature 0 (released: the API's default); nodes
-stand on a line each (released: with an empty line between).
+A node may be in several clusters, so it may have several parents. The prompt asks for what the released code's asks
+for (docs/methods.md, RAPTOR), at temperature 0 (released: the API's default); nodes stand on a line each (released:
+with an empty line between).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
 
 def _most(config: RaptorConfig, model: MeteredModel) -> int:
     """Tokens of nodes that a cluster may hold: the method's cap, or what the builder's window leaves."""
-    frame = summary.frame_tokens(model)
+    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
     room = model.window - frame - config.summary_tokens
     if room < config.chunk_tokens:
         raise QuestionError(
@@ -72,13 +72,13 @@ def _most(config: RaptorConfig, model: MeteredModel) -> int:
 
 def _summaries(graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools) -> list[str]:
     """The summary of each group, on one line; "" where the builder wrote none."""
-    model = tools.model("builder")
+    model, most, prompt = tools.model("builder"), config.summary_tokens, summary.DETAILED.of(config)
     done = [0]
 
     def write(group: list[int]) -> str:
         texts = [graph.text[i] for i in group]
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        told = tools.keep(f"level{level}-{name}", lambda: summary.summarise(texts, model, config.summary_tokens))
+        told = tools.keep(f"level{level}-{name}", lambda: summary.summarise(texts, model, most, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
         return " ".join(str(told).split())

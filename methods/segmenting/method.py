@@ -11,6 +11,7 @@ from pydantic import Field
 
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, sentence_chunks
@@ -45,13 +46,13 @@ class _Segmented(Method):
         super().__init__(config)
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]  # what ranks is a parameter
 
-    def prompts(self) -> dict[str, str]:
-        """The shared reading prompt."""
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text."""
-        return reading.SKILLS
+        return reading.skills(self.config)
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -74,7 +75,8 @@ class _Segmented(Method):
         with tools.phase("search"):
             scores = fits(config.scoring, question.text, [d.text[a:b] for d, (a, b) in found], tools)
         model = tools.model()
-        limit = min(config.budget, reading.room_for_text(question, tools, model))
+        request = reading.Reading(tools.task, config=config)
+        limit = min(config.budget, reading.room_for_text(question, tools, model, request))
         used, separator = 0, model.count(reading.SEPARATOR)
         texts: list[str] = []
         steps: list[Step] = []
@@ -92,7 +94,7 @@ class _Segmented(Method):
             steps.append(Step("select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown))
         if not texts:
             reason = f"{reason}: not even one segment fits" if found else "no text"
-        told = reading.ask(question, texts, tools, model)
+        told = reading.ask(question, texts, tools, model, request)
         return Answer(told, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
 
     def _told(self, document: Document, text: str) -> str:

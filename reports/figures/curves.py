@@ -28,6 +28,7 @@ import pandas as pd
 
 from harness.errors import UserError
 from harness.flops import DEFAULT
+from harness.labels import label as label_of
 from harness.stats import interval
 from reports import facts
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
@@ -101,14 +102,21 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 
 def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
-    """The preset's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
-    told = [(facts.key(run)[0], run.config["method"]["name"], run.config["model"]["name"], _rest(run)) for run in runs]
+    """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
+    told = [(facts.key(run)[0], _name(run), run.config["model"]["name"], _rest(run)) for run in runs]
     labels = []
     for run, (dataset, name, model, rest) in zip(runs, told, strict=True):
         other = {t[3] for t in told if t[:3] == (dataset, name, model)} - {rest}
         labels.append(f"{name} ({facts.hash8(run)})" if other else str(name))
     first: dict[tuple[str, ...], str] = {}
     return [first.setdefault(t, label) for t, label in zip(told, labels, strict=True)]
+
+
+def _name(run: StoredRun) -> str:
+    """The method's name in tables, whose mark does not name the stop rule: that is what a curve is drawn over."""
+    method = run.config["method"]
+    kept = [part for part in str(method.get("mark") or "").split(", ") if part.partition("=")[0] not in _RULE]
+    return label_of({**method, "mark": ", ".join(kept)})
 
 
 def _rest(run: StoredRun) -> str:

@@ -26,6 +26,7 @@ import pandas as pd
 
 from harness.config import digest
 from harness.errors import UserError
+from harness.labels import label as label_of
 from harness.stats import interval
 from harness.views import GAP
 from reports import facts
@@ -118,7 +119,7 @@ class _Line:
     def names(self) -> tuple[str, bool, str, str]:
         """What a line is told apart by, but for its hash."""
         config = self.first.config
-        return config["dataset"]["name"], self.placed, config["method"]["name"], config["model"]["name"]
+        return config["dataset"]["name"], self.placed, label_of(config["method"]), config["model"]["name"]
 
     def add(self, run: StoredRun, read: Rows) -> None:
         """Take in a run's questions."""
@@ -151,7 +152,7 @@ def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_L
 
 
 def _labels(lines: Sequence[_Line]) -> list[str]:
-    """The preset's name; with the hash of the first run where there would be two of it."""
+    """The method's name in tables; with the hash of the first run where there would be two of it."""
     names = [line.names() for line in lines]
     return [
         own[2] if names.count(own) == 1 else f"{own[2]} ({facts.hash8(line.first)})"

@@ -89,7 +89,7 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
     compressed = Compressed([(0, 9), "\n\n", (12, 300)], 100, 90)
     text = "ab " * 100
     tools = tools_of(window=110)
-    told = read(QUESTION, Document("d", text), compressed, tools)
+    told = read(QUESTION, Document("d", text), compressed, tools, MethodConfig())
     assert told.stop_reason == "truncated"
     assert told.truncated is not None
     assert told.truncated["side"] == "right"

@@ -104,7 +104,7 @@ TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she
 TOLD = "<abstract>Mira Tal was <skip> painter of Toren.</abstract><section: Work>She was born <skip> died there.</section: Work>"
 DOCUMENT = Document("d", TEXT, "Mira Tal")
 QUESTION = Question("q", "When was the bridge painted?", ("d",))
-ANALYSIS, STRUCTURING, SELECTION = tasks()
+ANALYSIS, STRUCTURING, SELECTION = tasks(LongRefinerConfig())
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_outline_is_the_pages_own_or_the_teachers() -> None:
 
 def test_titles_are_selected_from_the_trained_models_outline() -> None:
     labels = Labels([{"reply": '["work", "Nowhere"]'}], TOLD)
-    task = tasks()[2]
+    task = tasks(LongRefinerConfig())[2]
     (scene,) = task.label(QUESTION, [DOCUMENT], labels)
     assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
     assert scene.replies == ("['Work']",)
@@ -143,10 +143,12 @@ def test_titles_are_selected_from_the_trained_models_outline() -> None:
     assert task.asked.split("{")[0] in labels.model.prompts[-1]  # what the file of labels is bound to
     task.label(QUESTION, [DOCUMENT], labels)
     assert len(labels.built.prompts) == 1  # a document is structured once
-    assert tasks()[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
-    (none,) = tasks()[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
+    assert tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
+    (none,) = tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
     assert none.replies == ("[]",)
-    assert tasks()[2].label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []  # nothing to select from
+    assert (
+        tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []
+    )  # nothing to select from
 
 
 def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:

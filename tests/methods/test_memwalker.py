@@ -29,7 +29,7 @@ TEXT = " ".join(SEGMENTS)
 SPANS = [(0, 15), (15, 32), (32, 49), (49, 65)]
 QUESTION = Question("q", "Who weaves?", ("d",))
 TREE = [
-    Rule(when="Summarise the text below in one paragraph. Keep all names and numbers.\n\nText:\n" + segment, reply=f"sum {i}")
+    Rule(when="[user]Text:\n" + segment, reply=f"sum {i}")
     for i, segment in enumerate(SEGMENTS)
 ] + [
     Rule(when="follow each other.\n\nsum 0\nsum 1\n\nShorten", reply="left  half"),
@@ -38,6 +38,7 @@ TREE = [
 ]  # fmt: skip
 
 
+SIZES = {"segment_tokens": 4, "children": 2, "summary_tokens": 8, "reasoning": False}
 HOW = {"command": ["harness"], "progress": Silent()}
 
 
@@ -47,7 +48,7 @@ def said(*replies):
 
 def walk(*replies, text=TEXT, window=8192, tools=None, **params):
     tools = tools or FakeTools([*TREE, *said(*replies)], window=window)
-    method = MemWalker(MemWalkerConfig(**{"segment_tokens": 4, "children": 2, "summary_tokens": 8, **params}))
+    method = MemWalker(MemWalkerConfig(**{**SIZES, **params}))
     document = Document("d", text)
     index = method.index(document, tools)
     answer = method.answer(QUESTION, [document], [index], tools)
@@ -86,18 +87,18 @@ def test_groups_are_consecutive_few_and_even(count, most):
 def test_summaries_that_do_not_fit_together_are_shortened_first():
     long = "w1 w2 w3 w4 w5 w6 w7 w8"
     replies = [
-        Rule(when="Summarise the text", reply=long),
+        Rule(when="fluent summary", reply=long),
         Rule(when=f"follow each other.\n\n{long}\n\nShorten", reply="v1 v2 v3 v4 v5 v6 v7 v8"),
-        # The window of 68 leaves 27 tokens for the summaries beside 33 of prompt and 8 to write: 3 summaries of 8 with a
+        # The window of 61 leaves 27 tokens for the summaries beside 26 of prompt and 8 to write: 3 summaries of 8 with a
         # line's end each are 27, 4 are 36. So four are first shortened to 27 // 4 - 1 = 5 tokens each.
         Rule(when="\n".join(["v1 v2 v3 v4 v5"] * 4), reply="the root"),
     ]
     config = MemWalkerConfig(segment_tokens=4, children=4, summary_tokens=8)
-    tools = FakeTools(replies, window=68)
+    tools = FakeTools(replies, window=61)
     index = MemWalker(config).index(Document("d", TEXT), tools)
     assert index["text"] == [long] * 4 + ["the root"]
     # Three fit as they are.
-    tools = FakeTools([*replies[:1], Rule(when="\n".join([long] * 3), reply="the root")], window=68)
+    tools = FakeTools([*replies[:1], Rule(when="\n".join([long] * 3), reply="the root")], window=61)
     index = MemWalker(config).index(Document("d", TEXT[: SPANS[2][1]]), tools)
     assert index["text"] == [long] * 3 + ["the root"]
 
@@ -105,7 +106,7 @@ def test_summaries_that_do_not_fit_together_are_shortened_first():
 @pytest.mark.parametrize(
     ("params", "window", "message"),
     [
-        ({}, 38, "leaves 3 tokens for a segment of 4 .* lower method.segment_tokens"),
+        ({}, 31, "leaves 3 tokens for a segment of 4 .* lower method.segment_tokens"),
         ({"summary_tokens": 20}, 60, "too short for the summaries of 2 parts"),
     ],
 )
@@ -129,12 +130,13 @@ def test_straight_down_to_the_answer():
     assert answer.steps[-1].scores == {"calls": 3, "invalid": 0, "reverts": 0, "depth": 3, "read": 17 / 65}
     assert [s.level for s in answer.steps] == [3, 2, 1, None]
     assert asked[0] == (
-        "\n[user]A long text has the parts that are summarised below. Choose the part that answers a question.\n\n"
-        "Summary 0: left half\n\nSummary 1: right half\n\nQuestion: Who weaves?\n\nWhich summary most likely belongs to "
-        "the part with the answer? Choose exactly one. Reply in this form:\nAction: number of the summary"
+        "\n[user]The passages below are summaries of the parts of one text.\n\nQuestion: Who weaves?\n\nWhich summary most "
+        "likely belongs to the part with the answer?\n\nSummary 0: left half\n\nSummary 1: right half\n\nChoose exactly one "
+        "summary by its number. Reply in this form:\nAction: number of the summary"
     )
     # The root was gone through: it is the working memory of the second choice, and both of the reading.
-    assert "Background, from what was read before:\nall of it\n\nSummary 0: sum 2\n\nSummary 1: sum 3" in asked[1]
+    assert "one text.\n\nBackground, from what was read before:\nall of it\n\nQuestion: Who" in asked[1]
+    assert "the answer?\n\nSummary 0: sum 2\n\nSummary 1: sum 3\n\nChoose" in asked[1]
     assert asked[2] == (
         "\n[user]Answer a question from the text below, if it can be answered.\n\nBackground, "
         "from what was read before:\nall of it\nright half\n\nText:\nCid is a weaver.\n\nQuestion: Who weaves?\n\nThe text ends here. If the answer "
@@ -159,7 +161,7 @@ def test_going_back_leaves_out_what_was_given_up():
     assert answer.steps[-2].note.startswith("invalid reply 'Action: -2")
     assert answer.stop_reason == "no answer"
     assert "before:\nall of it\nleft half\nsum 1\n\nText:\nAnn is" in asked[3]
-    assert "before:\nall of it\nleft half\nsum 1\nsum 0\n\nSummary 0: sum 2" in asked[4]
+    assert "before:\nall of it\nleft half\nsum 1\nsum 0\n\nQuestion: " in asked[4]
 
 
 def test_every_part_tried():
@@ -241,14 +243,15 @@ def test_reasons_are_asked_for_and_skipped():
         reasoning=True,
     )
     assert answer.text == "Cid"
-    assert "Compare them, then choose exactly one. Reply in this form:\nReasoning: the comparison\nAction:" in asked[0]
+    assert "First compare the summaries and give your reasoning, then choose.\n\nSummary 0:" in asked[0]
+    assert "Reply in this form:\nReasoning: the comparison\nAction: number" in asked[0]
     assert "Reasoning: why\nAction: -1 or -2\nAnswer:" in asked[2]
 
 
 def test_going_back_from_an_inner_node_where_it_is_allowed():
     answer, _, asked, _ = walk("Action: 0", "Action: -1", "Action: 0", "Action: -2\nAnswer: Cid", inner_revert=True)
     assert moves(answer) == [("choose", 6), ("choose", 4), ("revert", 6), ("choose", 6), ("choose", 5), ("read", 2)]
-    assert "exactly one, or -1 to go back if none can. Reply" in asked[1]
+    assert "exactly one summary by its number, or -1 to go back if none can. Reply" in asked[1]
     assert "or -1" not in asked[0]  # there is nothing above the root
     # Otherwise -1 is no choice.
     assert walk("Action: 0", "Action: -1", "Action: -1", "Action: -1")[0].steps[-1].note == "3 invalid replies"
@@ -302,7 +305,7 @@ def test_a_document_of_one_segment_is_read_at_once():
 
 
 def test_summaries_that_were_not_written():
-    replies = [Rule(when="Summarise the text", reply=" "), Rule(when="Shorten", reply="\n")]
+    replies = [Rule(when="fluent summary", reply=" "), Rule(when="Shorten", reply="\n")]
     tools = FakeTools([*replies, *said("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")])
     answer, _, asked, _ = walk(tools=tools)
     assert answer.text == "Cid"
@@ -313,7 +316,7 @@ def test_summaries_that_were_not_written():
 
 def test_options_are_shown_to_both_requests():
     tools = FakeTools([*TREE, *said("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")])
-    method = MemWalker(MemWalkerConfig(segment_tokens=4, children=2, summary_tokens=8))
+    method = MemWalker(MemWalkerConfig(**SIZES))
     document = Document("d", TEXT)
     index = method.index(document, tools)
     method.answer(Question("q", "Who weaves?", ("d",), ("Ann", "Cid")), [document], [index], tools)
@@ -324,7 +327,7 @@ def test_options_are_shown_to_both_requests():
 def test_skills_ask_in_the_words_of_the_walk():
     _, _, asked, tools = walk("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
     parents = next(p for p in tools.reader.prompts if "follow each other.\n\nsum 2\nsum 3" in p)
-    skills = {s.scene: s for s in MemWalker(MemWalkerConfig()).skills()}
+    skills = {s.scene: s for s in MemWalker(MemWalkerConfig(reasoning=False)).skills()}
     assert [*skills] == ["summary", "shortened", "triage", "leaf"]
     for kind, texts, wanted in (
         ("shortened", ("sum 2", "sum 3"), parents),

@@ -18,7 +18,7 @@ from methods.pecan.build import normalise_rows, pack
 from methods.pecan.config import PecanConfig
 from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
-from methods.pecan.prompts import SUMMARY_HEAD, SUMMARY_TAIL
+from methods.pecan.prompts import POINTS
 from methods.pecan.search import choose
 from tests.methods.conftest import FakeTools
 
@@ -201,7 +201,7 @@ def test_levels_go_on_until_one_call_held_all():
         Rule(reply="x"),
     ]
     tools = FakeTools(replies, probes(0.9), lambda row, column: 0.5)
-    frame = 2 + len(tools.reader.offsets(SUMMARY_HEAD)) + len(tools.reader.offsets(SUMMARY_TAIL))
+    frame = 2 + sum(len(tools.reader.offsets(piece)) for piece in POINTS.fill(nodes=[]))
     answer, graph, _ = run([0.9], tools, window=frame + 20 + 8)  # eight tokens of text a call: two chunks
     assert graph.level == [1, 1, 1, 1, 2, 2, 3]
     assert [(i, j) for i, j, _ in graph.edges] == [(4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5)]

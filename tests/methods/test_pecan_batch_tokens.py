@@ -8,20 +8,21 @@ from harness.llm.scripted import Rule
 from harness.types import Document
 from methods.pecan import Pecan
 from methods.pecan.config import PecanConfig
-from methods.pecan.prompts import SUMMARY_HEAD, SUMMARY_TAIL
+from methods.pecan.prompts import POINTS
 from tests.methods.conftest import FakeTools
 
 WORDS = " ".join(f"w{n}" for n in range(60))
-POINTS = Rule(reply="* one two\n* three")
+REPLY = Rule(reply="* one two\n* three")
 
 
 def shown(batch_tokens: int | None, **params: object) -> list[str]:
     """What stands between head and tail of every call of a graph over 20 chunks of three words."""
-    tools = FakeTools([POINTS], attention=lambda row, column: 0.1)
+    tools = FakeTools([REPLY], attention=lambda row, column: 0.1)
     config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, "batch_tokens": batch_tokens, **params}
     Pecan(PecanConfig(**config)).index(Document("d", WORDS), tools)
-    prompts = [p for p in tools.reader.prompts if SUMMARY_HEAD in p]
-    return [p.partition(SUMMARY_HEAD)[2].partition(SUMMARY_TAIL)[0] for p in prompts]
+    (head,), (tail,) = POINTS.around("nodes")
+    prompts = [p for p in tools.reader.prompts if head in p]
+    return [p.partition(head)[2].partition(tail)[0] for p in prompts]
 
 
 @pytest.mark.parametrize("batch_tokens", [4, 7, 8, 12, 30, 79, 80, 1000])

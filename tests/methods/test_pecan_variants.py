@@ -24,7 +24,6 @@ from methods import summary
 from methods.pecan import Pecan
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
 from methods.pecan.graph import Graph
-from methods.pecan.prompts import SEARCH_HEADS
 from reports.compare import config_difference
 from tests.cli.conftest import configs, environment, here
 from tests.methods.conftest import FakeTools
@@ -182,7 +181,7 @@ def test_a_tree_has_one_summary_a_group_and_edges_from_its_attention():
     }  # fmt: skip
     parents = [j for _, j, _ in graph.edges]
     assert sorted(parents) == sorted(set(parents))  # many to one: no node has two parents
-    assert tools.reader.prompts[0] == "\n[user]" + summary.HEAD + "aa ab ac\nba bb bc" + summary.TAIL
+    assert tools.reader.prompts[0] == "\n[user]" + summary.DETAILED.text.replace("{text}", "aa ab ac\nba bb bc")
     # The same search. r6 = 2 x 0.5 = 1: s4 0.2, s5 0.8 -> s5; r5 = 3 x 0.2 = 0.6: c2 0.15, c3 0.45 -> c3, then s4 (0.2);
     # r4 = 5 x 0.3 = 1.5: c0 1.125, c1 0.375, c2 0.15.
     assert [s.node for s in answer.steps] == [6, 5, 3, 4, 0, 1, 2]
@@ -207,12 +206,12 @@ def test_a_summary_of_a_tree_that_is_cut_is_kept(reply, notes):
     assert answer.steps[0].note == notes[0]
 
 
-def test_a_tree_trains_the_shared_summary_and_shows_its_prompts():
+def test_a_tree_asks_for_raptors_summary_and_shows_its_prompts():
     tree, points = (Pecan(PecanConfig(graph=g)) for g in ("tree", "points"))
     assert [s.name for s in tree.skills()] == ["pecan search", "summary"]
     assert [s.name for s in points.skills()] == ["pecan search", "pecan points", "pecan points of points"]
-    assert summary.PROMPTS.items() <= tree.prompts().items()
-    assert not summary.PROMPTS.keys() & points.prompts().keys()
+    assert tree.prompts()["summary"] == summary.DETAILED.text
+    assert "summary" not in points.prompts()
 
 
 # --- GARLIC ------------------------------------------------------------------------------------------------------------
@@ -281,7 +280,10 @@ def test_the_plain_wording_asks_the_same_in_other_words():
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(0.9), attention)
     run([], tools, probe_wording="plain")
     asked = next(p for p in tools.reader.prompts if "Question:" in p)
-    assert asked.startswith("\n[user]" + SEARCH_HEADS["plain"] + "who zz\n\nInformation:\n* first point")
+    assert asked.startswith(
+        "\n[user]Is the information below enough to answer the question? Reply with one word, Yes or No.\n\nQuestion:\n"
+        "who zz\n\nInformation:\n* first point"
+    )
     names = [skill.name for skill in Pecan(PecanConfig(probe_wording="plain")).skills()]
     assert names[0] == "pecan search, plain wording"  # no model is taken to be trained on it
 
@@ -368,14 +370,12 @@ DIFFERENCES = {
     ("pecan-choice-two-levels", "pecan"): {"min_ip_levels": [2, 1]},
     ("pecan-choice-similarity-unvisited", "pecan"): {"similarity_scale": ["unvisited", "all"]},
     ("pecan-choice-similarity-raw", "pecan"): {"similarity_scale": ["raw", "all"]},
-    # These two say what PECAN is by default; it is the profile pocket that departs from it.
-    ("pecan-choice-similarity-all", "pecan"): {},
-    ("pecan-choice-position-factor", "pecan"): {},
+    ("pecan-choice-no-position-factor", "pecan"): {"position_factor": [False, True]},
     ("pecan-choice-sentences", "pecan"): {"chunk_boundaries": ["sentences", "tokens"]},
     ("pecan-choice-wording", "pecan"): {"probe_wording": ["plain", "printed"]},
     ("pecan-choice-chunk-mark", "pecan"): {"chunk_mark": ["none", "bullet"]},
     ("pecan-choice-token-sum", "pecan"): {"token_mean": ["sum", "mean"]},
-    ("pecan-choice-repeats", "pecan"): {"repeated_points": ["keep", "drop"]},
+    ("pecan-choice-repeats", "pecan"): {"repeated_points": ["drop", "keep"]},
 }
 MINE = [name for name in presets.names("methods") if name.startswith(("pecan", "garlic"))]
 
@@ -420,9 +420,11 @@ def test_the_pocket_profile_scales_every_variant_down(name):
     sizes = {"chunk_tokens", "window", "reserve", "batch_tokens", "batch_nodes", "max_levels"}
     own = {k: v for _, layer in presets.read("methods", name) for k, v in layer.get("params", {}).items()}
     assert {k: v for k, v in own.items() if k not in sizes | {"max_nodes"}}.items() <= params.items()
-    measured = {"position_factor", "similarity_scale"}
+    # It sets sizes and the words that the embedded model was trained on, and makes no choice of algorithm.
     alone = resolve(Choices(method=name, dataset="pocket/musique")).config.method.params
-    assert {k: v for k, v in alone.items() if k not in sizes | measured}.items() <= params.items()
+    assert {k: v for k, v in alone.items() if k not in sizes}.items() <= params.items()
+    profile = next(iter(presets.read("profiles", "pocket")))[1]["methods"][name]
+    assert profile.keys() <= sizes | {"prompts"}
     assert params["min_ip_levels"] < params["max_levels"]
 
 

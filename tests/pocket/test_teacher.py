@@ -108,7 +108,7 @@ def test_the_skill_of_the_shared_summary(teacher: Teacher) -> None:
     (skill,) = summary.SKILLS
     scene = Scene(Question("scene", "", ("scene",)), ("Toren wrote.", "Kelford lies."), SCENE.task, ("Both do.",))
     told = teacher.play(skill, scene)
-    parts = [summary.HEAD, "Toren wrote.", "\n", "Kelford lies.", summary.TAIL]
+    parts = summary.SUMMARY.fill(text=["Toren wrote.", "\n", "Kelford lies."])
     asked = [begin, user, *(token for part in parts for token in teacher.plain(part)), end, assistant]
     assert told.ids == [*asked, *teacher.plain("Both do."), end]
     assert told.targets == list(range(len(asked), len(told.ids)))

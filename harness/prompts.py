@@ -1,0 +1,170 @@
+"""Prompt templates, and the replacements that a configuration may give for them.
+
+    ANSWER = Prompt("answer", "Read the text. {instruction}\\n\\n{text}\\n\\nQuestion: {question}")
+    pieces = ANSWER.of(config).fill(instruction="Be brief.", text=texts, question="Who?")
+    feed(session, pieces)
+
+`{name}` is a placeholder; any other brace is text. A value that is a string becomes part of the text around it. A list
+of strings becomes pieces of their own, each encoded alone, so that a document's tokens never merge with the prompt's.
+A configuration replaces a prompt by its name, with a text (the user turn) or with a mapping of `user` and `system`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from harness.checks import unknown
+from harness.errors import UserError
+from harness.layers import Raw, read_yaml
+
+if TYPE_CHECKING:
+    from harness.llm.base import MeteredModel, Session
+
+__all__ = ["Pieces", "Prompt", "Replaced", "Replacing", "feed", "prompt_tokens", "replacements", "texts_of", "wrong"]
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+_TURNS = ("user", "system")
+
+Replaced = str | dict[str, str]
+"""One replacement: the user turn, or {"user": ..., "system": ...} with one of them or both."""
+
+
+class Replacing(Protocol):
+    """What has replacements by the name of the prompt: a method's configuration."""
+
+    @property
+    def prompts(self) -> Mapping[str, Replaced]:
+        """Name of a prompt -> its replacement."""
+
+
+class Pieces(list[str]):
+    """A filled prompt: pieces of a user turn, each encoded alone, behind a system turn where `system` is not empty."""
+
+    system: str = ""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to a model.
+
+    name: as `harness show` lists it; text: the user turn; system: the system turn before it, "" for none; first: False
+    for a later turn of a conversation, which can have no system turn; ordered: the placeholders must keep their order,
+    and the text must end where the original ends in a placeholder (a context that grows at its end).
+    """
+
+    name: str
+    text: str
+    system: str = ""
+    first: bool = True
+    ordered: bool = False
+
+    def of(self, config: Replacing | None) -> Prompt:
+        """This prompt, or what `config` replaces it with."""
+        said = None if config is None else config.prompts.get(self.name)
+        if said is None:
+            return self
+        turns = {"user": said} if isinstance(said, str) else said
+        return replace(self, text=turns.get("user", self.text), system=turns.get("system", self.system))
+
+    def fill(self, **values: str | Sequence[str]) -> Pieces:
+        """The pieces for these values; every placeholder needs one, further values are left out."""
+        pieces = [""]
+        for i, part in enumerate(_PLACE.split(self.text)):
+            value = values[part] if i % 2 else part
+            if isinstance(value, str):
+                pieces[-1] += value
+            else:
+                pieces += [*value, ""]
+        made = Pieces([pieces[0], *(piece for piece in pieces[1:] if piece)])
+        made.system = self.system
+        return made
+
+    def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
+        """The pieces before the placeholder `name` and those behind it, for texts whose spans are watched."""
+        before, _, behind = self.text.partition("{" + name + "}")
+        return replace(self, text=before).fill(**values), replace(self, text=behind, system="").fill(**values)
+
+    def places(self) -> list[str]:
+        """Names of the placeholders in their order."""
+        return [str(name) for name in _PLACE.findall(self.text)]
+
+
+def feed(s: Session, pieces: Sequence[str]) -> None:
+    """Open a turn with the pieces of a prompt, behind its system turn where it has one."""
+    if isinstance(pieces, Pieces) and pieces.system:
+        s.system(pieces.system)
+    s.user(pieces[0])
+    for piece in pieces[1:]:
+        s.feed(piece)
+
+
+def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
+    """Tokens of a request of these pieces, its system turn included and its reply not."""
+    system = model.system_tokens(pieces.system) if isinstance(pieces, Pieces) and pieces.system else 0
+    return system + model.turn_tokens() + sum(map(model.count, pieces))
+
+
+def texts_of(prompts: Iterable[Prompt]) -> dict[str, str]:
+    """Name -> text; a system turn stands under "NAME, system"."""
+    found: dict[str, str] = {}
+    for prompt in prompts:
+        found[prompt.name] = prompt.text
+        if prompt.system:
+            found[f"{prompt.name}, system"] = prompt.system
+    return found
+
+
+def replacements(said: object, origin: str) -> dict[str, dict[str, object]]:
+    """What a layer says under `prompts`, name -> turns, a file's mapping where it names one.
+
+    Text typed after `--set` is taken as it is. Raises UserError for what is neither a mapping nor a file with one.
+    """
+    if isinstance(said, str):
+        said = read_yaml(Path(said).expanduser(), said)
+    if not isinstance(said, dict):
+        raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
+    found: dict[str, dict[str, object]] = {}
+    for name, turns in said.items():
+        turns = turns if isinstance(turns, dict) else {"user": turns}
+        found[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
+    return found
+
+
+def wrong(method: str, name: str, said: Replaced, known: Mapping[str, Prompt]) -> str | None:
+    """A sentence where `said` cannot replace the prompt `name` of a method, None where it can."""
+    if not known:
+        return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
+    if name not in known:
+        return str(unknown(f"prompt '{name}' of '{method}'", name, known))
+    turns = {"user": said} if isinstance(said, str) else said
+    original, new = known[name], replace(known[name], text=turns.get("user", known[name].text))
+    if not turns or set(turns) - set(_TURNS):
+        return f"prompt '{name}' of '{method}': give a text, or a mapping with 'user', 'system' or both"
+    if "system" in turns and not original.first:
+        return f"prompt '{name}' of '{method}' is a later turn of a conversation, so it can have no system turn"
+    if places := _PLACE.findall(turns.get("system", "")):
+        return f"prompt '{name}' of '{method}': a system turn has no placeholders, but this one has {{{places[0]}}}"
+    wanted, found = original.places(), new.places()
+    for place in wanted:
+        if place not in found:
+            return f"prompt '{name}' of '{method}' lacks {{{place}}}; its placeholders are {_listed(wanted)}"
+    for place in found:
+        if place not in wanted:
+            return (
+                f"prompt '{name}' of '{method}' has no placeholder {{{place}}}; its placeholders are {_listed(wanted)}"
+            )
+        if found.count(place) > wanted.count(place):
+            return f"prompt '{name}' of '{method}' has {{{place}}} more often than the original; write it once"
+    if original.ordered:
+        end = "{" + wanted[-1] + "}"
+        if found != wanted or (original.text.endswith(end) and not new.text.endswith(end)):
+            return f"prompt '{name}' of '{method}' must have {_listed(wanted)} in this order, with nothing behind {end}"
+    return None
+
+
+def _listed(places: Iterable[str]) -> str:
+    return ", ".join(f"{{{place}}}" for place in dict.fromkeys(places)) or "none"

@@ -1,0 +1,114 @@
+"""The row of a method in tables has its plain name only where it is the preset's own method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import presets
+from harness.labels import label
+from harness.layers import assignments
+from harness.plan import Plan, plan_choices
+from harness.settings import Choices
+from reports import facts
+from reports.compare import config_difference
+from reports.figures.curves import curve_labels
+
+
+def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more: Any) -> Plan:
+    found, problems = assignments(sets, "")
+    assert not problems
+    return plan_choices(Choices(method=method, dataset=dataset, sets=found, **more))
+
+
+def told(plan: Plan) -> str:
+    return label(plan.config.method.model_dump(mode="json"))
+
+
+PROMPT = "method.prompts.second turn=Answer. {instruction}{options}"
+LABELS = [
+    ("pecan", (), None, "pecan"),
+    ("pecan", (), "pocket", "pecan [pocket]"),
+    ("closed-book", (), "pocket", "closed-book"),
+    ("full-context", (), "pocket", "full-context"),
+    ("raptor-ct", (), "pocket", "raptor-ct [pocket]"),  # its prompt alone
+    ("dragon", (), "pocket", "dragon[minilm] [pocket]"),
+    ("pecan", ("method.chunk_tokens=200",), None, "pecan [chunk_tokens=200]"),
+    ("pecan", ("method.chunk_tokens=300",), None, "pecan"),  # what the preset has anyway
+    ("pecan", ("method.chunk_tokens=200",), "pocket", "pecan [pocket, chunk_tokens=200]"),
+    ("pecan", ("method.t_n=2", "method.attention=false"), None, "pecan [t_n=2, attention=false]"),
+    ("pecan", ("method.t_n=2", "method.t_p=0.7", "method.attention=false"), None, "pecan [3 settings]"),
+    ("pecan", (PROMPT,), None, "pecan [prompt second turn]"),
+    # What is recorded beside the answer changes no prediction; nor do a limit, or the data set's size.
+    ("pecan", ("method.record_stops=3", "dataset.tokens=500", "limit=2"), None, "pecan"),
+    # A preset is its own reference, on each data set.
+    ("pecan-choice-repeats", (), None, "pecan-choice-repeats"),
+    ("pecan-no-progress-control", (), None, "pecan-no-progress-control"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "sets", "profile", "wanted"), LABELS)
+def test_a_row_says_what_is_not_the_presets(method: str, sets: tuple[str, ...], profile: str, wanted: str) -> None:
+    plan = planned(method, *sets, profile=profile)
+    assert told(plan) == wanted
+    # The folder keeps the plain name, and the hash does not know the mark.
+    assert plan.folder.startswith(f"pocket~musique/{wanted.partition(' ')[0]}--pocket-llama--")
+
+
+def test_a_file_and_a_suite_count_as_the_users_settings(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("methods: {bm25: {k: 7}}")
+    assert told(planned("bm25", files=(str(path),))) == "bm25 [k=7]"
+    path.write_text("{profile: pocket, methods: {bm25: {k: 7}}}")
+    assert told(planned("bm25", files=(str(path),))) == "bm25 [pocket, k=7]"
+
+
+def test_profile_paper_is_the_reference_and_marks_nothing() -> None:
+    sets = ("model.window=2048", "encoder=minilm", "model=pocket-llama", "model.dtype=float32")
+    assert told(planned("pecan", *sets, profile="paper")) in ("pecan", "pecan[minilm]")
+    assert planned("pecan", *sets, profile="paper").config.method.mark == ""
+
+
+def test_pecan_under_the_paper_profile_has_the_papers_values_only() -> None:
+    sets = ("model.window=2048", "encoder=minilm", "model=pocket-llama", "model.dtype=float32")
+    params = planned("pecan", *sets, profile="paper").config.method.params
+    wanted = {"position_factor": True, "similarity_scale": "all", "repeated_points": "keep", "chunk_tokens": 300}
+    assert wanted.items() <= params.items()
+
+
+def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() -> None:
+    """Sizes and trained prompts only: a word or a switch is a choice, but for what stands in for missing weights."""
+    ((_, values),) = presets.read("profiles", "pocket")
+    chosen = {
+        key
+        for params in values["methods"].values()
+        for key, value in params.items()
+        if (key != "prompts" and not isinstance(value, int | float)) or isinstance(value, bool)
+    }
+    # scoring, sigmoid: an encoder stands in for a reranker; reasoning: the prompt that the model was trained on.
+    assert chosen == {"scoring", "sigmoid", "reasoning"}
+
+
+# --- reports ----------------------------------------------------------------------------------------------------------
+
+
+def run(plan: Plan, name: str = "a") -> Any:
+    config = plan.config.model_dump(mode="json")
+    return SimpleNamespace(config=config, path=Path(f"{name}--{plan.hash8}"), manifest={"models": {}}, records=[])
+
+
+def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
+    own, pocket, old = run(planned("bm25")), run(planned("bm25", profile="pocket")), run(planned("bm25"), "b")
+    assert facts.labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
+    del old.config["method"]["mark"]  # a run from before there were marks
+    assert facts.labels([old, pocket]) == ["bm25", "bm25 [pocket]"]
+    assert facts.names(pocket)[0] == "bm25"  # a reference is still named by its preset
+    assert not any("mark" in line for line in config_difference(own, pocket))
+
+
+def test_a_curve_is_not_named_by_the_rule_it_is_drawn_over() -> None:
+    plans = [planned("pecan", profile="pocket"), planned("pecan", "method.t_n=2", profile="pocket")]
+    assert curve_labels([run(plan) for plan in plans]) == ["pecan [pocket]"] * 2

@@ -1,0 +1,226 @@
+"""Every prompt of every method can be replaced, and what replaces it is what the model reads."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import presets
+from harness.config import ModelConfig
+from harness.errors import CannotRun, ConfigError, UserError
+from harness.layers import assignments
+from harness.llm.load import load_model
+from harness.llm.random_model import TEMPLATE
+from harness.llm.scripted import Rule
+from harness.meter import Meter
+from harness.method import Method, Scene
+from harness.plan import Plan, make_method, plan_choices
+from harness.pocket import card as cards
+from harness.pocket.teacher import Teacher
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.settings import Choices, resolve_one
+from harness.types import Document, Question
+from tests.methods.conftest import FakeTools
+
+PRESETS = presets.names("methods")
+QUESTION = Question("q", "Who?", ("d",))
+# What no skill of a preset sends: requests without a text, and choices that the preset does not make.
+NO_TEXT = {"answer without text"}
+UNSEEN: dict[str, set[str]] = {
+    "pecan": {"search, plain wording"},
+    "pecan-no-graph": {"search, plain wording"},
+    "pecan-choice-wording": {"search"},
+    "raptor-ct": NO_TEXT,
+    "memwalker": {"triage", "leaf", "triage, the way back", "answer", *NO_TEXT},
+    "memwalker-no-reasoning": {
+        "triage, with reasons", "leaf, with reasons", "triage, the way back", "answer", *NO_TEXT,
+    },
+    "longrefiner": NO_TEXT,
+    "qrmem": NO_TEXT,
+    "gist": NO_TEXT,
+    "decom": {"sub-answers", "steps", *NO_TEXT},
+    "summary": NO_TEXT,
+    "bm25": NO_TEXT,
+    "longllmlingua": NO_TEXT,
+}  # fmt: skip
+
+
+def method(preset: str, **prompts: Any) -> Method:
+    d = resolve_one("methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {}))
+    return make_method(d)
+
+
+def plan(preset: str = "bm25", *sets: str, **more: Any) -> Plan:
+    found, problems = assignments(sets, "")
+    assert not problems
+    return plan_choices(Choices(method=preset, dataset="pocket/musique", profile="pocket", sets=found, **more))
+
+
+@cache
+def scenes_of(kind: str, name: str) -> list[Scene]:
+    """Scenes on which a skill's fingerprint is taken, by the skill of that name in the words it was trained on."""
+    from harness.pocket.curriculum import skills
+
+    name = name.replace(", plain wording", "")
+    return cards._scenes(skills()[name])
+
+
+@cache
+def teacher() -> Teacher:
+    from harness.llm.light import LightTokenizer
+
+    return Teacher(LightTokenizer(cards.EMBEDDED), window=10**6)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_prompt_of_each_preset_can_be_replaced(preset: str) -> None:
+    own = method(preset)
+    assert own.templates(), "a method that lists no templates has prompts that nobody can replace"
+    assert own.prompts().keys() == {p.name for p in own.templates()}
+    marked = {p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())}
+    assert method(preset, **marked).prompts() == marked
+
+
+@pytest.mark.parametrize("preset", UNSEEN)
+def test_what_replaces_a_prompt_is_what_the_model_reads(preset: str) -> None:
+    own = method(preset)
+    made = method(preset, **{p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())})
+    told = "\n".join(
+        teacher().text.decode(teacher().play(skill, scene).ids)[0]
+        for skill in made.skills()
+        for scene in scenes_of(skill.scene, skill.name)
+    )
+    assert {p.name for i, p in enumerate(own.templates()) if f"Mark {i}. " not in told} == UNSEEN[preset]
+
+
+def test_prompts_that_no_skill_sends() -> None:
+    tools = FakeTools([Rule(reply="* Who was it?")])
+    text = [Document("d", "Ann was it.")]
+    for preset, prompts in (
+        ("closed-book", {"answer without text": "{instruction} M1 {question}{options}"}),
+        ("sliding-window", {"sliding window": " M2"}),
+        ("decom", {"sub-answers": "M3", "steps": "M4 {question} {answer}"}),
+    ):
+        made = method(preset, **prompts)
+        index = made.index(text[0], tools) if made.scope == "document" else {}
+        made.answer(QUESTION, text, [index], tools)
+    told = "\n".join(tools.reader.prompts)
+    assert all(f"M{n}" in told for n in range(1, 5))
+
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+ANSWER = "Brief. {instruction}\n{text}\n{question}{options}"
+
+
+@pytest.mark.parametrize(
+    ("sets", "sentence"),
+    [
+        (["method.prompts.answr=x"], "unknown prompt 'answr' of 'bm25'. Did you mean 'answer'?"),
+        (["method.prompts.answer={instruction}{text}{options}"], "prompt 'answer' of 'bm25' lacks {question}"),
+        ([f"method.prompts.answer={ANSWER}{{txt}}"], "prompt 'answer' of 'bm25' has no placeholder {txt}"),
+        ([f"method.prompts.answer={ANSWER}{{text}}"], "has {text} more often than the original"),
+        (["method.prompts.answer.system=Be {instruction}"], "a system turn has no placeholders"),
+        (["method.prompts.answer.sytem=Be brief."], "give a text, or a mapping with 'user', 'system' or both"),
+        (["method.prompts=/no/such.yaml"], "/no/such.yaml: cannot be read"),
+    ],
+)
+def test_what_cannot_replace_a_prompt_is_one_sentence(sets: list[str], sentence: str) -> None:
+    with pytest.raises((UserError, ConfigError)) as raised:
+        plan("bm25", *sets)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_prompt_that_grows_keeps_its_order_and_a_later_turn_has_no_system() -> None:
+    with pytest.raises(UserError, match=r"must have \{question\}, \{nodes\} in this order, with nothing behind"):
+        method("pecan", search="{question} {nodes} Yes or No?")
+    with pytest.raises(UserError, match="is a later turn of a conversation"):
+        method("pecan", **{"second turn": {"system": "Be brief."}})
+
+
+def test_a_file_a_profile_and_a_flag_are_merged_turn_by_turn(tmp_path: Path) -> None:
+    prompts, config = tmp_path / "prompts.yaml", tmp_path / "config.yaml"
+    prompts.write_text(f"answer: {ANSWER!r}".replace("'", '"'))
+    config.write_text(f"methods: {{bm25: {{prompts: {prompts}}}, '*': {{prompts: {{answer: {{system: One.}}}}}}}}")
+    made = plan("bm25", "method.prompts.answer.system=Two.", files=(str(config),))
+    assert made.method.prompts()["answer"] == ANSWER
+    assert made.method.prompts()["answer, system"] == "Two."
+    assert made.origins["method.params.prompts.answer.user"] == str(config)
+    assert made.origins["method.params.prompts.answer.system"] == "--set"
+    # A method without such a prompt is left alone by what is said of all methods, but a name close to one is refused.
+    assert "One." not in plan("longllmlingua", files=(str(config),)).method.prompts()["restrictive sentence"]
+    assert plan("longllmlingua", files=(str(config),)).method.prompts()["answer, system"] == "One."
+    config.write_text("methods: {'*': {prompts: {answr: x}}}")
+    with pytest.raises(UserError, match="Did you mean 'answer'"):
+        plan("bm25", files=(str(config),))
+
+
+def test_the_hash_follows_the_text_and_nothing_else() -> None:
+    before = plan()
+    changed = plan("bm25", "method.prompts.answer=" + ANSWER)
+    same = plan("bm25", "method.prompts.answer=" + before.method.prompts()["answer"])
+    assert before.hash8 == same.hash8 != changed.hash8
+    assert "prompts" not in before.config.method.params
+
+
+# --- system turns -----------------------------------------------------------------------------------------------------
+
+
+def test_a_system_turn_reaches_the_model_and_its_window() -> None:
+    tools = FakeTools([Rule(reply="Ann")])
+    made = method("closed-book", **{"answer without text": {"system": "Be brief."}})
+    made.answer(QUESTION, [Document("d", "")], [{}], tools)
+    assert tools.reader.prompts[0].startswith("[system]Be brief.\n[user]Answer a question")
+    pieces = Prompt("p", "a {x}", "Be brief.").fill(x=["b"])
+    assert prompt_tokens(pieces, tools.model()) == 3 + 2 + 3  # with [system]; [user] and [reply]; "a", " ", "b"
+
+
+def test_a_system_turn_on_real_tokens() -> None:
+    model = load_model(ModelConfig(name="random", backend="random"))
+    session = model.session(Meter())
+    pieces = Prompt("p", "a {x}", "Be brief.").fill(x=["b"])
+    feed(session, pieces)
+    template = model.text.tokenizer.apply_chat_template(
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a b"}], tokenize=False
+    )
+    assert model.text.tokenizer.decode(session.ids) == template.removesuffix("<|end|>\n")
+    assert session.length() + len(model.mid) == model.turn_tokens() + model.system_tokens("Be brief.") + model.count(
+        "a "
+    ) + model.count("b")
+    with pytest.raises(ValueError, match="before everything else"):
+        session.system("again")
+
+
+def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_model(tmp_path: Path) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text(
+        TEMPLATE.replace("<|{{", "{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}<|{{", 1)
+    )
+    sets = ["method.prompts.answer.system=Be brief.", f"model.template={template}"]
+    with pytest.raises(UserError, match="the chat template of 'random-llama' has no system role, but a prompt"):
+        plan("bm25", *sets, model="random")
+    assert plan("bm25", *sets[1:], model="random")
+    assert plan("bm25", *sets[:1], model="random")
+    model = load_model(ModelConfig(name="random", backend="random", template=str(template)))
+    made = Pieces(["a"])
+    made.system = "Be brief."
+    with pytest.raises(CannotRun, match="has no system role"):
+        feed(model.session(Meter()), made)
+
+
+# --- adapters ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_adapter_of_another_prompt_is_refused_by_the_plan() -> None:
+    if "adapters" not in plan("longrefiner").facts["refiner"] or not plan("longrefiner").models["refiner"].adapters:
+        pytest.skip("no adapters come with this package; make adapters trains them")
+    sentence = "the adapter 'analysis' was trained on another prompt 'analysis' than the one in use"
+    with pytest.raises(UserError, match=sentence):
+        plan("longrefiner", "method.prompts.analysis=One or many? {question}")
+    # What the adapter did not learn may change, and so may everything without the adapter.
+    assert plan("longrefiner", "method.prompts.answer=" + ANSWER)
+    assert plan("longrefiner", "method.prompts.analysis=One? {question}", "method.analysis_adapter=null")
