@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def skills() -> dict[str, Skill]:
     Presets have the parameters and prompts of profile pocket, which are what the model is trained on.
     """
     table = {presets.fold(name): params for name, params in _pocket()["methods"].items()}
-    found: dict[str, Skill] = {skill.name: skill for skill in registry.load("methods.summary:SKILLS")}
+    found: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
     seen: set[str] = set()
     for name in presets.names("methods"):
         target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")
