@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from harness import presets
 from harness.checks import unknown
-from harness.errors import HarnessError, UserError
+from harness.errors import ConfigError, HarnessError, UserError
 from harness.layers import Raw, flatten, read_yaml, scalar
 from harness.paths import with_home
 from harness.registry import code_named, refusal, trust, trusted
@@ -137,10 +137,13 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _parsed(values: Any) -> Any:
-    """`values` with what was typed after --set as YAML reads it."""
+    """`values` with what was typed after --set as YAML reads it; what is no YAML names no code."""
     if isinstance(values, dict):
         return {key: _parsed(value) for key, value in values.items()}
-    return scalar(values) if isinstance(values, Raw) else values
+    try:
+        return scalar(values) if isinstance(values, Raw) else values
+    except ConfigError:
+        return None
 
 
 def _file(values: dict[str, Any]) -> dict[str, Any]:

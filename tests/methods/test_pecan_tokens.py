@@ -15,12 +15,14 @@ from harness.meter import Meter
 from harness.pocket.card import EMBEDDED
 from harness.types import Question
 from methods.pecan.build import feed_nodes
-from methods.pecan.prompts import SEARCH_HEADS, SEARCH_MIDDLE, SUMMARY_HEAD, SUMMARY_TAIL
+from methods.pecan.config import PecanConfig
+from methods.pecan.prompts import POINTS, PROBES
 from methods.pecan.search import feed_node, node_line, open_search
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes, run
 
 QUESTION = Question("q", "Where does the mother send her kittens?", ("d",))
+CONFIG = PecanConfig()
 NODES = [
     "The mother sends Tom and Mittens to the garden.",
     "the buttons of Tom burst, and the mother sews them on again",
@@ -53,7 +55,7 @@ def model(request, tmp_path_factory):
     if request.param == "pocket-llama":
         return load_model(ModelConfig(name="pocket-llama", source=str(EMBEDDED)))
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    texts = 3 * ["* " + "\n* ".join(NODES) + "\n\n" + SUMMARY_HEAD + SUMMARY_TAIL + SEARCH_HEADS["printed"]]
+    texts = 3 * ["* " + "\n* ".join(NODES) + "\n\n" + POINTS.text + PROBES["printed"].text]
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "like Llama 3":
             patch.setattr(random_model, "_train", like_llama_3)
@@ -79,8 +81,8 @@ def test_a_construction_prompt_has_the_tokens_of_the_whole_string(model, level):
     metered = MeteredModel(model, Meter(), "builder")
     lines = NODES if level == 2 else ["* " + text for text in NODES]
     with metered.session() as s:
-        spans = feed_nodes(s, NODES, level, metered)
-        assert s.ids[len(model.begin) :] == model.text.plain(SUMMARY_HEAD + "\n".join(lines) + SUMMARY_TAIL)
+        spans = feed_nodes(s, NODES, level, CONFIG, metered)
+        assert s.ids[len(model.begin) :] == model.text.plain(POINTS.text.format(nodes="\n".join(lines)))
         # A span has the tokens of its text and no others, save a line break that shares one with a full stop.
         for span, text in zip(spans, NODES, strict=True):
             shown = [model.text.decode([i])[0] for i in s.ids[span.start : span.end]]
@@ -90,9 +92,10 @@ def test_a_construction_prompt_has_the_tokens_of_the_whole_string(model, level):
 
 def test_a_search_prompt_has_the_tokens_of_the_whole_string(model):
     with MeteredModel(model, Meter(), "searcher").session() as s:
-        asked = open_search(s, QUESTION)
+        asked = open_search(s, QUESTION, CONFIG)
         spans = [feed_node(s, text, asked) for text in NODES]
-        whole = SEARCH_HEADS["printed"] + QUESTION.text + SEARCH_MIDDLE + "".join("\n* " + text for text in NODES)
+        nodes = "".join("\n* " + text for text in NODES)
+        whole = PROBES["printed"].text.format(question=QUESTION.text, nodes=nodes)
         # What was read is not read again, so a line break is a token of its own where the whole string joins it.
         assert words(model, s.ids[len(model.begin) :]) == words(model, model.text.plain(whole))
         assert [model.text.decode(s.ids[span.start : span.end])[0] for span in spans] == [" " + text for text in NODES]
@@ -104,7 +107,7 @@ def test_a_search_prompt_has_the_tokens_of_the_whole_string(model):
 def test_the_cost_of_a_node_is_the_tokens_that_it_takes(model, bullet):
     metered = MeteredModel(model, Meter(), "searcher")
     with metered.session() as s:
-        asked = open_search(s, QUESTION)
+        asked = open_search(s, QUESTION, CONFIG)
         for text in NODES:
             before = s.length()
             feed_node(s, text, asked, bullet)
