@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from harness.errors import ConfigError
+from harness.limits import yaml_problem
 
 __all__ = ["Raw", "Tree", "assignments", "flatten", "read_yaml", "scalar"]
 
@@ -44,7 +45,10 @@ for _tag, (_pattern, _first) in _NUMBERS.items():
 
 
 def _integer(loader: Any, node: Any) -> int:
-    return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
+    try:
+        return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
+    except ValueError as e:  # thousands of digits
+        raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from e
 
 
 def _number(loader: Any, node: Any) -> float:
@@ -110,7 +114,10 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
     shown = shown or str(path)
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        text = path.read_text(encoding="utf-8")
+        if problem := yaml_problem(text):
+            raise ConfigError([f"{shown}: {problem}"])
+        value = yaml.load(text, Loader=_Loader)
     except UnicodeDecodeError as e:
         raise ConfigError([f"{shown}: not UTF-8 text"]) from e
     except OSError as e:

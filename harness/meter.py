@@ -131,6 +131,7 @@ def _empty() -> dict[str, Any]:
         "uncounted": 0,
         "texts_cut": 0,
         "retries": 0,
+        "recounted": 0,
         "encoder_requests": 0,
         "roles": {},
     }
@@ -143,7 +144,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
     chance, which count in full; uncounted the events of models whose
     shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
-    server took, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
+    server took, recounted the server's token counts that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
     (convention "full") by role. A phase with probes also has `probes`: their part of it, {requests, tokens, flops}; a
     probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
     """
@@ -158,6 +159,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["seconds"] += e.seconds
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
+        u["recounted"] += e.recounted
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
         parts = [u]
         if e.kind == "probe":

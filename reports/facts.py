@@ -258,6 +258,9 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += probes(run)
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    recounted = sum(u.get("recounted", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
+    if recounted:
+        found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]

@@ -18,6 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
+from harness.llm.template import bounded
 from harness.llm.text import Text
 
 __all__ = ["ALLOWANCE", "Tokens"]
@@ -81,13 +82,16 @@ class Tokens:
         if found is None:
             return ALLOWANCE
         text, named = found
-        try:
+
+        def render() -> str:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
 
             made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(text)
-            messages = [{"role": "user", "content": _MARK}]
-            whole = made.render(messages=messages, add_generation_prompt=True, **named)
-        except Exception:  # noqa: BLE001 - templates call functions of their servers' own; the count is a budget's
+            return made.render(messages=[{"role": "user", "content": _MARK}], add_generation_prompt=True, **named)
+
+        try:
+            whole = bounded(render, folder.name)
+        except CannotRun:  # templates call functions of their servers' own; the count is a budget's
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
