@@ -21,8 +21,8 @@ class Event:
     encoder's own length limit cut; retries: further tries that the request took, which are no requests of the method;
     shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where they are unknown. FLOPs
     are counted by it and not by the model's name, which two models may share; reused: of `new`, tokens that a server
-    says its prefix cache had, from whatever it was asked before: told beside the cost and never taken off it; recounted:
-    token counts of a server that cannot be true, so that the local tokenizer's stand here.
+    says its prefix cache had, from whatever it was asked before: told beside the cost and never taken off it;
+    recounted: token counts of a server that cannot be true, so that the local tokenizer's stand here.
     """
 
     role: str

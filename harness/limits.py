@@ -133,9 +133,9 @@ def yaml_problem(text: str | bytes) -> str | None:
             anchor, before = open_.pop()
             if anchor is not None:
                 sizes[anchor] = values - before
-        values += sizes.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
+        values += sizes.get(str(event.anchor), 1) if isinstance(event, yaml.AliasEvent) else 1
         if len(open_) > deepest:
-            return f"line {event.start_mark.line + 1}: {nesting_problem()}"
+            return nesting_problem()
         if values > most:
             return f"its aliases stand for more than {most:,} values; {_raise_it('YAML_VALUES')}"
     return None

@@ -142,11 +142,11 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
     tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
     context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
-    chance, which count in full; uncounted the events of models whose
-    shape is unknown, texts_cut the texts an encoder shortened, retries the tries beyond the first that requests to a
-    server took, recounted the server's token counts that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker. `roles` splits FLOPs
-    (convention "full") by role. A phase with probes also has `probes`: their part of it, {requests, tokens, flops}; a
-    probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
+    chance, which count in full; uncounted the events of models whose shape is unknown, texts_cut the texts an encoder
+    shortened, retries the tries beyond the first that requests to a server took, recounted the server's token counts
+    that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
+    `roles` splits FLOPs (convention "full") by role. A phase with probes also has `probes`: their part of it,
+    {requests, tokens, flops}; a probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:

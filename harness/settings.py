@@ -27,7 +27,7 @@ from harness.checks import build, gathered, unknown
 from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.errors import ConfigError, HarnessError, UserError
 from harness.layers import Tree, flatten
-from harness.said import SCALARS, Choices, Layer, attempt, layers
+from harness.said import SCALARS, Choices, Layer, attempt, foreign_keys, layers
 
 if TYPE_CHECKING:
     from harness.method import Method
@@ -132,6 +132,7 @@ def draft(choices: Choices) -> Draft:
     for role in roles:
         _try(d, partial(_role, d, layers, role))
     _try(d, partial(_scalars, d, layers))
+    d.problems += foreign_keys(d.parts, d.origins, choices.files)
     return d
 
 

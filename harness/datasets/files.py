@@ -319,10 +319,13 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
     name = source.name
     try:
         if isinstance(source, Member):
-            with source.archive.open("rb") as packed, zipfile.ZipFile(packed) as archive:
-                with archive.open(_readable(archive, source)) as inner:
-                    stream = cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
-                    yield unpacked(stream, packed, str(source))
+            with (
+                source.archive.open("rb") as packed,
+                zipfile.ZipFile(packed) as archive,
+                archive.open(_readable(archive, source)) as inner,
+            ):
+                stream = cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+                yield unpacked(stream, packed, str(source))
         elif name.lower().endswith(".gz"):
             with source.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unzipped:
                 yield unpacked(cast("_Stream", unzipped), packed, name)

@@ -1,8 +1,8 @@
 """Requests to an OpenAI-compatible server that outlast its bad moments.
 
     server = Server(base_url, key, Patience(timeout=120, retries=4))
-    server.post("/chat/completions", body, check, most, tries := Tries())     the parsed reply, which `check` accepted
-    tries.again                                                         how often it was asked again, failed or not
+    server.post("/chat/completions", body, check, most, tries := Tries())   the parsed reply, which `check` accepted
+    tries.again                                                             how often it was asked again, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
@@ -113,7 +113,8 @@ class Server:
     ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` says what is wrong with one, None for a good one.
 
-        most: bytes of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun as in the module's table.
+        most: bytes of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
+        as in the module's table.
         """
         tries = Tries() if tries is None else tries
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")

@@ -6,8 +6,8 @@
 A server keeps nothing that we may count on, so every write and probe reads the whole context again: that is what it
 costs, and what is booked. What a server finds in its prefix cache depends on the order of the questions, on what runs
 beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
-server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`). Spans, room and budgets are counted with the
-local tokenizer.
+server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`).
+Spans, room and budgets are counted with the local tokenizer.
 """
 
 from __future__ import annotations

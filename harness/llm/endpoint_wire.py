@@ -3,8 +3,8 @@
     opener = opener_for(base_url)
     with opener.open(request, timeout=120) as reply: ...       TimeoutError once 120 seconds are over
 
-The timeout of Python's HTTP client starts anew with every byte that arrives. Here it is one deadline for connecting, the
-TLS handshake, the headers and the body, of errors too. Looking up the host's name is left to the system's own limit.
+The timeout of Python's HTTP client starts anew with every byte that arrives. Here it is one deadline for connecting,
+the TLS handshake, the headers and the body, of errors too. Looking up the host's name is left to the system's limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def opener_for(base_url: str) -> urllib.request.OpenerDirector:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Following a redirect would hand the key to wherever it points, so its target is not even parsed."""
 
-    def http_error_302(self, *_: Any) -> None:
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
         """Leave the status to the caller."""
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -59,14 +59,13 @@ class _Timed(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     def __init__(self, end: float, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
-        raw = cast("io.RawIOBase", self.fp.detach())
-        self.fp = io.BufferedReader(_Timed(sock, raw, end))
+        self.fp = io.BufferedReader(_Timed(sock, self.fp.detach(), end))
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, host: str, timeout: float, **options: Any) -> None:
-        super().__init__(host, timeout=timeout, **options)
-        self._end = time.monotonic() + timeout
+    def __init__(self, host: str, **options: Any) -> None:
+        super().__init__(host, **options)
+        self._end = time.monotonic() + options["timeout"]
         self._create_connection = self._connected
         self.response_class = cast("Any", partial(_Response, self._end))
 

@@ -6,8 +6,8 @@
                     + reply head  + user head
 
 Contents are encoded on their own, so what a document says can never become part of a piece. A template is a program
-from whoever made the model: it is rendered in Jinja's sandbox and, as the sandbox stops neither endless loops nor a text
-of many gigabytes, in a child process with limits.
+from whoever made the model: it is rendered in Jinja's sandbox and, as the sandbox stops neither endless loops nor a
+text of many gigabytes, in a child process with limits.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def bounded(step: Callable[[], Any], name: str) -> Any:
         kind, value = json.loads(answer)
     except ValueError:
         raise CannotRun(
-            f"rendering the chat template of '{name}' takes more than {SECONDS:g} seconds, {MEMORY >> 20} MiB of memory "
-            f"or {LONGEST >> 20} MiB of text; {hint}"
+            f"rendering the chat template of '{name}' takes more than {SECONDS:g} seconds, {MEMORY >> 20} MiB of "
+            f"memory or {LONGEST >> 20} MiB of text; {hint}"
         ) from None
     if kind == "value":
         return value
