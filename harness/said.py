@@ -106,7 +106,7 @@ def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -
 def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Collection[str]) -> list[HarnessError]:
     """A configuration file cannot choose which environment variable is sent to which server.
 
-    parts: the finished ones of a draft by path; origins: where each of their values was said; files: the --config files.
+    parts: the finished ones of a draft by path; origins: where each of their values was said; files: those of --config.
     """
     sentences = []
     for path, part in parts.items():
@@ -114,9 +114,10 @@ def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Co
         keys = (f"{path}.api_key_env", f"{path}.base_url")
         said = next((origins[key] for key in keys if origins.get(key) in files), None)
         if variable is not None and said is not None:
+            # Neither value is repeated: a careless file has the key, or a password, in it.
             sentences.append(
-                f"{said}: would send the environment variable {variable} to {part.base_url}; if you trust that server, "
-                f"add: --set {keys[0]}={variable} {keys[1]}={part.base_url}"
+                f"{said}: would send an environment variable of yours to a server; if you trust that server, name both "
+                f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
             )
     return [UserError(sentence) for sentence in sentences]
 
