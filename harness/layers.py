@@ -81,10 +81,13 @@ class Raw(str):
 def scalar(text: str) -> Any:
     """The value of a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
 
-    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed.
+    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
+    and for bytes of the command line that are not UTF-8.
     """
     try:
         return yaml.load(str(text), Loader=_Loader)
+    except UnicodeEncodeError as e:
+        raise ConfigError([f"{str(text)!r} is not UTF-8 text"]) from e
     except yaml.YAMLError as e:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e

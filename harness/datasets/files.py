@@ -123,9 +123,9 @@ def _why(error: Exception) -> str:
 
 
 def _shallow(value: Any, brackets: int) -> Any:
-    """`value`, whose text has so many opening brackets. Raises ValueError where it is nested too deeply."""
+    """`value`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
     if too_deep(value, brackets):
-        raise ValueError(nesting_problem())
+        raise RecursionError
     return value
 
 

@@ -250,7 +250,8 @@ def _read(reply: Any, most: int, timeout: float) -> bytes:
     except TimeoutError:
         raise _BadMoment(f"the reply was not whole within {timeout:g} seconds") from None
     if reply.length:  # read1 ends quietly where fewer bytes came than were announced
-        raise _BadMoment(f"the reply was cut off, {reply.length} bytes are missing")
+        missing = reply.length if reply.length < 10**12 else "countless"
+        raise _BadMoment(f"the reply was cut off, {missing} bytes are missing")
     return b"".join(parts)
 
 
