@@ -143,7 +143,7 @@ BROKEN: dict[str, list[bytes | str]] = {
     "a Retry-After in the year 9999": [reply("", "429 No", "Retry-After: Fri, 31 Dec 9999 23:59:59 -0000")],
     "a Retry-After of words": [reply("", "503 No", "Retry-After: Fri, 99 Foo 99999999999 99:99:99")],
     **{
-        f"a log-probability of {p}": [
+        f"a log-probability of {p[:9]}": [
             reply(json.dumps(chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": 0}]}]}))
                   .replace('"logprob": 0', f'"logprob": {p}'))
         ]
