@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from harness.errors import SaveError, UserError, printable
 from harness.figure_flags import add_figures, join_figure
 from harness.flags import Convention, Flags, RunFlags, TableFlags
 from harness.pocket_flags import TrainFlags
+from harness.screen import guarded
 from harness.study_flags import add_study
 from harness.train_flags import add_train
 from harness.verbs import takes_flags
@@ -319,7 +321,9 @@ def spread_sets(arguments: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the command `harness`: parse, call, exit."""
-    sys.exit(_main(sys.argv[1:] if arguments is None else arguments))
+    with guarded():
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(code)
 
 
 def _main(arguments: list[str]) -> int:
@@ -331,6 +335,9 @@ def _main(arguments: list[str]) -> int:
         return _complain(str(e), 3)
     except typer.TyperException as e:
         return _usage(e)
+    except Exception:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
+        traceback.print_exc()
+        return 1
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -17,6 +17,8 @@ HarnessError
 from __future__ import annotations
 
 import difflib
+import json
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -39,21 +41,28 @@ __all__ = [
 
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
 _LONGEST = 2_000
+_SUSPECT = re.compile(r"[^ -~\n\t]")
+_JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
 
 
-def printable(text: str, longest: int = _LONGEST) -> str:
+def printable(text: str, longest: int | None = _LONGEST) -> str:
     """`text` from outside as a terminal may show it: control characters escaped, at most `longest` characters.
+
+    Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters do not.
 
     >>> printable("a\\x1b]0;title\\x07b")
     'a\\\\x1b]0;title\\\\x07b'
     """
-    shown = "".join(sign if _visible(sign) else sign.encode("unicode_escape").decode() for sign in text[: longest + 1])
-    return shown if len(text) <= longest else f"{shown[:longest]} ... ({len(text):,} characters)"
+    shown = _SUSPECT.sub(_escaped, text if longest is None else text[:longest])
+    return shown if longest is None or len(text) <= longest else f"{shown} ... ({len(text):,} characters)"
 
 
-def _visible(sign: str) -> bool:
-    """Line ends stay, for errors that list several mistakes; escapes, bells and text-direction marks do not."""
-    return sign == "\n" or (sign.isprintable() and not unicodedata.category(sign).startswith("C"))
+def _escaped(found: re.Match[str]) -> str:
+    """One character as it is shown; an escape beyond ASCII is one of JSON too, as the text may be JSON."""
+    sign = found[0]
+    if sign in _JOINERS or unicodedata.category(sign) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
+        return sign
+    return sign.encode("unicode_escape").decode() if sign < "\x7f" else json.dumps(sign)[1:-1]
 
 
 class HarnessError(Exception):

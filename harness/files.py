@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, SaveError
+from harness.limits import nesting_problem, too_deep
 
 __all__ = ["append_line", "json_line", "no_link", "read_lines", "repair", "save_error", "tidy", "touch", "write_atomic"]
 
@@ -120,6 +121,8 @@ def _parse(line: bytes, field: str) -> tuple[dict[str, Any] | None, str]:
         return None, f"not valid JSON ({error})"
     if not isinstance(value, dict) or not isinstance(value.get(field), str):
         return None, f"not an object with a '{field}'"
+    if too_deep(value, line.count(b"[") + line.count(b"{")):
+        return None, nesting_problem()
     return value, ""
 
 

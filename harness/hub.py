@@ -20,8 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun
+from harness.errors import CannotRun, printable
 from harness.home import home, read_lock, write_json
+from harness.screen import bars_allowed
 
 __all__ = ["DATASETS", "MODELS", "Kind", "download", "resolve"]
 
@@ -160,7 +161,9 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     offline = _offline()
-    with _sentences(kind, repo, commit):
+    if printable(name) != name:  # a progress bar shows it
+        raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
+    with _sentences(kind, repo, commit), bars_allowed():
         path = hf_hub_download(
             repo,
             name,

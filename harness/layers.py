@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from harness.errors import ConfigError
+from harness.limits import yaml_problem
 
 __all__ = ["Raw", "Tree", "assignments", "flatten", "read_yaml", "scalar"]
 
@@ -44,7 +45,10 @@ for _tag, (_pattern, _first) in _NUMBERS.items():
 
 
 def _integer(loader: Any, node: Any) -> int:
-    return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
+    try:
+        return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
+    except ValueError as e:  # thousands of digits
+        raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from e
 
 
 def _number(loader: Any, node: Any) -> float:
@@ -77,10 +81,13 @@ class Raw(str):
 def scalar(text: str) -> Any:
     """The value of a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
 
-    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed.
+    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
+    and for bytes of the command line that are not UTF-8.
     """
     try:
         return yaml.load(str(text), Loader=_Loader)
+    except UnicodeEncodeError as e:
+        raise ConfigError([f"{str(text)!r} is not UTF-8 text"]) from e
     except yaml.YAMLError as e:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
@@ -110,7 +117,10 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
     shown = shown or str(path)
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        text = path.read_text(encoding="utf-8")
+        if problem := yaml_problem(text):
+            raise ConfigError([f"{shown}: {problem}"])
+        value = yaml.load(text, Loader=_Loader)
     except UnicodeDecodeError as e:
         raise ConfigError([f"{shown}: not UTF-8 text"]) from e
     except OSError as e:

@@ -133,6 +133,7 @@ def _empty() -> dict[str, Any]:
         "texts_cut": 0,
         "retries": 0,
         "endings_cut": 0,
+        "recounted": 0,
         "encoder_requests": 0,
         "roles": {},
     }
@@ -145,10 +146,10 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
     chance, which count in full; uncounted the events of models whose shape is unknown, texts those given to an encoder
     or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
-    endings_cut the replies that lost a marker of the end of a turn at their end, encoder_requests those of the
-    requests that went to an encoder or reranker. `roles` splits FLOPs (convention "all-params") by role. A phase with
-    probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
-    tokens and FLOPs count in the phase too.
+    endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
+    that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
+    `roles` splits FLOPs (convention "all-params") by role. A phase with probes also has `probes`: their part of it,
+    {requests, tokens, flops}; a probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -163,6 +164,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["texts_cut"] += e.cut
         u["retries"] += e.retries
         u["endings_cut"] += e.endings
+        u["recounted"] += e.recounted
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
         parts = [u]
         if e.kind == "probe":

@@ -13,7 +13,9 @@ import sys
 import time
 from typing import Any, TextIO
 
+from harness.errors import printable
 from harness.flops import DEFAULT
+from harness.screen import erase_line
 
 __all__ = ["Progress", "Silent"]
 
@@ -59,13 +61,13 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
-        self._write(("\r\x1b[K" if self._live else "") + text + "\n")
+        self._write(text + "\n")
         self._drawn = 0.0
 
     def stop(self) -> None:
         """The run ends: the last state stays as a line of its own."""
         if self._live:
-            self._write("\r\x1b[K" + self.line() + "\n")
+            self._write(self.line() + "\n")
 
     def line(self) -> str:
         """The line of the module's docstring."""
@@ -110,13 +112,15 @@ class Progress:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW or self._done == self._total:
             self._drawn = now
-            self._write("\r\x1b[K" + self.line()[: shutil.get_terminal_size().columns - 1])
+            self._write(printable(self.line())[: shutil.get_terminal_size().columns - 1])
 
     def _write(self, text: str) -> None:
         if self._gone:
             return
         try:
-            self._stream.write(text)
+            if self._live:
+                erase_line(self._stream)
+            self._stream.write(printable(text))
             self._stream.flush()
         except (OSError, ValueError):
             self._gone = True  # the terminal was closed: no reason to lose a long run

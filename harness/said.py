@@ -7,7 +7,7 @@ suite's profile < suite < --profile < config files < --set < flags
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from harness.paths import with_home
 from harness.registry import code_named, refusal, trust, trusted
 from harness.suites import Suite
 
-__all__ = ["PARTS", "SCALARS", "Choices", "Layer", "Said", "attempt", "layers"]
+__all__ = ["PARTS", "SCALARS", "Choices", "Layer", "Said", "attempt", "foreign_keys", "layers"]
 
 Layer = tuple[str, dict[str, Any]]
 T = TypeVar("T")
@@ -99,6 +99,25 @@ def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -
         if key.endswith("trust_remote_code") and value and not sets.get(key):
             sentences.append(
                 f"{label}: {key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
+            )
+    return [UserError(sentence) for sentence in sentences]
+
+
+def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Collection[str]) -> list[HarnessError]:
+    """A configuration file cannot choose which environment variable is sent to which server.
+
+    parts: the finished ones of a draft by path; origins: where each of their values was said; files: those of --config.
+    """
+    sentences = []
+    for path, part in parts.items():
+        variable = getattr(part, "api_key_env", None)
+        keys = (f"{path}.api_key_env", f"{path}.base_url")
+        said = next((origins[key] for key in keys if origins.get(key) in files), None)
+        if variable is not None and said is not None:
+            # Neither value is repeated: a careless file has the key, or a password, in it.
+            sentences.append(
+                f"{said}: would send an environment variable of yours to a server; if you trust that server, name both "
+                f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
             )
     return [UserError(sentence) for sentence in sentences]
 

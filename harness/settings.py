@@ -28,7 +28,7 @@ from harness.config import ROLES, DatasetConfig, EncoderConfig, MethodChoice, Mo
 from harness.errors import ConfigError, HarnessError, UserError, close_matches
 from harness.layers import Tree, flatten
 from harness.prompts import replacements
-from harness.said import SCALARS, Choices, Layer, attempt, layers
+from harness.said import SCALARS, Choices, Layer, attempt, foreign_keys, layers
 
 if TYPE_CHECKING:
     from harness.method import Method
@@ -133,6 +133,7 @@ def draft(choices: Choices) -> Draft:
     for role in roles:
         _try(d, partial(_role, d, layers, role))
     _try(d, partial(_scalars, d, layers))
+    d.problems += foreign_keys(d.parts, d.origins, choices.files)
     return d
 
 

@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from harness.errors import DataError, UserError
 from harness.files import append_line, json_line, no_link, read_lines, repair, save_error, tidy, touch, write_atomic
+from harness.limits import yaml_problem
 from harness.lock import FolderLock
 from harness.paths import without_home
 
@@ -99,8 +100,11 @@ def _yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        value = yaml.safe_load(path.read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = path.read_bytes()
+        if problem := yaml_problem(text):
+            raise DataError(path, None, None, problem)
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
@@ -112,7 +116,7 @@ def _json(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(path, None, None, f"not valid JSON ({error}); {_AGAIN}") from None
     if not isinstance(value, dict):
         raise DataError(path, None, None, f"not a JSON object; {_AGAIN}")

@@ -343,6 +343,9 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
         found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
+    recounted = sum(u.get("recounted", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
+    if recounted:
+        found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
     if uncounted:
         found.append("FLOPs unknown: a model of this run tells no shape")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ConfigError, UserError
+from harness.errors import ConfigError, UserError, printable
 from harness.layers import assignments
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["choices", "columns", "mean_text", "mean_texts", "run_folder", "run_f
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
     """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
-    rows = [list(row) for row in rows]
+    rows = [[printable(cell) for cell in row] for row in rows]
     if not rows:
         return ""
     widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]

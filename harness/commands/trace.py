@@ -19,11 +19,10 @@ import json as json_
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unicodedata import category
 
 from harness.commands.common import run_folder
 from harness.commands.output import write
-from harness.errors import UnknownName, UserError
+from harness.errors import UnknownName, UserError, printable
 from harness.flops import DEFAULT
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # characters that change the direction of a line
 _FLAT = "So the steps stand in their order only."
 _WIDEST = 60  # characters of a step's text; --json has all of it
 _LONGEST = 140  # of a line about the memory
@@ -189,25 +187,25 @@ def _lines(search: _Search) -> list[str]:
     from reports.facts import probe_share
 
     record = search.record
-    lines = [f"question   {_clean(record['question_id'])} on {_clean(', '.join(record['document_ids']))}"]
+    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if not search.moves:
         lines.append("this method stores no search steps")
     elif search.graph is None:
         lines += table(search)
     else:
         lines += tree(search)
-    lines += [_clean(line) for line in _of_memory(search)]
+    lines += [printable(line) for line in _of_memory(search)]
     lines += search.notes
     if share := probe_share(record["usage"].get("search", {}), search.convention):
         lines.append(f"probes     {share} of the search")
     lines += _costs(search) if search.moves else []
     if record["stop_reason"]:
-        lines.append(f"stopped    {_clean(record['stop_reason'])}")
+        lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
-        lines.append(f"failed     {_clean(record['error']['type'])}: {_clean(record['error']['message'])}")
-    lines.append(f"answer     {_clean(record['prediction'])}")
+        lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
+    lines.append(f"answer     {printable(record['prediction'])}")
     if (final := (record.get("notes") or {}).get("scored")) is not None:
-        lines.append(f"scored     {_clean(final)}")
+        lines.append(f"scored     {printable(final)}")
     lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
     return lines
 
@@ -228,7 +226,7 @@ def table(search: _Search) -> list[str]:
     rows = []
     for move in moves:
         step = move.step
-        begin, text = [str(move.number), _clean(step["action"])], _short(search.text(move), _WIDEST)
+        begin, text = [str(move.number), printable(step["action"])], _short(search.text(move), _WIDEST)
         told = [
             *_numbers(step, parts, counted),
             *(search.evidence[move.number] for _ in hits),
@@ -252,7 +250,7 @@ def tree(search: _Search) -> list[str]:
         for mark, move in forest(group):
             step = move.step
             under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
-            name = f"{mark}{move.number} {_clean(step['action'])}{under}"
+            name = f"{mark}{move.number} {printable(step['action'])}{under}"
             edge = _number(move.edge, ".3f")
             text = _short(search.text(move), _WIDEST)
             told = [*_numbers(step, parts, counted), edge, search.evidence[move.number], *_answer(step, answers), text]
@@ -308,13 +306,8 @@ def _answer(step: dict[str, Any], answers: list[str]) -> list[str]:
 
 
 def _short(text: str, longest: int) -> str:
-    text = _clean(" ".join(text.split()))
+    text = printable(" ".join(text.split()))
     return text if len(text) <= longest else text[: longest - 3] + "..."
-
-
-def _clean(text: str) -> str:
-    """Texts of documents and models must not steer a terminal: no control codes, half characters or turned lines."""
-    return "".join("\ufffd" if (category(c) in ("Cc", "Cs") and c not in "\t\n") or c in _TURNS else c for c in text)
 
 
 def _told(search: _Search) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 .json and .jsonl are told apart by their first character, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
-and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error.
+and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error, and so is what exceeds
+the limits of harness/limits.py.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import json
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, cast
 
 from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
+from harness.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
 
 __all__ = [
     "SUFFIXES",
@@ -35,6 +39,7 @@ __all__ = [
     "Place",
     "digest_of",
     "first_key",
+    "gunzipped",
     "kind_of",
     "opened",
     "parse_line",
@@ -98,8 +103,8 @@ def kind_of(path: Path | Member) -> str | None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' appears twice in one object")
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key '{key}' appears twice in one object")
     return row
 
 
@@ -112,10 +117,17 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_a_num
 
 def _why(error: Exception) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deeply"
+        return nesting_problem()
     if isinstance(error, json.JSONDecodeError):
         return f"broken JSON: {error.msg} (column {error.colno})"
     return f"broken JSON: {error}"
+
+
+def _shallow(value: Any, brackets: int) -> Any:
+    """`value`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
+    if too_deep(value, brackets):
+        raise RecursionError
+    return value
 
 
 def _object(value: Any) -> dict[str, Any] | Broken:
@@ -125,7 +137,8 @@ def _object(value: Any) -> dict[str, Any] | Broken:
 def parse_line(line: bytes) -> dict[str, Any] | Broken:
     """The row of one line of JSON lines."""
     try:
-        return _object(_DECODER.decode(line.decode("utf-8")))
+        value = _DECODER.decode(line.decode("utf-8"))
+        return _object(_shallow(value, line.count(b"[") + line.count(b"{")))
     except UnicodeDecodeError as error:
         return Broken(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
     except (ValueError, RecursionError) as error:
@@ -133,7 +146,7 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
 
 
 def _read_lines(name: str, stream: _Stream) -> _Rows:
-    for number, line in enumerate(stream, start=1):
+    for number, line in lines_of(name, stream):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
@@ -175,7 +188,9 @@ class _Whole:
     def value(self, number: int) -> Any:
         """Take the next value, which belongs to row `number`."""
         try:
-            value, self.at = _DECODER.raw_decode(self.text, self.at)
+            value, end = _DECODER.raw_decode(self.text, self.at)
+            _shallow(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end))
+            self.at = end
         except json.JSONDecodeError as error:
             raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
         except (ValueError, RecursionError) as error:
@@ -242,14 +257,22 @@ def _first_key(head: bytes) -> str | None:
     return key if isinstance(key, str) else None
 
 
+def _check_parquet(path: Path, metadata: Any) -> None:
+    """Raises DataError where the row groups say that they unpack beyond HARNESS_MAX_RATIO."""
+    whole = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    check_ratio(path.name, whole, path.stat().st_size)
+
+
 def _read_parquet(path: Path) -> _Rows:
     # Only this reader needs the packages; they take over a second to import.
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise CannotRun(f"reading {path.name} needs the package '{error.name}': pip install datasets") from None
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         try:
+            _check_parquet(path, parquet.read_metadata(path))
             rows = hf.Dataset.from_parquet(str(path), streaming=True, cache_dir=scratch)
             for number, row in enumerate(rows, start=1):
                 yield Place(path.name, row=number), dict(row)
@@ -261,7 +284,8 @@ def _read_parquet(path: Path) -> _Rows:
 def _read_table(name: str, stream: _Stream) -> _Rows:
     """The rows of a tab-separated table with a header, every value a string."""
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-    reader = csv.DictReader(text, delimiter="\t")
+    most = limit("LINE_MIB") << 20
+    reader = csv.DictReader(iter(partial(text.readline, most), ""), delimiter="\t")
     try:
         for row in reader:
             place = Place(name, line=reader.line_num)
@@ -297,17 +321,44 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
     name = source.name
     try:
         if isinstance(source, Member):
-            with zipfile.ZipFile(source.archive) as archive, archive.open(source.name) as inner:
-                yield cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+            with (
+                source.archive.open("rb") as packed,
+                zipfile.ZipFile(packed) as archive,
+                archive.open(_readable(archive, source)) as inner,
+            ):
+                stream = cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+                yield unpacked(stream, packed, str(source))
+        elif name.lower().endswith(".gz"):
+            with source.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unzipped:
+                yield unpacked(cast("_Stream", unzipped), packed, name)
         else:
-            with gzip.open(source, "rb") if name.lower().endswith(".gz") else source.open("rb") as stream:
-                yield cast("_Stream", stream)
+            with source.open("rb") as plain:
+                yield plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
     except (zipfile.BadZipFile, KeyError) as error:
         raise DataError(str(source), None, None, f"not a readable zip archive ({error})") from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
+
+
+def _readable(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
+    """The directory entry of a member. Raises DataError for one with a password, or packed by a rare method."""
+    entry = archive.getinfo(member.name)
+    if entry.flag_bits & 1:
+        raise DataError(str(member), None, None, "has a password; unpack the archive")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(str(member), None, None, "is packed by a method that is not read; unpack the archive")
+    return entry
+
+
+def gunzipped(data: bytes, name: str) -> bytes:
+    """The bytes of a gzip file held in memory. Raises DataError."""
+    packed = io.BytesIO(data)
+    try:
+        return unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
 
 
 def digest_of(source: Path | Member) -> bytes:

@@ -58,7 +58,7 @@ def _texts(value: Any, name: str) -> list[str]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RowError(name, "starts with '[' but is no JSON list") from None
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list):

@@ -12,15 +12,13 @@ the papers' shortest document (5,077 tokens), include the frames; LongBench cuts
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from harness.datasets.files import Broken, read_rows
+from harness.datasets.files import Broken, Member, gunzipped, opened, read_rows
 from harness.digests import file_hash
 from harness.errors import DataError
 from harness.paths import inside
@@ -42,10 +40,10 @@ class Stories(Protocol):
         """What tells these texts from others; "-" stands for one that is not there. No text is kept or decoded."""
 
 
-def decoded(data: bytes) -> str:
-    """A story's bytes as text; see the module's docstring."""
+def decoded(data: bytes, name: str = "a story") -> str:
+    """A story's bytes as text; see the module's docstring. Raises DataError, naming `name`, for bad gzip data."""
     if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)  # as some servers send them
+        data = gunzipped(data, name)  # as some servers send them
     try:
         text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError:
@@ -66,8 +64,8 @@ class _Folder:
     def read(self, document_id: str) -> str | None:
         path = self._path(document_id)
         try:
-            return None if path is None else decoded(path.read_bytes())
-        except (OSError, EOFError, zlib.error) as error:
+            return None if path is None else decoded(path.read_bytes(), path.name)
+        except OSError as error:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
@@ -98,11 +96,9 @@ class _Archive:
         entry = self._members.get(document_id)
         if entry is None:
             return None
-        try:
-            with zipfile.ZipFile(self._path) as archive:
-                return decoded(archive.read(entry))
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            raise DataError(f"{self._path.name}/{entry.filename}", None, None, f"cannot be read ({error})") from None
+        member = Member(self._path, entry.filename)
+        with opened(member) as stream:
+            return decoded(stream.read(), str(member))
 
     def digest(self, document_ids: Iterable[str]) -> str:
         known = (self._members.get(document_id) for document_id in document_ids)

@@ -1,19 +1,20 @@
 """Requests to an OpenAI-compatible server that outlast its bad moments.
 
     server = Server(base_url, key, Patience(timeout=120, retries=4))
-    server.post("/chat/completions", body, check, tries := Tries())     the parsed reply, which `check` accepted
-    tries.again                                                         how often it was asked again, failed or not
+    server.post("/chat/completions", body, check, most, tries := Tries())   the parsed reply, which `check` accepted
+    tries.again                                                             how often it was asked again, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
 | 408, 409, 425, 429, 5xx; no connection; no reply within `timeout`;  | again, `retries` times; then RequestFailed |
-| a reply that is cut, no JSON, or refused by `check`                 |                                            |
+| a reply that is cut, too long, no JSON, or refused by `check`       |                                            |
 | 400, 413, 422 and other 4xx                                         | RequestFailed at once                      |
 | 401, 402, 403, 404, 3xx: every request would end so                 | CannotRun at once                          |
 
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike.
-Nothing here prints, and no message holds the key: what a server says is shown with the key blotted out.
+Nothing here prints, and no message holds the key: what a server says is shown with the key blotted out
+(endpoint_secret.py). `timeout` bounds a whole try (endpoint_wire.py).
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from harness.crew import current
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.endpoint_facts import is_loopback
+from harness.limits import too_deep
+from harness.llm.endpoint_secret import Blot
+from harness.llm.endpoint_wire import opener_for
 
 __all__ = ["Patience", "Server", "Tries"]
 
@@ -83,13 +85,6 @@ class Tries:
         return max(self.made - 1, 0)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Following a redirect would hand the key to wherever it points."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 @dataclass
 class Server:
     """One server, asked from any number of threads. asked: tries so far; retried: those that were not the first."""
@@ -102,22 +97,24 @@ class Server:
     retried: int = 0
 
     def __post_init__(self) -> None:
-        proxies = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(self.base_url).hostname) else []
-        self._opener = urllib.request.build_opener(_NoRedirect, *proxies)
+        self._opener = opener_for(self.base_url)
+        self.blotted = Blot(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
 
-    def blotted(self, text: str) -> str:
-        """`text` without the key, should a server repeat it."""
-        return text.replace(self.key, "[key]") if self.key and len(self.key) >= 8 else text
-
     def post(
-        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], tries: Tries | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        check: Callable[[Any], str | None],
+        most: int = _MOST_BYTES,
+        tries: Tries | None = None,
     ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` says what is wrong with one, None for a good one.
 
-        tries: counts them. Raises RequestFailed and CannotRun as in the module's table.
+        most: bytes of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
+        as in the module's table.
         """
         tries = Tries() if tries is None else tries
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -126,7 +123,7 @@ class Server:
             self._wait(n)
             tries.made += 1
             try:
-                reply = self._once(path, content, self.patience.timeout)
+                reply = self._once(path, content, self.patience.timeout, most)
                 if problem := check(reply):
                     raise _BadMoment(problem)
                 return dict(reply)
@@ -142,7 +139,7 @@ class Server:
         for n in range(self.patience.retries + 1):
             self._wait(n)
             try:
-                self._once("/models", None, min(timeout, self.patience.timeout))
+                self._once("/models", None, min(timeout, self.patience.timeout), _MOST_BYTES)
                 return
             except RequestFailed:
                 return
@@ -154,17 +151,17 @@ class Server:
 
     # -- one try -----------------------------------------------------------------------------------------------------
 
-    def _once(self, path: str, content: bytes | None, timeout: float) -> Any:
+    def _once(self, path: str, content: bytes | None, timeout: float, most: int) -> Any:
         with self._lock:
             self.asked += 1
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(self.base_url.rstrip("/") + path, content, headers)
-        end = time.monotonic() + timeout
         try:
             with self._opener.open(request, timeout=timeout) as reply:
-                return _parsed(reply.headers.get_content_type(), _read(reply, end, timeout))
+                kind = " ".join(self.blotted(reply.headers.get_content_type()).split())[:_SAID]
+                return _parsed(kind, _read(reply, most, timeout))
         except urllib.error.HTTPError as e:
             with e:
                 raise self._refused(e, path) from None
@@ -205,7 +202,7 @@ class Server:
             told = json.loads(text)
             told = told.get("error", told.get("detail", told)) if isinstance(told, dict) else told
             text = str(told.get("message", told) if isinstance(told, dict) else told)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         text = " ".join(self.blotted(text).split())
         return f": {text[:_SAID]}" if text else ""
@@ -241,18 +238,20 @@ class Server:
             time.sleep(min(left, _SLICE))
 
 
-def _read(reply: Any, end: float, timeout: float) -> bytes:
-    """The body. A server that sends a byte now and then does not hold us beyond `end`."""
+def _read(reply: Any, most: int, timeout: float) -> bytes:
+    """The body, at most `most` bytes of it."""
     parts, size = [], 0
-    while piece := reply.read1(_PIECE):
-        parts.append(piece)
-        size += len(piece)
-        if size > _MOST_BYTES:
-            raise _BadMoment(f"the reply is longer than {_MOST_BYTES >> 20} MiB")
-        if time.monotonic() > end:
-            raise _BadMoment(f"the reply was not whole within {timeout:g} seconds")
+    try:
+        while piece := reply.read1(_PIECE):
+            parts.append(piece)
+            size += len(piece)
+            if size > most:
+                raise _BadMoment(f"the reply was cut at {most:,} bytes, more than the tokens asked for can take")
+    except TimeoutError:
+        raise _BadMoment(f"the reply was not whole within {timeout:g} seconds") from None
     if reply.length:  # read1 ends quietly where fewer bytes came than were announced
-        raise _BadMoment(f"the reply was cut off, {reply.length} bytes are missing")
+        missing = reply.length if reply.length < 10**12 else "countless"
+        raise _BadMoment(f"the reply was cut off, {missing} bytes are missing")
     return b"".join(parts)
 
 
@@ -260,9 +259,14 @@ def _parsed(kind: str, body: bytes) -> Any:
     if kind != "application/json" and not kind.endswith("+json"):
         raise _BadMoment(f"the reply is {kind} instead of application/json")
     try:
-        return json.loads(body)
+        value = json.loads(body)
+        if not too_deep(value, body.count(b"[") + body.count(b"{")):
+            return value
     except ValueError:
         raise _BadMoment(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
+    except RecursionError:
+        pass
+    raise _BadMoment("the reply is JSON that is nested too deeply")
 
 
 def _retry_after(text: str) -> float | None:
@@ -272,6 +276,6 @@ def _retry_after(text: str) -> float | None:
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return max(seconds, 0.0) if seconds == seconds else None

@@ -8,6 +8,7 @@ A reply without a message is none, and is asked for again (see endpoint_http).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,18 +19,25 @@ from harness.llm.endpoint_http import Server, Tries
 
 __all__ = ["Reply", "complete"]
 
+_TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
+_FRAME = 1 << 20  # of a reply around its tokens
+_UNSAID = 4096  # tokens of a reply where a request names no limit
+_PROMPT_FRAME, _TURN_FRAME = 4096, 64  # tokens that a template may add: a system prompt, and around each turn
+
 
 @dataclass(frozen=True)
 class Reply:
     """One reply. tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
-    first_token: (token, log-probability) of what might have come first, () where the server lists none; ending: whether
-    markers of the end of a turn were cut off the end of the text."""
+    counts_refused: how many of the server's counts cannot be true and are None for that reason; first_token: (token,
+    log-probability) of what might have come first, () where the server lists none; ending: whether markers of the end
+    of a turn were cut off the end of the text."""
 
     text: str
     finish: str
     tokens_in: int | None = None
     tokens_cached: int = 0
     tokens_out: int | None = None
+    counts_refused: int = 0
     first_token: tuple[tuple[str, float], ...] = ()
     ending: bool = False
 
@@ -43,17 +51,30 @@ class Reply:
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
     """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
-    found = server.post("/chat/completions", body, _problem, tries)
+    asked = int(body.get("max_tokens") or _UNSAID)
+    most = _FRAME + _TOKEN_BYTES * asked * (1 + int(body.get("top_logprobs") or 0))
+    found = server.post("/chat/completions", body, _problem, most, tries)
     choice = found["choices"][0]
+    text = server.blotted(choice["message"].get("content") or "")
     told = found.get("usage")
     usage: dict[str, Any] = told if isinstance(told, dict) else {}
     details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    messages = body.get("messages") or ()
+    sent = sum(len(m["content"].encode("utf-8", "replace")) for m in messages)
+    written = len(text.encode("utf-8", "replace"))
+    tokens_in = _count(usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages))
+    tokens_out = _count(usage.get("completion_tokens"), written, max(written, asked) + _TURN_FRAME)
+    refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
+        usage.get("completion_tokens") is not None and tokens_out is None
+    )
     return Reply(
-        text=server.blotted(choice["message"].get("content") or ""),
+        text=text,
         finish=str(choice.get("finish_reason") or "stop"),
-        tokens_in=_count(usage.get("prompt_tokens")),
-        tokens_cached=(_count(details.get("cached_tokens")) if isinstance(details, dict) else None) or 0,
-        tokens_out=_count(usage.get("completion_tokens")),
+        tokens_in=tokens_in,
+        tokens_cached=_count(cached, 0, tokens_in or 0) or 0,
+        tokens_out=tokens_out,
+        counts_refused=refused,
         first_token=_listed(choice.get("logprobs")),
     )
 
@@ -72,11 +93,15 @@ def _problem(reply: Any) -> str | None:
         return "the reply has no message with a text"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
+    if not all(p < 1 for _, p in _listed(choices[0].get("logprobs"))):  # rounding may make it a little more than 0
+        return "the reply has a log-probability that is none"
     return None
 
 
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _count(value: Any, size: int, most: int) -> int | None:
+    """A server's count of the tokens in `size` bytes of text, None for one that is no count or cannot be true."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and -(-size // _TOKEN_BYTES) <= value <= most else None
 
 
 def _listed(logprobs: Any) -> tuple[tuple[str, float], ...]:
@@ -86,7 +111,15 @@ def _listed(logprobs: Any) -> tuple[tuple[str, float], ...]:
         return ()
     rows = content[0].get("top_logprobs")
     return tuple(
-        (row["token"].replace("▁", " "), float(row["logprob"]))
+        (row["token"].replace("▁", " "), _number(row["logprob"]))
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict) and isinstance(row.get("token"), str) and isinstance(row.get("logprob"), int | float)
     )
+
+
+def _number(value: float) -> float:
+    """`value` as a float, NaN for a whole number that has too many digits for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

@@ -6,8 +6,8 @@
 A server keeps nothing that we may count on, so every write and probe reads the whole context again: that is what it
 costs, and what is booked. What a server finds in its prefix cache depends on the order of the questions, on what runs
 beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
-server's own (`usage`), and the local tokenizer's where it sends none. Spans, room and budgets are counted with the
-local tokenizer.
+server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`).
+Spans, room and budgets are counted with the local tokenizer.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class EndpointSession(Session):
             return
         read = self._length if reply.tokens_in is None else reply.tokens_in
         reused = min(reply.tokens_cached, read)
-        spent |= {"reused": reused, "endings": int(reply.ending)}
+        spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
         asked = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
         self._meter.record(asked, self._model.shape)
         out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out

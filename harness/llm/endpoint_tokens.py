@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
 from harness.llm.endings import markers_of
+from harness.llm.template import bounded
 from harness.llm.text import Text
 
 __all__ = ["ALLOWANCE", "Tokens", "chat_template"]
@@ -58,7 +59,7 @@ class Tokens:
         self.markers = markers_of(added, found[0] if found else "")
         longest_first = sorted((c for c in control if len(c) > 1), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self.turn = self._turn(found)
+        self.turn = self._turn(found, name)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text`."""
@@ -79,18 +80,21 @@ class Tokens:
             return text
         return self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
-    def _turn(self, found: tuple[str, dict[str, Any]] | None) -> int:
+    def _turn(self, found: tuple[str, dict[str, Any]] | None, name: str) -> int:
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
         if found is None:
             return ALLOWANCE
         text, named = found
-        try:
+
+        def render() -> str:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
 
             made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(text)
-            messages = [{"role": "user", "content": _MARK}]
-            whole = made.render(messages=messages, add_generation_prompt=True, **named)
-        except Exception:  # noqa: BLE001 - templates call functions of their servers' own; the count is a budget's
+            return made.render(messages=[{"role": "user", "content": _MARK}], add_generation_prompt=True, **named)
+
+        try:
+            whole = bounded(render, name)
+        except CannotRun:  # templates call functions of their servers' own; the count is a budget's
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE

@@ -208,7 +208,7 @@ def system_problem(config: ModelConfig) -> str | None:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     from harness.llm.endpoint_tokens import chat_template
-    from harness.llm.template import no_system, system_pieces
+    from harness.llm.template import bounded, no_system, system_pieces
 
     if config.template == "none":
         return str(no_system(config.name))
@@ -223,7 +223,10 @@ def system_problem(config: ModelConfig) -> str | None:
     except TemplateError:
         return None  # a tag of transformers' own; loading the model tells
     variables = {**named, "add_generation_prompt": True, "date_string": config.template_date}
-    pieces = system_pieces(lambda messages: template.render(messages=messages, **variables))
+    try:
+        pieces = bounded(lambda: system_pieces(lambda m: template.render(messages=m, **variables)), config.name)
+    except CannotRun as e:
+        return str(e)
     return str(no_system(config.name)) if text and pieces is None else None
 
 

@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from harness.config import ModelConfig
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.limits import yaml_problem
 from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
 from harness.meter import Event, Kind, Meter
 
@@ -276,8 +277,11 @@ def read_script(config: ModelConfig) -> Script:
     if not config.script:
         raise CannotRun("a scripted model needs --set model.script=FILE")
     try:
-        return Script.model_validate(yaml.safe_load(Path(config.script).read_text(encoding="utf-8")) or {})
-    except (OSError, yaml.YAMLError, ValidationError) as e:
+        text = Path(config.script).read_text(encoding="utf-8")
+        if problem := yaml_problem(text):
+            raise CannotRun(f"the script '{config.script}' cannot be used: {problem}")
+        return Script.model_validate(yaml.safe_load(text) or {})
+    except (OSError, yaml.YAMLError, ValueError) as e:
         raise CannotRun(f"the script '{config.script}' cannot be used: {str(e).splitlines()[0]}") from e
 
 

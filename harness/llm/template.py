@@ -5,23 +5,35 @@
     BOS + user head end of user   end of reply
                     + reply head  + user head
 
-Contents are encoded on their own, so what a document says can never become part of a piece.
+Contents are encoded on their own, so what a document says can never become part of a piece. A template is a program
+from whoever made the model: it is rendered in Jinja's sandbox and, as the sandbox stops neither endless loops nor a
+text of many gigabytes, in a child process with limits.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
+import os
+import resource
+import select
+import signal
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
 
-__all__ = ["PLAIN", "Pieces", "cut", "no_system", "system_pieces"]
+__all__ = ["PLAIN", "Pieces", "bounded", "cut", "no_system", "system_pieces"]
 
 _SYSTEM, _USER, _REPLY, _AGAIN = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
 # What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
 _ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
+
+SECONDS, MEMORY, LONGEST = 10.0, 1 << 28, 1 << 20
+"""What rendering a template may take: seconds, bytes of memory beyond what is in use, bytes of its result."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +70,78 @@ def _date(when: str) -> Callable[[str], str]:
 def cut(render: Callable[..., str], name: str, date: str) -> Pieces:
     """Cut the template that `render(messages, **variables)` applies; `date` ("26 Jul 2024") is shown where it asks.
 
-    Raises CannotRun, naming the template, when it drops, repeats or rewrites a content.
+    Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
+    begin, mid, after, trims, system = bounded(lambda: astuple(_cut(render, name, date)), name)
+    return Pieces(begin, mid, after, trims, tuple(system) if system else None)
+
+
+def bounded(step: Callable[[], Any], name: str) -> Any:
+    """The JSON value that `step` returns, computed in a child process; `name` is the model's.
+
+    Raises CannotRun where it takes more than SECONDS, MEMORY or LONGEST, or fails.
+    """
+    import jinja2.sandbox  # noqa: F401 - a child of a program with threads should import nothing
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _answer(step, writing)
+    os.close(writing)
+    end, answer = time.monotonic() + SECONDS, b""
+    try:
+        while len(answer) <= LONGEST and select.select([reading], [], [], max(end - time.monotonic(), 0))[0]:
+            piece = os.read(reading, 1 << 16)
+            if not piece:
+                break
+            answer += piece
+    finally:
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    hint = "set model.template=none or give a template file with model.template=FILE"
+    try:
+        kind, value = json.loads(answer)
+    except ValueError:
+        raise CannotRun(
+            f"rendering the chat template of '{name}' takes more than {SECONDS:g} seconds, {MEMORY >> 20} MiB of "
+            f"memory or {LONGEST >> 20} MiB of text; {hint}"
+        ) from None
+    if kind == "value":
+        return value
+    raise CannotRun(value if kind == "refused" else f"the chat template of '{name}' fails ({value}); {hint}")
+
+
+def _answer(step: Callable[[], Any], writing: int) -> None:
+    """The child's whole life: write ["value", ...], ["refused", why] or ["failed", why] and end."""
+    try:
+        # A parent that is killed leaves no child running for ever.
+        _lower(resource.RLIMIT_CPU, int(SECONDS) + 1)
+        size = Path("/proc/self/statm")
+        if size.exists():
+            _lower(resource.RLIMIT_AS, int(size.read_text().split()[0]) * resource.getpagesize() + MEMORY)
+        try:
+            answer = ["value", step()]
+        except CannotRun as e:
+            answer = ["refused", str(e)]
+        except MemoryError:
+            os._exit(1)
+        except Exception as e:  # noqa: BLE001 - templates raise what they like; the parent says it
+            answer = ["failed", f"{type(e).__name__}: {e}"[:500]]
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(json.dumps(answer).encode())
+    finally:
+        os._exit(0)
+
+
+def _lower(which: int, most: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
+    """`cut`, in this process."""
     variables: dict[str, Any] = {"date_string": date, "strftime_now": _date(date)}
 
     def rendered(*contents: str) -> str:

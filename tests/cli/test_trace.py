@@ -121,7 +121,7 @@ class TestTree:
             tmp_path, keep(cache, index(text=[evil] * 7)), steps=[step("start", 4, shown=None)], prediction=evil,
             stop_reason=evil,
         )  # fmt: skip
-        told = "a\ufffd]0;b\ufffdc\ufffdd\ufffdé\u200d長"
+        told = "a\\x1b]0;b\\x07c\\u202ed\\ud800é\u200d長"
         lines = lines_of(run, capsys)
         assert lines[2].endswith(told)
         assert f"answer     {told}" in lines

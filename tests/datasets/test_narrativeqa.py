@@ -122,9 +122,9 @@ def test_limit_decodes_no_story_too_many(tmp_path: Path, form: str, monkeypatch:
     seen: list[bytes] = []
     plain = stories.decoded
 
-    def spy(data: bytes) -> str:
+    def spy(data: bytes, name: str) -> str:
         seen.append(data)
-        return plain(data)
+        return plain(data, name)
 
     monkeypatch.setattr(stories, "decoded", spy)
     _load(path, 2)

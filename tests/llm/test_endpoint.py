@@ -171,6 +171,30 @@ def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_
     assert usage["tokens_out"] == model.count("Paris town")
 
 
+@pytest.mark.parametrize(
+    ("counts", "booked", "recounted"),
+    [
+        ({"prompt_tokens": -7, "completion_tokens": 10**12}, None, 2),
+        ({"prompt_tokens": 10**6, "completion_tokens": 2.5}, None, 2),
+        ({"prompt_tokens": 50, "completion_tokens": 4}, (50, 4), 0),
+        ({}, None, 0),
+    ],
+)
+def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(
+    counts: dict[str, Any], booked: tuple[int, int] | None, recounted: int
+) -> None:
+    with Loopback([lambda _: completion("Paris town") | {"usage": counts}]) as loopback:
+        meter = Meter()
+        model = loaded(loopback)
+        s = model.session(meter)
+        s.user("Where?")
+        s.write(9)
+    usage = meter.usage()["answer"]
+    here = (model.turn_tokens() + model.count("Where?"), model.count("Paris town"))
+    assert (usage["tokens_in"], usage["tokens_out"]) == (booked or here)
+    assert usage["recounted"] == recounted
+
+
 def test_a_request_that_failed_is_booked_too() -> None:
     with Loopback(["400"]) as loopback:
         meter = Meter()

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,49 @@ def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path: Pat
     sets = {"dataset.format": "statistics:mean", "model.trust_remote_code": True}
     agreed = [str(p) for p in draft(Choices(method="bm25", files=(str(file),), sets=sets)).problems]
     assert not [p for p in agreed if "names code" in p or "would execute" in p]
+
+
+KEYS = {"model.api_key_env": "SOME_SECRET", "model.base_url": "https://theirs.example/v1"}
+BOTH = "model: {name: m, backend: endpoint, base_url: 'https://theirs.example/v1', api_key_env: SOME_SECRET}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "sets", "refused"),
+    [
+        (BOTH, {}, "model"),
+        (BOTH, {"model.base_url": "https://mine.example/v1"}, "model"),
+        (BOTH, {"model.api_key_env": "OTHER"}, "model"),
+        (BOTH, KEYS, None),
+        ("config: {" + BOTH.strip() + "}\norigins: {}\n", {}, "model"),
+        ("model: {base_url: 'https://theirs.example/v1'}\n", {}, "model"),
+        ("model: {api_key_env: SOME_SECRET}\n", {}, "model"),
+        ("roles: {builder: {base_url: 'https://theirs.example/v1'}}\n", {}, "roles.builder"),
+        ("roles: {builder: {name: endpoint, base_url: 'https://theirs.example/v1', api_key_env: SOME_SECRET}}\n", {},
+         "roles.builder"),
+        ("model: {timeout: 5}\n", {}, None),
+    ],
+)  # fmt: skip
+def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, sets: dict[str, str], refused: str | None
+) -> None:
+    from harness.settings import Choices, draft
+
+    (tmp_path / "models").mkdir()
+    mine = "backend: endpoint\nbase_url: https://mine.example/v1\napi_key_env: MY_KEY\n"
+    (tmp_path / "models" / "mine.yaml").write_text(mine)
+    monkeypatch.setenv(registry.ENV, str(tmp_path))
+    file = tmp_path / "received.yaml"
+    file.write_text(content)
+    choices = Choices(method="bm25", dataset="musique", files=(str(file),), sets=sets)
+    if "name" not in content.partition("roles")[0]:
+        choices = replace(choices, model="mine")
+    problems = [str(p) for p in draft(choices).problems if "environment variable" in str(p)]
+    if refused is None:
+        assert problems == []
+    else:
+        (problem,) = problems
+        assert f"--set {refused}.api_key_env=NAME {refused}.base_url=URL" in problem
+        assert "SOME_SECRET" not in problem
 
 
 def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,254 @@
+"""Faults of a server, each one request: it ends in time, in bounded memory, with a sane reply or a project's error."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint_http import Patience, Server, Tries
+from harness.llm.endpoint_reply import Reply, complete
+from harness.llm.endpoint_secret import Blot
+from tests.security.faulty_server import RESET, FaultyServer, Pieces, chat, reply
+
+KEY = "sk-Very.Secret/0123+456789"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Where is the town?"}], "max_tokens": 32}
+TIMEOUT = 0.3
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+GOOD = json.dumps(chat()).encode()
+DEEP = 50_000
+
+
+def drip(start: bytes, endless: bytes) -> Iterator[bytes]:
+    yield start
+    yield from itertools.repeat(endless)
+
+
+def asked(pieces: Pieces, pace: float = 0.0, accepts: bool = True) -> Reply | Exception:
+    """What comes of one request, after the checks that hold for every fault."""
+    made = list(pieces) if isinstance(pieces, list) else pieces
+    with FaultyServer(lambda: made, pace, accepts) as server:
+        client = Server(server.url, KEY, Patience(TIMEOUT, retries=0), "MY_KEY")
+        began, tries = time.monotonic(), Tries()
+        try:
+            found: Reply | Exception = complete(client, BODY, tries)
+        except (RequestFailed, CannotRun) as error:
+            found = error
+        assert time.monotonic() - began < TIMEOUT + 1.2
+        assert tries.made == 1
+    assert not leaks(str(found) if isinstance(found, Exception) else found.text)
+    assert len(str(found)) < 2_000 or isinstance(found, Reply)
+    return found
+
+
+def leaks(text: str) -> bool:
+    """Whether two thirds of the key can be read out of `text` by hand."""
+    plain = re.sub(r"\\[nrt]|[\s\x00-\x1f\u200b]", "", text)
+    readings = [plain, plain[::-1]]
+    for run in re.findall(r"[A-Za-z0-9+/_-]{8,}", plain):
+        for at in range(4):
+            part = run[at : at + (len(run) - at) // 4 * 4].translate(str.maketrans("-_", "+/"))
+            readings.append(base64.b64decode(part).decode("latin-1"))
+    readings += [bytes.fromhex(run).decode("latin-1") for run in re.findall(r"(?:[0-9a-f]{2}){6,}", plain)]
+    part = KEY.lower()[4 : 4 + 2 * len(KEY) // 3]
+    folded = [reading.lower() for reading in readings]
+    return any(form in reading for form in (part, quote(part, safe="")) for reading in folded)
+
+
+SLOW: dict[str, tuple[bytes, bytes]] = {
+    "says nothing": (b"", b""),
+    "headers drip": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    "lines of the head drip": (b"HTTP/1.1 200 OK\r\n", b"X: a\r\n"),
+    "the status drips": (b"HTTP/1.1 200 ", b"O"),
+    "100 Continue without end": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "the body drips": (HEAD + b"Content-Length: 10000\r\n\r\n", b" "),
+    "a body without a length drips": (HEAD + b"\r\n", b" "),
+    "chunks drip": (CHUNKED, b"1\r\n \r\n"),
+    "the size of a chunk drips": (CHUNKED, b"0"),
+    "an extension of a chunk drips": (CHUNKED + b"5;", b"x"),
+    "trailers drip": (CHUNKED + b"0\r\n", b"X: a\r\n"),
+    **{f"the body of a {s} drips": (f"HTTP/1.1 {s} No\r\n\r\n".encode(), b"no ") for s in (302, 400, 401, 429, 500)},
+}
+
+
+@pytest.mark.parametrize("fault", SLOW)
+def test_a_slow_server_holds_a_try_no_longer_than_the_timeout(fault: str) -> None:
+    assert isinstance(asked(drip(*SLOW[fault]), pace=0.02), (RequestFailed, CannotRun))
+
+
+def test_a_server_that_never_accepts_holds_it_no_longer_either() -> None:
+    found = asked([], accepts=False)
+    assert "nothing came back within 0.3 seconds" in str(found)
+
+
+BROKEN: dict[str, list[bytes | str]] = {
+    "closes at once": [],
+    "resets at once": [RESET],
+    "resets in the body": [HEAD + b"Content-Length: 500\r\n\r\n{", RESET],
+    "no HTTP": [b"SSH-2.0-OpenSSH_9.6\r\n"],
+    "only a body": [GOOD],
+    "a status line of 100 kB": [b"HTTP/1.1 200 " + b"a" * 100_000 + b"\r\n\r\n"],
+    "a header of 100 kB": [HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n"],
+    "500 headers": [HEAD + b"X: a\r\n" * 500 + b"\r\n"],
+    "bytes beyond ASCII in the head": [b"HTTP/1.1 200 \xff\xfe\r\nX\xff: \xfe\r\n\r\n"],
+    "NUL in the head": [b"HTTP/1.1 200 O\0K\r\nX: \0\r\n\r\n"],
+    "fewer bytes than announced": [HEAD + b"Content-Length: 5000\r\n\r\n" + GOOD],
+    "more bytes than announced": [HEAD + b"Content-Length: 5\r\n\r\n" + GOOD],
+    "a length that is no number": [HEAD + b"Content-Length: many\r\n\r\n{"],
+    "a negative length": [HEAD + b"Content-Length: -5\r\n\r\n{"],
+    "a length of 4,000 digits": [HEAD + b"Content-Length: " + b"9" * 4000 + b"\r\n\r\n{"],
+    "a chunk size that is no number": [CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n"],
+    "a negative chunk": [CHUNKED + b"-5\r\n{}\r\n0\r\n\r\n"],
+    "a chunk of 2^60 bytes": [CHUNKED + b"1000000000000000\r\n{}"],
+    "a chunk that is cut": [CHUNKED + b"50\r\n" + GOOD[:9]],
+    "chunks without an end": [CHUNKED + b"2\r\n{}\r\n"],
+    "status 101": [reply("", "101 Switching Protocols")],
+    "status 204": [reply("", "204 No Content")],
+    "status 999": [reply("x", "999 What")],
+    "status 1000": [reply("x", "1000 What")],
+    "status -1": [reply("x", "-1 What")],
+    "a gzip bomb as encoding": [reply(b"\x1f\x8b" + b"\0" * 999, "200 OK", "Content-Encoding: gzip")],
+    "no body": [reply("")],
+    "null": [reply("null")],
+    "a list": [reply([])],
+    "text": [reply('"Paris"')],
+    "bytes that are no UTF-8": [reply(b'{"choices": "\xff\xfe"}')],
+    "lists in lists": [reply("[" * DEEP + "]" * DEEP)],
+    "lists that stay open": [reply("[" * DEEP)],
+    "objects in objects": [reply('{"a":' * DEEP + "1" + "}" * DEEP)],
+    "a depth that the parser takes": [reply('{"choices": ' + "[" * 700 + "]" * 700 + "}")],
+    "a number of 5,000 digits": [reply('{"choices": ' + "9" * 5000 + "}")],
+    "choices is an object": [reply({"choices": {"0": 1}})],
+    "choices of null": [reply({"choices": [None]})],
+    "a message that is a list": [reply({"choices": [{"message": []}]})],
+    "a content that is a number": [reply(chat(5))],
+    "a content that is a list": [reply(chat(["Paris"]))],
+    "a tool call": [reply({"choices": [{"message": {"content": None, "tool_calls": [1]}}]})],
+    "an error inside a 200": [reply({"error": f"key {KEY}"})],
+    "20 MB for 32 tokens": [reply(chat("a" * 20_000_000))],
+    "20 MB in chunks": [CHUNKED, *([b"100000\r\n" + b" " * 0x100000 + b"\r\n"] * 20)],
+    "20 MB of an error": [reply("e" * 20_000_000, "500 No")],
+    "an error of deep JSON": [reply("[" * DEEP, "400 No")],
+    "a page of 20 MB": [reply("<p>" * 7_000_000, kind="text/html")],
+    "a Retry-After of 1e999": [reply("", "429 No", "Retry-After: 1e999")],
+    "a Retry-After in the year 9999": [reply("", "429 No", "Retry-After: Fri, 31 Dec 9999 23:59:59 -0000")],
+    "a Retry-After of words": [reply("", "503 No", "Retry-After: Fri, 99 Foo 99999999999 99:99:99")],
+    **{
+        f"a log-probability of {p[:9]}": [
+            reply(json.dumps(chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": 0}]}]}))
+                  .replace('"logprob": 0', f'"logprob": {p}'))
+        ]
+        for p in ("NaN", "Infinity", "1e999", "9" * 400, "7.5")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_reply_is_refused_with_a_sentence(fault: str) -> None:
+    found = asked(BROKEN[fault])
+    assert isinstance(found, (RequestFailed, CannotRun)), found
+    assert "\n" not in str(found)
+
+
+def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read() -> None:
+    assert "the reply was cut at 1,081,344 bytes" in str(asked(BROKEN["20 MB for 32 tokens"]))
+
+
+ODD: dict[str, dict[str, object]] = {
+    "log-probabilities of text": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}),
+    "minus infinity": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}),
+    "logprobs is a list": chat(logprobs=[1, 2]),
+    "an alternative that is null": chat(logprobs={"content": [{"top_logprobs": [None, {"token": 5, "logprob": 0}]}]}),
+    "no content": chat(None),
+    "half a character": chat("\ud800"),
+    "control characters": chat("\x1b]0;x\x07\0"),
+    "a finish that is a list": chat(finish_reason=["stop"]),
+    "usage is a list": chat(usage=[5]),
+    "cached tokens without end": chat(
+        usage={"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 10**9}}
+    ),
+    **{
+        f"{key} of {str(value)[:9]}": chat(usage={key: value})
+        for key in ("prompt_tokens", "completion_tokens")
+        for value in (-5, 0, 10**9, 10**30, 5.5, math.nan, "7", True, [7], {"n": 7})
+    },
+}
+
+
+@pytest.mark.parametrize("fault", ODD)
+def test_an_odd_reply_is_read_soberly(fault: str) -> None:
+    found = asked([reply(ODD[fault])])
+    assert isinstance(found, Reply), found
+    assert found.tokens_in in (None, 9)
+    assert found.tokens_out in (None, 1)
+    assert found.tokens_cached == 0
+    assert found.counts_refused == ("_tokens of" in fault)
+    assert all(logprob < 1 for _, logprob in found.first_token)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("place", ["elsewhere", "file:///etc/passwd", "http://[::1", "//", ""])
+def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status: int, place: str) -> None:
+    with FaultyServer(lambda: [reply(chat())]) as other:
+        found = asked([reply("", f"{status} Moved", f"Location: {other.url if place == 'elsewhere' else place}")])
+        assert isinstance(found, CannotRun)
+        assert "redirect" in str(found)
+        assert other.requests == []
+
+
+FORMS = {
+    "as it is": KEY,
+    "lower case": KEY.lower(),
+    "upper case": KEY.upper(),
+    "reversed": KEY[::-1],
+    "over lines": "\n".join(KEY),
+    "folded like a header": KEY[:9] + "\r\n\t" + KEY[9:],
+    "with escaped line ends": "\\n".join(KEY[i : i + 5] for i in range(0, len(KEY), 5)),
+    "with invisible characters": "\u200b".join(KEY),
+    "reversed, lower case, over lines": "\n ".join(KEY[::-1].lower()),
+    **{f"base64 behind {n} bytes": base64.b64encode(b"Bearer "[:n] + KEY.encode()).decode() for n in range(8)},
+    "base64 inside a text": base64.b64encode(f'{{"key": "{KEY}", "x": 1}}'.encode()).decode(),
+    "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
+    "base64 over lines": base64.encodebytes(f"Authorization: Bearer {KEY}, {'x' * 60}".encode()).decode(),
+    "in a URL": quote(KEY, safe=""),
+    "in a URL in a URL": quote(quote(KEY, safe=""), safe=""),
+    "percent signs": "".join(f"%{ord(c):02X}" for c in KEY),
+    "hexadecimal": KEY.encode().hex(),
+    "spelt as JSON escapes": "".join(f"\\u{ord(c):04X}" for c in KEY),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_echoed_key_is_blotted_out_in_every_form(form: str) -> None:
+    said = f"your key is {FORMS[form]}, dear"
+    places = [
+        reply({"error": {"message": said}}, "400 No"),
+        reply({"detail": [said]}, "500 No"),
+        reply(said, "503 No", kind="text/plain"),
+        reply({"error": said}, "404 No"),
+        reply({"error": said}, "401 No"),
+        reply(chat(said)),
+        reply(chat(), kind="text/" + re.sub(r"[\s/]", "", FORMS[form])),
+    ]
+    for place in places:
+        asked([place])
+    found = asked([reply(chat(said))])
+    assert isinstance(found, Reply)
+    assert found.text.startswith("your key is ")
+    assert "[key]" in found.text
+    assert found.text.endswith("dear")
+
+
+def test_other_texts_are_left_alone() -> None:
+    text = "The key to secret 0123 is very 456789.\nIt is not needed."
+    assert Blot(KEY)(text) == Blot(None)(text) == Blot("short")(text) == Blot("not-needed")(text) == text
+    assert Blot("not-needed")("is not-needed") == "is [key]"

@@ -1,0 +1,163 @@
+"""Whatever a data file or a server holds, what `harness` prints steers no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from harness import cli
+from harness.errors import UserError, printable
+from harness.hub import DATASETS, download
+from harness.progress import Progress
+from harness.screen import guarded
+from tests.llm.loopback import Loopback, completion
+from tests.made_up import musique_rows, write_rows
+
+POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e0001\ufeff"
+NASTY = st.text(
+    st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")), min_size=1, max_size=30
+)
+MANY = settings(max_examples=300, deadline=None)
+
+
+def steering(text: str) -> set[str]:
+    """The characters in `text` that a terminal obeys."""
+    kept = "\n\t\u200c\u200d"
+    return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in kept}
+
+
+def printed(*arguments: str) -> tuple[int, str]:
+    """Exit code and all that the command prints."""
+    both = io.StringIO()
+    with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), pytest.raises(SystemExit) as ended:
+        cli.main(list(arguments))
+    return int(ended.value.code or 0), both.getvalue()
+
+
+@MANY
+@given(NASTY | st.just(EVIL))
+def test_text_is_shown_without_what_steers(text: str) -> None:
+    shown = printable(text)
+    assert steering(shown) == set()
+    assert printable(shown) == shown
+    told = json.dumps({"a": text}, ensure_ascii=False)
+    assert json.loads(printable(told, None)) == {"a": text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")} or (
+        any("\ud800" <= c <= "\udfff" for c in text)
+    )  # fmt: skip
+
+
+def test_what_people_write_is_left_alone() -> None:
+    text = "Ünïcödé 文字\u3000列 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 👩\u200d🔬 a\u00a0b\tc\nd"
+    assert printable(text) == text
+
+
+@MANY
+@given(st.lists(NASTY, max_size=4))
+def test_every_way_to_print_goes_through_the_door(texts: list[str]) -> None:
+    both = io.StringIO()
+    with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), guarded():
+        print(*texts, sep="\r", end="\x1b[0m")
+        sys.stdout.writelines(texts)
+        sys.stderr.write("".join(texts))
+    assert steering(both.getvalue()) == set()
+
+
+def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), guarded():
+        print("x" * 100_000)
+        print("short\n" + "x" * 100_000, file=sys.stderr)
+    assert len(out.getvalue()) == 100_001
+    assert err.getvalue() == "short\n" + "x" * 2_000 + " ... (100,000 characters)\n"
+
+
+def test_the_live_line_is_erased_and_holds_no_other_control() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with contextlib.redirect_stderr(stream), guarded():
+        progress = Progress()
+        progress.start(2, EVIL)
+        progress.part(1, 2, EVIL)
+        progress.note(EVIL)
+        progress.done({"error": None, "scores": {EVIL: 1.0}, "usage": {}})
+        progress.stop()
+    assert "\r\x1b[K" in stream.getvalue()
+    assert steering(stream.getvalue().replace("\r\x1b[K", "")) == set()
+
+
+def test_a_file_name_that_a_progress_bar_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match="control characters in its name"):
+        download(DATASETS, "a/b", "0" * 40, "x\x1b[2J.json")
+
+
+def test_a_bug_with_outside_text_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> int:
+        raise ValueError(EVIL)
+
+    monkeypatch.setattr(cli, "app", broken)
+    code, told = printed("list")
+    assert code == 1
+    assert "Traceback" in told
+    assert "ValueError: a\\x1b]0;title" in told
+    assert steering(told) == set()
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@example(EVIL, EVIL)
+@given(NASTY, NASTY)
+def test_no_verb_prints_what_steers(text: str, said: str) -> None:
+    """Rows and a server that hold it everywhere: ids, questions, answers, replies, statuses."""
+    text = text.encode("utf-8", "ignore").decode()  # rows with half a character are refused anyway
+    with tempfile.TemporaryDirectory() as at, Loopback([lambda _: completion(said), "500", "ok"]) as server:
+        made = musique_rows(3)
+        for n, row in enumerate(made):
+            row |= {"id": f"{text}{n}", "question": text + "?", "answer": text + "a"}
+            for part in row["paragraphs"]:
+                part["title"] = text + part["title"]
+        data = write_rows(Path(at) / "rows.jsonl", made)
+        sets = [
+            f"model.base_url={server.url}",
+            "model.backend=endpoint",
+            f"model.tokenizer={POCKET}",
+            "model.retries=0",
+        ]
+        sets += [
+            "dataset.instruction=" + text.replace("\0", ""),
+            "model.window=4000",
+        ]
+        rows = ["--dataset", "musique", "--data", str(data), "--model", "chat", "--set", *sets]
+        run = ["run", "--method", "bm25", *rows, "--out", f"{at}/out", "--mlflow", "off"]
+        code, told = printed(*run)
+        assert code in (2, 3), told
+        folders = [str(path.parent) for path in Path(at, "out").rglob("run.yaml")]
+        assert folders or said != EVIL  # so that there is something to print
+        calls = [["show", "bm25", *rows], ["validate", *run[1:-4]]]
+        for folder in folders:
+            stored = [
+                json.loads(line)["question_id"] for line in Path(folder, "records.jsonl").read_bytes().splitlines()
+            ]
+            calls += [["trace", folder, stored[0]], ["trace", folder, text], ["report", folder], ["score", folder]]
+            calls += [["compare", folder, folder], ["report", folder, "--format", "json"]]
+        data.write_text(json.dumps({"id": text, text: 1}) + "\n")
+        calls.append(run)
+        for call in calls:
+            code, more = printed(*call)
+            assert code in (0, 2, 3), (call, more)
+            told += more
+    assert steering(told) == set()
+    assert max(map(len, told.split("\n"))) < 20_000
