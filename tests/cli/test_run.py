@@ -348,12 +348,12 @@ def test_the_front_door(here: Cli, tmp_path: Path) -> None:
     stored = harness.read_run(result.folder)
     assert stored.config["method"]["params"]["k"] == 2
     assert stored.origins["method.params.k"] == "--set"
-    assert list(harness.compare(result.folder)["method"]) == ["echo"]
+    assert list(harness.compare(result.folder)["method"]) == ["echo [k=2]"]
     other = harness.run(method="echo-loud", dataset="pocket/musique", limit=2, out=tmp_path / "out")
     both = harness.compare(result.folder, other.folder, reference="echo").set_index("method")
     score = both["longbench.qa_f1_score"]
-    assert (both["reference"]["echo-loud"], both["paired.n"]["echo-loud"]) == ("echo", 2)
-    assert both["difference"]["echo-loud"] == score["echo-loud"] - score["echo"]
+    assert (both["reference"]["echo-loud"], both["paired.n"]["echo-loud"]) == ("echo [k=2]", 2)
+    assert both["difference"]["echo-loud"] == score["echo-loud"] - score["echo [k=2]"]
     more = harness.run(method="echo-loud", dataset="pocket/musique", limit=1, out=tmp_path / "more")
     with pytest.raises(harness.errors.UserError, match="answered different questions"):
         harness.compare(result.folder, more.folder)
