@@ -115,13 +115,13 @@ class HFModel(LanguageModel):
                 f"'{config.tokenizer or self.name}' has no tokenizer that can be loaded ({str(e).splitlines()[0]}); "
                 "name one with --set model.tokenizer=FOLDER"
             ) from e
-        self.text = Text(tokenizer, self.name)
         if len(tokenizer) > self.net.config.vocab_size:
             raise CannotRun(
                 f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
                 f"{self.net.config.vocab_size}: they do not belong together"
             )
         self.pieces = _pieces(config, tokenizer, self.name)
+        self.text = Text(tokenizer, self.name, self.pieces)
         begin = self.text.trusted(self.pieces.begin)
         bos = self.text.bos
         if bos is not None and begin[:1] != [bos]:
