@@ -23,7 +23,7 @@ class Event:
     they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
     tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
     taken off it; endings: 1 where markers of the end of a turn were cut off the end of the reply
-    (harness/llm/endings.py).
+    (harness/llm/endings.py); markers: markers of turns that were broken up in what a request sends to a server.
     """
 
     role: str
@@ -43,3 +43,4 @@ class Event:
     shape: str = ""
     reused: int = 0
     endings: int = 0
+    markers: int = 0

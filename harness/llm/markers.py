@@ -2,6 +2,7 @@
 
     guard = Guard(backend, encode, pieces, single, name)
     guard.checked(tokens, before)       `tokens` with each marker broken up into other tokens of the same characters
+    break_in_text("a<|end|>", {"<|end|>"})      ("a< |end|>", 1): for a server, which encodes the text itself
 
 A marker is one token (a special token, or an added token that the template uses) or a string in ordinary tokens
 (Llama-2's `[INST]`). The check runs on the tokens themselves, so it also sees what a normaliser made of the text. Text
@@ -13,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -23,7 +25,7 @@ from tokenizers import Tokenizer
 from harness.errors import CannotRun, ForgedTurn, printable
 from harness.llm.template import Pieces
 
-__all__ = ["Guard", "Token", "spelled"]
+__all__ = ["Guard", "Token", "break_in_text", "spelled"]
 
 Token = tuple[int, tuple[int, int]]
 """A token's id and the range of characters it covers."""
@@ -59,6 +61,61 @@ def _with_space(word: str, pieces: Pieces) -> str:
     return match[0] if match else word
 
 
+class _Folding(dict[int, str]):
+    """Each character as the normalisers of common tokenizers leave it; "" for accents and invisible characters."""
+
+    def __init__(self, lower: bool) -> None:
+        super().__init__()
+        self._lower = lower
+
+    def __missing__(self, code: int) -> str:
+        kept = [c for c in unicodedata.normalize("NFKD", chr(code)) if c in "\t\n\r" or _visible(c)]
+        self[code] = folded = "".join(kept).lower() if self._lower else "".join(kept)
+        return folded
+
+    def of(self, text: str) -> str:
+        """The folded text."""
+        return text.translate(self)
+
+
+def _visible(character: str) -> bool:
+    return unicodedata.category(character) not in ("Mn", "Cf", "Cc")
+
+
+_FOLD, _FOLD_CASE = _Folding(lower=False), _Folding(lower=True)
+
+
+def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
+    """`text` with a space behind the first character of each marker, and the number of spaces.
+
+    Also breaks up what a normaliser would turn into a marker: characters of other widths, invisible ones, accents, and,
+    unless the marker begins with a letter, other cases. A text without a marker is returned as it is.
+    """
+    folded = {_folding(marker).of(marker) for marker in markers if marker.strip()}
+    wanted = sorted(marker for marker in folded if len(marker.strip()) > 1)
+    count, at = 0, [0]
+    while at:
+        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _found(text, wanted, fold)})
+        text = " ".join(text[a:b] for a, b in itertools.pairwise([0, *at, len(text)]))
+        count += len(at)
+    return text, count
+
+
+def _folding(marker: str) -> _Folding:
+    return _FOLD if marker[0].isalnum() else _FOLD_CASE
+
+
+def _found(text: str, wanted: list[str], fold: _Folding) -> list[int]:
+    """Where the second character of each of the `wanted` markers that go with `fold` stands in `text`."""
+    folded = fold.of(text)
+    present = [marker for marker in wanted if _folding(marker) is fold and marker in folded]
+    if not present:
+        return []
+    # owner[i]: the character of the text that the i-th folded character comes from
+    owner = [i for i, character in enumerate(text) for _ in fold[ord(character)]]
+    return [owner[m.start()] + 1 for marker in present for m in re.finditer(re.escape(marker), folded)]
+
+
 class _Place(NamedTuple):
     """Tokens [start, end) spell `marker`, which begins `skip` characters into the first one."""
 
@@ -92,6 +149,7 @@ class Guard:
         )
         added = backend.get_added_tokens_decoder()
         self.single = frozenset(single)
+        self._letter = encode("a")
         self._parts: dict[tuple[int, ...], list[list[int]]] = {}
         self._strings: dict[str, set[tuple[str, ...]]] = {}
         for marker in sorted(spelled(pieces, (token.content for token in added.values()))):
@@ -106,8 +164,9 @@ class Guard:
                 f"the tokenizer of '{self._name}' has no tokens for {marker!r}, by which its chat template marks a "
                 "turn, so a document could forge one; use another tokenizer (model.tokenizer=FOLDER)"
             )
-        text = self._text(own)
-        around = [encode(a + marker + b) for a, b in itertools.product(("", " ", "\n", "a", "."), repeat=2)]
+        # Behind a newline, because the first token of a text may begin with a space that is not in the text.
+        text = self._text(encode("\n" + marker)).removeprefix(self._text(encode("\n")))
+        around = [encode(a + marker + b) for a, b in itertools.product(("", " ", "\n"), repeat=2)]
         whole = [
             list(self._backend.encode(p, add_special_tokens=False).ids) for p in (pieces.begin, pieces.mid, pieces.next)
         ]
@@ -208,7 +267,8 @@ class Guard:
     def _same(self, window: list[int], at: int, parts: list[int]) -> bool:
         """Whether `parts` in place of token `at` leave the text as it is, and no marker."""
         new = [*window[:at], *parts, *window[at + 1 :]]
-        texts = [self._backend.decode(ids, skip_special_tokens=False) for ids in (window, new)]
+        # Behind a letter, because decoders leave out a space at the beginning of a text.
+        texts = [self._backend.decode([*self._letter, *ids], skip_special_tokens=False) for ids in (window, new)]
         return texts[0] == texts[1] and not self.places(new)
 
     def _splits(self, token: int) -> list[list[int]]:
