@@ -66,6 +66,10 @@ class Text:
         """As `plain`, for a text that stands behind the tokens `before`: no marker crosses the border either."""
         return [i for i, _ in self.guard.checked(self._encode(text), before)]
 
+    def count(self, text: str) -> int:
+        """Number of tokens of `text`, a marker counted as the tokenizer cuts it."""
+        return len(self._encode(text))
+
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text` as data."""
         return [o for _, o in self.guard.checked(self._encode(text))]
