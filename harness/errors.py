@@ -9,6 +9,7 @@ HarnessError
 │   └── RunLocked           another process writes this run folder
 ├── QuestionError           this question fails, the run goes on
 │   ├── WindowExceeded      more tokens than the model's window
+│   ├── ForgedTurn          text from data that the model would read as the beginning or end of a turn
 │   ├── ModelOutputError    NaN logits, an answer that cannot be decoded
 │   └── RequestFailed       a server that gave no usable reply, however often it was asked
 └── SaveError               exit 3: a result could not be written
@@ -26,6 +27,7 @@ __all__ = [
     "CannotRun",
     "ConfigError",
     "DataError",
+    "ForgedTurn",
     "HarnessError",
     "ModelOutputError",
     "QuestionError",
@@ -134,6 +136,10 @@ class QuestionError(HarnessError):
 
 class WindowExceeded(QuestionError):
     """The context would hold more tokens than the model's window."""
+
+
+class ForgedTurn(QuestionError):
+    """Text from data spells a marker of the chat template, and the tokenizer has no other tokens for it."""
 
 
 class ModelOutputError(QuestionError):

@@ -24,7 +24,7 @@ class Event:
     tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
     taken off it; endings: 1 where markers of the end of a turn were cut off the end of the reply
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
-    stand here.
+    stand here; markers: markers of turns that were broken up in what a request sends to a server.
     """
 
     role: str
@@ -45,3 +45,4 @@ class Event:
     reused: int = 0
     endings: int = 0
     recounted: int = 0
+    markers: int = 0

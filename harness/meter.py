@@ -148,8 +148,10 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
     endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
     that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
-    `roles` splits FLOPs (convention "all-params") by role. A phase with probes also has `probes`: their part of it,
-    {requests, tokens, flops}; a probe reads what closes the turn, and its tokens and FLOPs count in the phase too.
+    markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
+    to a server (docs/security.md, Forged turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
+    probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
+    tokens and FLOPs count in the phase too.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -166,6 +168,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["endings_cut"] += e.endings
         u["recounted"] += e.recounted
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
+        if e.markers:
+            u["markers_broken"] = u.get("markers_broken", 0) + e.markers
         parts = [u]
         if e.kind == "probe":
             probes = u.setdefault("probes", {"requests": 0, "tokens": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)})

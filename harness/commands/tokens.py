@@ -132,4 +132,4 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
         except (OSError, ValueError) as e:
             raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
         text = Text(found, config.name)
-    return lambda plain: len(text.plain(plain))
+    return text.count

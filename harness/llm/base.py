@@ -120,9 +120,9 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append `text` to the open turn, encoded on its own; special-token strings in it stay plain text.
+        """Append `text` to the open turn, encoded on its own; markers of the chat template in it stay plain text.
 
-        Raises WindowExceeded when it does not fit.
+        Raises WindowExceeded when it does not fit, ForgedTurn for a marker that has no other tokens.
         """
 
     @abc.abstractmethod

@@ -121,25 +121,27 @@ class EndpointSession(Session):
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    def _messages(self) -> list[dict[str, str]]:
-        return [{"role": t.role, "content": self._model.tokens.plain(t.text)} for t in self._turns]
+    def _messages(self) -> tuple[list[dict[str, str]], int]:
+        """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
+        turns = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in self._turns]
+        return [{"role": role, "content": text} for role, text, _ in turns], sum(count for *_, count in turns)
 
     def _ask(self, kind: Kind, body: dict[str, Any]) -> Reply:
         """Send the conversation; book what it cost, a failure too."""
-        messages = self._messages()
+        messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
         began, reply, tries = time.perf_counter(), None, Tries()
         try:
             reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
             reply = reply.cut(body.get("stop", ()), self._model.endings)
         finally:
-            self._book(kind, reply, time.perf_counter() - began, tries.again)
+            self._book(kind, reply, time.perf_counter() - began, tries.again, markers)
         return reply
 
-    def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int) -> None:
+    def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int, markers: int) -> None:
         """One request, however often it was sent; for a reply also its tokens, whose first came out of the prefill."""
         role, name, phase = self._role, self._model.name, self._meter.current_phase
-        spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries}
+        spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries, "markers": markers}
         if reply is None:
             self._meter.record(Event(role, name, phase, kind, 0, **spent), self._model.shape)
             return

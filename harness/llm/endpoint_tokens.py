@@ -2,24 +2,28 @@
 
     tokens = Tokens(folder, name)
     tokens.offsets("two words")     [(0, 3), (3, 9)]
-    tokens.plain("<|eot_id|>")      "< |eot_id|>"
+    tokens.broken("<|eot_id|>")     ("< |eot_id|>", 1)
 
 A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
-`plain` puts a space behind the first character of every control token that a text spells out.
+`broken` puts a space behind the first character of every marker that a text spells: those of the tokenizer and its
+template, and those of widespread models, because the tokenizer that counts here need not be the server's own.
+docs/security.md, Forged turns.
 """
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from harness.config import ModelConfig
 from harness.errors import CannotRun
-from harness.llm.endings import markers_of
-from harness.llm.template import bounded
+from harness.llm.endings import KNOWN, OPENING, markers_of
+from harness.llm.markers import break_in_text, spelled
+from harness.llm.template import PLAIN, Pieces, bounded, cut
 from harness.llm.text import Text
 
 __all__ = ["ALLOWANCE", "Tokens", "chat_template"]
@@ -54,12 +58,13 @@ class Tokens:
             raise CannotRun(f"the tokenizer of '{name}' cannot be read: {str(e).splitlines()[0]}") from e
         self._text = Text(_Plain(self._backend), name)
         added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
-        control = {content for content, special in added if special}
         found = chat_template(folder)
         self.markers = markers_of(added, found[0] if found else "")
-        longest_first = sorted((c for c in control if len(c) > 1), key=len, reverse=True)
-        self._control = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self.turn = self._turn(found, name)
+        rendered = _renderer(*found) if found else None
+        self.turn = self._turn(rendered, name)
+        special = {content for content, flagged in added if flagged}
+        own = spelled(_pieces(rendered, name), (content for content, _ in added))
+        self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text`."""
@@ -67,37 +72,48 @@ class Tokens:
 
     def count(self, text: str) -> int:
         """Number of tokens of `text`."""
-        return len(self._text.offsets(text))
+        return self._text.count(text)
 
     def first(self, text: str) -> str:
         """The first token of `text`, as text; "" where it has none."""
         ids = self._text.plain(text)[:1]
         return self._text.decode(ids)[0] if ids else ""
 
-    def plain(self, text: str) -> str:
-        """`text` with every control token in it broken up; what has none is returned as it is."""
-        if self._control is None:
-            return text
-        return self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+    def broken(self, text: str) -> tuple[str, int]:
+        """`text` with every marker in it broken up, and how many there were; what has none is returned as it is."""
+        return break_in_text(text, self._broken)
 
-    def _turn(self, found: tuple[str, dict[str, Any]] | None, name: str) -> int:
+    def _turn(self, render: Callable[..., str] | None, name: str) -> int:
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
-        if found is None:
+        if render is None:
             return ALLOWANCE
-        text, named = found
-
-        def render() -> str:
-            from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-            made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(text)
-            return made.render(messages=[{"role": "user", "content": _MARK}], add_generation_prompt=True, **named)
-
+        messages = [{"role": "user", "content": _MARK}]
         try:
-            whole = bounded(render, name)
+            whole = bounded(lambda: render(messages, add_generation_prompt=True), name)
         except CannotRun:  # templates call functions of their servers' own; the count is a budget's
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
+
+
+def _renderer(template: str, named: dict[str, Any]) -> Callable[..., str]:
+    """render(messages, **variables) of a chat template."""
+
+    def render(messages: list[dict[str, str]], **variables: Any) -> str:
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+        return made.render(messages=messages, **named, **variables)
+
+    return render
+
+
+def _pieces(render: Callable[..., str] | None, name: str) -> Pieces:
+    """The template's pieces; none where it cannot be rendered here, so that only the markers of the lists count."""
+    try:
+        return cut(render, name, ModelConfig.model_fields["template_date"].default) if render else PLAIN
+    except CannotRun:  # as in `_turn`
+        return PLAIN
 
 
 def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:

@@ -115,13 +115,13 @@ class HFModel(LanguageModel):
                 f"'{config.tokenizer or self.name}' has no tokenizer that can be loaded ({str(e).splitlines()[0]}); "
                 "name one with --set model.tokenizer=FOLDER"
             ) from e
-        self.text = Text(tokenizer, self.name)
         if len(tokenizer) > self.net.config.vocab_size:
             raise CannotRun(
                 f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
                 f"{self.net.config.vocab_size}: they do not belong together"
             )
         self.pieces = _pieces(config, tokenizer, self.name)
+        self.text = Text(tokenizer, self.name, self.pieces)
         self.begin, self.mid = self._beginning(self.pieces.begin), self.text.trusted(self.pieces.mid)
         self.system: tuple[list[int], list[int]] | None = None
         if self.pieces.system is not None:

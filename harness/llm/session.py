@@ -57,6 +57,7 @@ class HFSession(Session):
         self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
         self._turn = "start"
+        self._content = 0  # where the content of the turn begins: behind the last piece of the template
 
     # -- building the context ------------------------------------------------------------------------------------
 
@@ -70,6 +71,17 @@ class HFSession(Session):
         self.ids.extend(ids)
         return span
 
+    def _frame(self, piece: Sequence[int]) -> None:
+        """Queue a piece of the template."""
+        if self._content < len(self.ids):
+            self._model.text.guard.closing(self.ids, piece)
+        self._queue(piece)
+        self._content = len(self.ids)
+
+    def _say(self, text: str) -> Span:
+        """Queue text from data, or a reply that the model is taken to have given."""
+        return self._queue(self._model.text.behind(self.ids, text))
+
     def _need(self, turn: str, verb: str) -> None:
         if self._turn != turn:
             raise ValueError(f"{verb}() needs an open {turn} turn, but the context is at '{self._turn}'")
@@ -81,7 +93,7 @@ class HFSession(Session):
         tokenizer = self._model.text.tokenizer
         token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         if not self._model.begin and token is not None:
-            self._queue([token])
+            self._frame([token])
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn. Raises CannotRun where the chat template has no system role."""
@@ -89,26 +101,26 @@ class HFSession(Session):
             raise ValueError("system() comes before everything else in a context")
         if self._model.system is None:
             raise no_system(self._model.name)
-        self._queue(self._model.system[0])
+        self._frame(self._model.system[0])
         self._turn = "system"
-        return self._queue(self._model.text.plain(text.strip() if self._model.pieces.trims else text))
+        return self._say(text.strip() if self._model.pieces.trims else text)
 
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         if self._turn == "user":
             raise ValueError("user() inside an open user turn: call reply() or write() first")
         if self._turn == "system" and self._model.system is not None:
-            self._queue(self._model.system[1])
+            self._frame(self._model.system[1])
         else:
-            self._queue(self._model.begin if self._turn == "start" else self._model.next)
+            self._frame(self._model.begin if self._turn == "start" else self._model.next)
         self._turn = "user"
         # A template that trims contents would not show white space at the start of a turn either.
-        return self._queue(self._model.text.plain(text.lstrip() if self._model.pieces.trims else text))
+        return self._say(text.lstrip() if self._model.pieces.trims else text)
 
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
         """Append `text` to the open user turn; `watch` are earlier spans whose attention is wanted."""
         self._need("user", "feed")
-        span = self._queue(self._model.text.plain(text))
+        span = self._say(text)
         if watch:
             self._model.require("attention")
             columns = tuple((w.start, w.end) for w in watch)
@@ -124,9 +136,9 @@ class HFSession(Session):
     def reply(self, text: str) -> Span:
         """Close the user turn; `text` is what the model is taken to have said."""
         self._need("user", "reply")
-        self._queue(self._model.mid)
+        self._frame(self._model.mid)
         self._turn = "reply"
-        return self._queue(self._model.text.plain(text))
+        return self._say(text)
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
@@ -201,12 +213,12 @@ class HFSession(Session):
     def branch(self) -> Iterator[None]:
         """Everything inside is rolled back afterwards."""
         self.flush()
-        length, turn = self._cached, self._turn
+        length, turn, content = self._cached, self._turn, self._content
         try:
             yield
         finally:
             del self.ids[length:]
-            self._cached, self._turn, self._watched = length, turn, []
+            self._cached, self._turn, self._content, self._watched = length, turn, content, []
             rewind(self._cache, length)
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
@@ -215,7 +227,8 @@ class HFSession(Session):
         self._model.require("probe")
         firsts = first_tokens(self._model, labels)
         with self.branch():
-            self._queue([*self._model.mid, *self._model.text.plain(after)])
+            self._frame(self._model.mid)
+            self._say(after)
             with self._booked("probe", requests=1) as cost:
                 logits = self._forward(self.ids[self._cached :], cost, 1)
             assert logits is not None
@@ -229,7 +242,7 @@ class HFSession(Session):
     def score(self, text: str) -> list[float]:
         """Log-probability (nats) of each token of `text` in this context; the context is unchanged."""
         self._model.require("score")
-        ids = self._model.text.plain(text)
+        ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
         with self.branch(), kept_tail(self._cache), self._booked("score", requests=1) as cost:
@@ -266,7 +279,8 @@ class HFSession(Session):
             raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
         if watch:
             self._model.require("attention")
-        self._queue([*self._model.mid, *self._model.text.plain(begin)])
+        self._frame(self._model.mid)
+        self._say(begin)
         if self.room() < max_tokens:
             raise WindowExceeded(
                 f"{len(self.ids)} tokens of context and {max_tokens} to write do not fit the window of "

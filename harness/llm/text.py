@@ -1,43 +1,51 @@
-"""Tokenizer in, tokens out: plain text can never forge a control token, and spans know their characters.
+"""Tokenizer in, tokens out: plain text can never forge a turn, and spans know their characters.
 
 `Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a document becomes the
-ordinary tokens of that string. `Text.trusted` encodes the template's own pieces, where they are control tokens.
+ordinary tokens of that string; a marker that is left in them is broken up (markers.py). `Text.trusted` encodes the
+template's own pieces, where they are control tokens.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from harness.errors import CannotRun
+from harness.llm.markers import Guard, Token
+from harness.llm.template import PLAIN, Pieces
 
 __all__ = ["Text"]
 
 
 class Text:
-    """Encoding and decoding for one model. Raises CannotRun for a tokenizer without a fast back end."""
+    """Encoding and decoding for one model. pieces: its chat template, whose markers no text from data may produce.
 
-    def __init__(self, tokenizer: Any, name: str) -> None:
+    Raises CannotRun for a tokenizer without a fast back end, or without tokens for a marker of the template.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise CannotRun(f"the tokenizer of '{name}' has no tokenizer.json; convert it to the fast format first")
         self.tokenizer = tokenizer
         backend: Tokenizer = tokenizer.backend_tokenizer
         spec = json.loads(backend.to_str())
-        self.added = {t["id"] for t in spec["added_tokens"]}
-        self.control = {t["id"] for t in spec["added_tokens"] if t["special"]} | set(tokenizer.all_special_ids)
+        added = spec["added_tokens"]
+        self.added = {t["id"] for t in added}
+        self.control = {t["id"] for t in added if t["special"]} | set(tokenizer.all_special_ids)
         # Text with a character that the vocabulary lacks becomes the unknown token; it opens and closes nothing.
         self.control.discard(tokenizer.unk_token_id)
         spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = [], None, None, None
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
-        self._name = name
         self._lead = self._dummy_prefix()
-        self._check()
         self.bos = self._bos()
+        used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
+        own = {t["id"] for t in added if t["id"] in used and t["content"].strip()}
+        self.guard = Guard(backend, lambda part: [i for i, _ in self._encode(part)], pieces, self.control | own, name)
 
     def _dummy_prefix(self) -> bool:
         """Whether encoding puts a space in front of every text (SentencePiece's dummy prefix)."""
@@ -46,28 +54,27 @@ class Text:
             self._plain.encode("\na", add_special_tokens=False).ids
         ) - len(self._plain.encode("\n", add_special_tokens=False).ids)
 
-    def _check(self) -> None:
-        added = self._backend.get_added_tokens_decoder()
-        for i, token in added.items():
-            if i in self.control and self.control.intersection(self.plain(token.content)):
-                raise CannotRun(
-                    f"the tokenizer of '{self._name}' turns the text {token.content!r} into a control token even as "
-                    "plain text, so a document could forge a turn; use another tokenizer (model.tokenizer=FOLDER)"
-                )
-
     def _bos(self) -> int | None:
         bos = self.tokenizer.bos_token_id
         return bos if bos is not None and bos in self.tokenizer("a")["input_ids"][:1] else None
 
     def plain(self, text: str) -> list[int]:
-        """Token ids of `text` as data."""
-        return [i for i, _ in self._encode(text)]
+        """Token ids of `text` as data. Raises ForgedTurn for a marker that cannot be broken up."""
+        return [i for i, _ in self.guard.checked(self._encode(text))]
+
+    def behind(self, before: Sequence[int], text: str) -> list[int]:
+        """As `plain`, for a text that stands behind the tokens `before`: no marker crosses the border either."""
+        return [i for i, _ in self.guard.checked(self._encode(text), before)]
+
+    def count(self, text: str) -> int:
+        """Number of tokens of `text`, a marker counted as the tokenizer cuts it."""
+        return len(self._encode(text))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token of `text` as data."""
-        return [o for _, o in self._encode(text)]
+        return [o for _, o in self.guard.checked(self._encode(text))]
 
-    def _encode(self, text: str) -> list[tuple[int, tuple[int, int]]]:
+    def _encode(self, text: str) -> list[Token]:
         if not text:
             return []
         if not self._lead:

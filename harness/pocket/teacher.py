@@ -58,9 +58,9 @@ class Teacher(LanguageModel):
         self.name, self.window, self.shape = name, window, None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity, self.first_prompts = {}, {}
-        self.text = Text(tokenizer, name)
-        self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
         pieces = cut(tokenizer.apply_chat_template, name, "26 Jul 2024")
+        self.text = Text(tokenizer, name, pieces)
+        self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
         self.system = None if pieces.system is None else tuple(self.text.trusted(text) for text in pieces.system)

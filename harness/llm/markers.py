@@ -1,0 +1,318 @@
+"""Markers of a chat template: the token sequences that begin and end turns, and how text from data is kept off them.
+
+    guard = Guard(backend, encode, pieces, single, name)
+    guard.checked(tokens, before)       `tokens` with each marker broken up into other tokens of the same characters
+    break_in_text("a<|end|>", {"<|end|>"})      ("a< |end|>", 1): for a server, which encodes the text itself
+
+A marker is one token (a special token, or an added token that the template uses) or a string in ordinary tokens
+(Llama-2's `[INST]`). The check runs on the tokens themselves, so it also sees what a normaliser made of the text. Text
+without a marker keeps its tokens. docs/security.md, Forged turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from tokenizers import Tokenizer
+
+from harness.errors import CannotRun, ForgedTurn, printable
+from harness.llm.template import Pieces
+
+__all__ = ["Guard", "Token", "break_in_text", "spelled"]
+
+Token = tuple[int, tuple[int, int]]
+"""A token's id and the range of characters it covers."""
+
+_BRACKETED = r"<<[^<>\s]+>>|<[^<>\s]+>|\[[^\[\]\s]+\]"
+_ROUNDS = 8  # a replacement rarely spells another marker; a text that needs more rounds than this is refused
+
+
+def spelled(pieces: Pieces, added: Iterable[str]) -> set[str]:
+    """Markers that the template spells in ordinary tokens: strings in brackets, and what else names a role.
+
+    added: contents of the tokenizer's added tokens. A bare word beside a marker ("user" behind "<|im_start|>") is none,
+    because documents are full of such words and the marker beside it protects the turn.
+    """
+    known = sorted({content for content in added if content.strip()}, key=len, reverse=True)
+    tokens = re.compile("|".join(map(re.escape, known))) if known else re.compile(r"(?!)")
+    bracketed = re.compile(_BRACKETED)
+    found: set[str] = set()
+    for piece in (pieces.begin, pieces.mid, pieces.next):
+        for run in tokens.split(piece):
+            found.update(bracketed.findall(run))
+    for line in f"{pieces.mid}\n{pieces.next}".split("\n"):
+        runs = [part for run in tokens.split(line) for part in bracketed.split(run)]
+        found.update(
+            run.strip() for run in runs if re.search(r"\w", run) and not (len(runs) > 1 and run.strip().isalnum())
+        )
+    return {_with_space(marker, pieces) if marker.isalnum() else marker for marker in found}
+
+
+def _with_space(word: str, pieces: Pieces) -> str:
+    """A role that is a word alone, together with the white space around it: only so is it a marker."""
+    match = re.search(rf"\s*(?<!\w){re.escape(word)}(?!\w)\s*", f"{pieces.mid}\0{pieces.next}")
+    return match[0] if match else word
+
+
+class _Folding(dict[int, str]):
+    """Each character as the normalisers of common tokenizers leave it; "" for accents and invisible characters."""
+
+    def __init__(self, lower: bool) -> None:
+        super().__init__()
+        self._lower = lower
+
+    def __missing__(self, code: int) -> str:
+        kept = [c for c in unicodedata.normalize("NFKD", chr(code)) if c in "\t\n\r" or _visible(c)]
+        self[code] = folded = "".join(kept).lower() if self._lower else "".join(kept)
+        return folded
+
+    def of(self, text: str) -> str:
+        """The folded text."""
+        return text.translate(self)
+
+
+def _visible(character: str) -> bool:
+    return unicodedata.category(character) not in ("Mn", "Cf", "Cc")
+
+
+_FOLD, _FOLD_CASE = _Folding(lower=False), _Folding(lower=True)
+
+
+def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
+    """`text` with a space behind the first character of each marker, and the number of spaces.
+
+    Also breaks up what a normaliser would turn into a marker: characters of other widths, invisible ones, accents, and,
+    unless the marker begins with a letter, other cases. A text without a marker is returned as it is.
+    """
+    folded = {_folding(marker).of(marker) for marker in markers if marker.strip()}
+    wanted = sorted(marker for marker in folded if len(marker.strip()) > 1)
+    count, at = 0, [0]
+    while at:
+        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _found(text, wanted, fold)})
+        text = " ".join(text[a:b] for a, b in itertools.pairwise([0, *at, len(text)]))
+        count += len(at)
+    return text, count
+
+
+def _folding(marker: str) -> _Folding:
+    return _FOLD if marker[0].isalnum() else _FOLD_CASE
+
+
+def _found(text: str, wanted: list[str], fold: _Folding) -> list[int]:
+    """Where the second character of each of the `wanted` markers that go with `fold` stands in `text`."""
+    folded = fold.of(text)
+    present = [marker for marker in wanted if _folding(marker) is fold and marker in folded]
+    if not present:
+        return []
+    # owner[i]: the character of the text that the i-th folded character comes from
+    owner = [i for i, character in enumerate(text) for _ in fold[ord(character)]]
+    return [owner[m.start()] + 1 for marker in present for m in re.finditer(re.escape(marker), folded)]
+
+
+class _Place(NamedTuple):
+    """Tokens [start, end) spell `marker`, which begins `skip` characters into the first one."""
+
+    start: int
+    end: int
+    skip: int
+    marker: str
+
+
+class Guard:
+    """What tokens of data must not be. Raises CannotRun for a marker that the tokenizer has no tokens for.
+
+    backend: the whole tokenizer; encode: text to ids without added tokens; single: ids that are markers by themselves.
+    """
+
+    def __init__(
+        self,
+        backend: Tokenizer,
+        encode: Callable[[str], list[int]],
+        pieces: Pieces,
+        single: Iterable[int],
+        name: str,
+    ) -> None:
+        self._backend, self._name = backend, name
+        model = json.loads(backend.to_str())["model"]
+        self._prefix: str = model.get("continuing_subword_prefix") or ""
+        self._suffix: str = model.get("end_of_word_suffix") or ""
+        self._bytes: bool = bool(model.get("byte_fallback"))
+        self._unknown = (
+            model.get("unk_id") if model.get("unk_token") is None else backend.token_to_id(model["unk_token"])
+        )
+        added = backend.get_added_tokens_decoder()
+        self.single = frozenset(single)
+        self._letter = encode("a")
+        self._parts: dict[tuple[int, ...], list[list[int]]] = {}
+        self._strings: dict[str, set[tuple[str, ...]]] = {}
+        for marker in sorted(spelled(pieces, (token.content for token in added.values()))):
+            self._learn(marker, encode, pieces)
+        self.longest = max(map(len, self._strings), default=0)
+
+    def _learn(self, marker: str, encode: Callable[[str], list[int]], pieces: Pieces) -> None:
+        """Remember each way in which the template, or the marker by itself, is cut into tokens."""
+        own = encode(marker)
+        if self._unknown is not None and self._unknown in own:
+            raise CannotRun(
+                f"the tokenizer of '{self._name}' has no tokens for {marker!r}, by which its chat template marks a "
+                "turn, so a document could forge one; use another tokenizer (model.tokenizer=FOLDER)"
+            )
+        # Behind a newline, because the first token of a text may begin with a space that is not in the text.
+        text = self._text(encode("\n" + marker)).removeprefix(self._text(encode("\n")))
+        around = [encode(a + marker + b) for a, b in itertools.product(("", " ", "\n"), repeat=2)]
+        whole = [
+            list(self._backend.encode(p, add_special_tokens=False).ids) for p in (pieces.begin, pieces.mid, pieces.next)
+        ]
+        self._strings.setdefault(text, set())
+        for ids in (own, *around, *whole):
+            self._strings[text].update(self._cut(ids, place) for place in self._spelled(ids, text))
+
+    # -- tokens as text --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _surfaces(self) -> Mapping[int, str]:
+        """Each token's string without the marks of a word's beginning, continuation and end.
+
+        A token that is a marker by itself, or that only the model knows, has a character that no text has.
+        """
+        surfaces: dict[int, str] = defaultdict(lambda: "\0")
+        for raw, i in self._backend.get_vocab(with_added_tokens=True).items():
+            if i not in self.single:
+                surfaces[i] = raw.removeprefix(self._prefix).removesuffix(self._suffix)
+        return surfaces
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return "".join(map(self._surfaces.__getitem__, ids))
+
+    def _cut(self, ids: Sequence[int], place: _Place) -> tuple[str, ...]:
+        """The marker as the tokens cut it."""
+        lengths = [len(self._surfaces[i]) for i in ids[place.start : place.end]]
+        ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
+        return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
+
+    def _spelled(self, ids: Sequence[int], marker: str) -> Iterator[_Place]:
+        text = self._text(ids)
+        at = text.find(marker)
+        if at < 0:
+            return
+        starts = list(itertools.accumulate((len(self._surfaces[i]) for i in ids), initial=0))
+        token = 0
+        while at >= 0:
+            while starts[token + 1] <= at:
+                token += 1
+            end = token
+            while starts[end] < at + len(marker):
+                end += 1
+            yield _Place(token, end, at - starts[token], marker)
+            at = text.find(marker, at + 1)
+
+    def places(self, ids: Sequence[int]) -> list[_Place]:
+        """Where `ids` hold a marker as the template's tokens spell it, in order."""
+        found = []
+        if not self.single.isdisjoint(ids):
+            found = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
+        for marker, cuts in self._strings.items():
+            found += [place for place in self._spelled(ids, marker) if self._cut(ids, place) in cuts]
+        return sorted(found)
+
+    # -- what is done about it ---------------------------------------------------------------------------------------
+
+    def checked(self, tokens: list[Token], before: Sequence[int] = ()) -> list[Token]:
+        """`tokens` of a text without a marker in them, or across their border with the tokens `before`.
+
+        Raises ForgedTurn where the vocabulary has no other tokens for the same characters.
+        """
+        before = list(before[-self.longest :]) if self.longest else []
+        for _ in range(_ROUNDS):
+            ids = [*before, *(i for i, _ in tokens)]
+            places = [place for place in self.places(ids) if place.end > len(before)]
+            if not places:
+                return tokens
+            last = len(ids)
+            for place in reversed(places):
+                if place.end <= last:  # one that overlaps the next is looked at again in the next round
+                    at, parts = self._other(ids, place, len(before))
+                    at, last = at - len(before), place.start
+                    tokens[at : at + 1] = _shared(parts, tokens[at][1], [len(self._surfaces[i]) for i in parts])
+        raise self._refusal([i for i, _ in tokens], places[0])
+
+    def closing(self, before: Sequence[int], piece: Sequence[int]) -> None:
+        """Raises ForgedTurn where data and the template's `piece` behind it spell a marker together."""
+        tail = list(before[-self.longest :]) if self.longest else []
+        ids = [*tail, *piece[: self.longest]]
+        for place in self.places(ids) if tail else ():
+            if place.start < len(tail) < place.end:
+                raise self._refusal(ids, place)
+
+    def _other(self, ids: list[int], place: _Place, first: int) -> tuple[int, list[int]]:
+        """A token of the marker, not before `first`, and the shorter tokens to put in its place."""
+        for at in sorted(range(max(place.start, first), place.end), key=lambda i: -len(self._surfaces[ids[i]])):
+            window = ids[place.start : place.end]
+            known = (*window, -at + place.start)
+            if known not in self._parts:
+                self._parts[known] = [
+                    parts for parts in self._splits(ids[at]) if self._same(window, at - place.start, parts)
+                ]
+            if self._parts[known]:
+                return at, self._parts[known][0]
+        raise self._refusal(ids, place)
+
+    def _same(self, window: list[int], at: int, parts: list[int]) -> bool:
+        """Whether `parts` in place of token `at` leave the text as it is, and no marker."""
+        new = [*window[:at], *parts, *window[at + 1 :]]
+        # Behind a letter, because decoders leave out a space at the beginning of a text.
+        texts = [self._backend.decode([*self._letter, *ids], skip_special_tokens=False) for ids in (window, new)]
+        return texts[0] == texts[1] and not self.places(new)
+
+    def _splits(self, token: int) -> list[list[int]]:
+        """The shortest way to write a token in others, for each character it can be cut at; shortest first."""
+        raw = self._backend.id_to_token(token) or ""
+        begins = self._prefix if self._prefix and raw.startswith(self._prefix) else ""
+        ends = self._suffix if self._suffix and raw.endswith(self._suffix) else ""
+        text = raw[len(begins) : len(raw) - len(ends)]
+        found = []
+        for cut in range(1, len(text)):
+            best: list[list[int] | None] = [[]] + [None] * len(text)
+            for b in range(1, len(text) + 1):
+                for a in range(cut if b > cut else 0, b):
+                    head = best[a]
+                    part = (begins if a == 0 else self._prefix) + text[a:b] + (ends if b == len(text) else "")
+                    new = None if head is None else self._token(part, text[a:b])
+                    if head is not None and new and (best[b] is None or len(head) + len(new) < len(best[b] or ())):
+                        best[b] = [*head, *new]
+            if best[-1]:
+                found.append(best[-1])
+        return sorted(found, key=len)
+
+    def _token(self, part: str, character: str) -> list[int] | None:
+        i = self._backend.token_to_id(part)
+        if i is not None and i not in self.single:
+            return [i]
+        if not self._bytes or len(character) > 1:
+            return None
+        ids = [self._backend.token_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
+        known = [i for i in ids if i is not None]
+        return known if len(known) == len(ids) else None
+
+    def _refusal(self, ids: Sequence[int], place: _Place) -> ForgedTurn:
+        def text(a: int, b: int) -> str:
+            return printable(self._backend.decode(list(ids[max(a, 0) : b]), skip_special_tokens=False), 80)
+
+        where = f"{text(place.start, place.end)!r} (in {text(place.start - 6, place.end + 6)!r})"
+        return ForgedTurn(
+            f"a text holds {where}, by which the chat template of '{self._name}' marks a turn, and the tokenizer has "
+            "no other tokens for it; take it out of the text, or use another tokenizer (model.tokenizer=FOLDER)"
+        )
+
+
+def _shared(parts: list[int], where: tuple[int, int], lengths: list[int]) -> list[Token]:
+    """The parts of one token with the part of its characters that each covers; the last one ends where it did."""
+    cuts = [min(where[0] + length, where[1]) for length in itertools.accumulate(lengths, initial=0)]
+    return list(zip(parts, itertools.pairwise([*cuts[:-1], where[1]]), strict=True))
