@@ -18,7 +18,18 @@ from typing import Any
 
 from harness.errors import DataError, SaveError
 
-__all__ = ["append_line", "json_line", "no_link", "read_lines", "repair", "save_error", "tidy", "touch", "write_atomic"]
+__all__ = [
+    "append_line",
+    "identity",
+    "json_line",
+    "no_link",
+    "read_lines",
+    "repair",
+    "save_error",
+    "tidy",
+    "touch",
+    "write_atomic",
+]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -46,6 +57,15 @@ def _sync_folder(folder: Path) -> None:
 def no_link(path: str, flags: int) -> int:
     """Open a file of a run folder, which may come from a stranger: a link raises OSError and is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`, links not followed; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def write_atomic(path: Path, data: bytes) -> None:
