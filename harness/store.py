@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.errors import DataError, SaveError, UserError
 from harness.failures import answered
@@ -45,6 +45,9 @@ from harness.files import (
 )
 from harness.lock import FolderLock
 from harness.paths import without_home
+
+if TYPE_CHECKING:
+    from harness.shapes import Shape
 
 __all__ = ["RunStore", "StoredRun", "find_runs", "read_run"]
 
@@ -97,16 +100,22 @@ def read_run(folder: Path) -> StoredRun:
         path = folder / name
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
             raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
+    from harness import shapes
+
     run = _yaml(folder / RUN)
     notes: list[str] = []
-    records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes)}
+    try:
+        records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes, shapes.RECORD)}
+        documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
+    except OSError as error:
+        raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(
         path=folder,
         config=run["config"],
-        manifest=_json(folder / MANIFEST),
+        manifest=_json(folder / MANIFEST, shapes.MANIFEST),
         records=list(records.values()),
-        documents=list(read_lines(folder / DOCUMENTS, "document_id", notes)),
-        summary=_json(folder / SUMMARY),
+        documents=documents,
+        summary=_json(folder / SUMMARY, shapes.SUMMARY),
         origins=run.get("origins") or {},
         notes=tuple(notes),
     )
@@ -115,25 +124,42 @@ def read_run(folder: Path) -> StoredRun:
 def _yaml(path: Path) -> dict[str, Any]:
     import yaml
 
+    from harness import shapes
+
     try:
         value = yaml.safe_load(path.read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise _not_read(path, error) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
+    try:
+        shapes.RUN.check(value)
+    except shapes.Misshapen as error:
+        raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path, shape: Shape | None = None) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DataError(path, None, None, f"not valid JSON ({error}); {_AGAIN}") from None
+        data = path.read_bytes()
+        value = json.loads(data) if shape is None else shape.read(data)
+    except OSError as error:
+        raise _not_read(path, error) from None
+    except (ValueError, RecursionError) as error:
+        key = getattr(error, "key", None)
+        problem = "not valid JSON" if key is None else "a wrong value"
+        raise DataError(path, None, key, f"{problem} ({error}); {_AGAIN}") from None
     if not isinstance(value, dict):
         raise DataError(path, None, None, f"not a JSON object; {_AGAIN}")
     return value
+
+
+def _not_read(path: Path, error: OSError) -> DataError:
+    return DataError(path, None, None, f"cannot be read ({error.strerror or error})")
 
 
 class RunStore:
