@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.crew import Claims
 from harness.errors import SaveError
-from harness.files import save_error
+from harness.files import identity, save_error
 from harness.flops import ModelShape
 from harness.home import home
 from harness.meter import Event, Meter, event_row
@@ -159,6 +159,7 @@ class IndexCache:
     def __init__(self, root: Path, note: Note, served: Mapping[str, ModelShape | None] | None = None) -> None:
         self.root, self.note, self.served = root, note, served or {}
         self.parts_lost = False
+        self.root_identity: tuple[int, int] | None = None  # of the root, once this object has written below it
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
@@ -191,6 +192,8 @@ class IndexCache:
         try:
             self._put(folder, key, entry)
         except SaveError as error:
+            if self.root_identity is not None:  # it could be written before
+                raise
             if not self.parts_lost:  # said once, not once a part
                 self.note(f"parts of unfinished indexes are not kept: {error}")
             self.parts_lost = True
@@ -212,6 +215,11 @@ class IndexCache:
         return None
 
     def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
+        if self.root_identity not in (None, identity(self.root)):
+            raise SaveError(
+                f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
+                "be kept; run the same command again."
+            )
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
@@ -225,6 +233,7 @@ class IndexCache:
                 raise save_error(folder, error, "HARNESS_CACHE") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+        self.root_identity = identity(self.root)
 
     def _discard(self, folder: Path) -> None:
         aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")

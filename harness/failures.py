@@ -12,22 +12,29 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.errors import QuestionError, SaveError, UserError
 from harness.paths import said_without_home
 
-__all__ = ["SCORING", "STOPS", "Failed", "failure", "unscored"]
+__all__ = ["NOT_YET", "SCORING", "STOPS", "Failed", "answered", "failure", "unscored"]
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
 SCORING = {"stage": "scoring"}
 """Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
+NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
 _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
 
 
 def unscored(error: Mapping[str, str] | None) -> bool:
     """Whether a record's error is that of a scorer, so that the answer needs no model to be scored again."""
     return error is not None and error.get("stage") == SCORING["stage"]
+
+
+def answered(row: Mapping[str, Any]) -> bool:
+    """Whether a record holds an answer, scored or not."""
+    return row["error"] is None or unscored(row["error"])
 
 
 class Failed(Exception):

@@ -14,12 +14,26 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, SaveError
 from harness.limits import nesting_problem, too_deep
 
-__all__ = ["append_line", "json_line", "no_link", "read_lines", "repair", "save_error", "tidy", "touch", "write_atomic"]
+if TYPE_CHECKING:
+    from harness.shapes import Misshapen, Shape
+
+__all__ = [
+    "append_line",
+    "identity",
+    "json_line",
+    "no_link",
+    "read_lines",
+    "repair",
+    "save_error",
+    "tidy",
+    "touch",
+    "write_atomic",
+]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -47,6 +61,15 @@ def _sync_folder(folder: Path) -> None:
 def no_link(path: str, flags: int) -> int:
     """Open a file of a run folder, which may come from a stranger: a link raises OSError and is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`, links not followed; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -113,8 +136,18 @@ def json_line(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, field: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the line's object, or None and what is wrong with it."""
+def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | Misshapen | None, str]:
+    """Return the line's object, or None and what is wrong with it; Misshapen where only a value of it is wrong."""
+    if shape is not None:
+        from harness.shapes import Misshapen
+
+        try:
+            return shape.read(line), ""
+        except Misshapen as error:
+            if error.key not in ("", field):
+                return error, ""
+        except ValueError:
+            pass
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -135,8 +168,10 @@ def _numbered(path: Path) -> Iterator[tuple[int, int, bytes]]:
             offset += len(line)
 
 
-def read_lines(path: Path, field: str, notes: list[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line; a missing file has none.
+def read_lines(
+    path: Path, field: str, notes: list[str] | None = None, shape: Shape | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the object of every line, checked by `shape` where one is given; a missing file has none.
 
     A bad last line is what a killed writer leaves: it is left out, and said so in `notes`. A bad line before the end
     raises DataError with its number.
@@ -147,7 +182,9 @@ def read_lines(path: Path, field: str, notes: list[str] | None = None) -> Iterat
     for number, _, line in _numbered(path):
         if bad is not None:
             raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
-        value, problem = _parse(line, field)
+        value, problem = _parse(line, field, shape)
+        if isinstance(value, Exception):
+            raise DataError(path, number, getattr(value, "key", None), f"{value}; such a record cannot be used")
         if value is None:
             bad = (number, problem)
         else:

@@ -103,7 +103,7 @@ class FolderLock:
     def _current(self, fd: int) -> bool:
         try:
             return os.lstat(self.path).st_ino == os.fstat(fd).st_ino
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def _sign(self, fd: int) -> None:
@@ -145,5 +145,6 @@ class FolderLock:
         if fd is None:
             return
         with contextlib.suppress(OSError):
-            self.path.unlink()
+            if self._current(fd):  # else the folder was replaced, and this is the lock of another run
+                self.path.unlink()
         os.close(fd)

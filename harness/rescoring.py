@@ -1,6 +1,7 @@
 """Stored answers judged again, without a model: by `harness score`, and where a run goes on with other scorers.
 
 rejudged(row, config.dataset, gold)     the record with new scores; a question that was not answered stays failed
+recover(store, plan, note)              the answers that a stopped run did not come to score
 refresh(store, plan, note)              all records of the folder, where their scorers are not the plan's
 
 A scorer is known by its name and version. One mean over records that two scorers wrote would be nobody's.
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from harness.config import DatasetConfig
     from harness.plan import Plan
 
-__all__ = ["refresh", "rejudge", "rejudged", "shown_of"]
+__all__ = ["recover", "refresh", "rejudge", "rejudged", "shown_of"]
 
 
 def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
@@ -44,6 +45,17 @@ def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscore
             note(f"the records were of {_named(before)}: {len(rows)} scored again by {_named(now)}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
+
+
+def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
+    """Score the answers that a stopped run had on disk and not scored yet, and record them. Raises SaveError."""
+    left = store.left()
+    if not left:
+        return
+    gold = _gold(plan, {row["question_id"]: row for row in left})
+    for row in rejudge(left, plan.config.dataset, gold):
+        store.append(row)
+    note(f"{len(left)} answers of a run that was stopped were not scored yet; they are scored now")
 
 
 def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The loop: for each question, documents -> view -> index -> answer -> scores -> one line on disk.
+"""The loop: for each question, documents -> view -> index -> answer, on disk -> scores -> one line on disk.
 
     run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
 
@@ -27,17 +27,16 @@ from harness._uri import masked
 from harness.cache import IndexCache, cache_root
 from harness.embed.facts import cut_warning
 from harness.errors import HarnessError, SaveError, UserError
-from harness.failures import SCORING, STOPS, failure, unscored
+from harness.failures import NOT_YET, STOPS, answered, failure
 from harness.indexing import Indexer
 from harness.inflight import OneAtATime, draws_watched, in_flight, places_for
 from harness.meter import Meter
-from harness.rescoring import refresh
+from harness.rescoring import recover, refresh, rejudged
 from harness.serial import plain
 from harness.store import MANIFEST, SUMMARY, RunStore
 from harness.summary import summarise
 from harness.tools import EngineTools, Models, derived_seed
 from harness.types import Answer, Document, Example, Record
-from harness.verdict import judge, unanswered
 from harness.views import View
 
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ def run(
             with RunStore.open(folder, plan.dataset.fingerprint, progress.note) as store:
                 refresh(store, plan, progress.note, unscored_too=retry_failed)
                 store.describe(config, plan.origins)
+                recover(store, plan, progress.note)
                 return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
@@ -128,18 +128,6 @@ def _check_ids(plan: Plan) -> None:
         seen.add(question.id)
         if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
             raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
-
-
-@dataclass
-class _Outcome:
-    """A question that was answered or failed, and what it cost; not scored and recorded yet."""
-
-    example: Example
-    meter: Meter
-    begun: float
-    answer: Answer | None = None
-    error: dict[str, str] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 class _Job:
@@ -183,7 +171,7 @@ class _Job:
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         asked = {example.question.id for example in self.examples}
         # An answer that could not be scored was paid for: it is not asked for again.
-        last = {r["question_id"]: not (r["error"] is None or unscored(r["error"])) for r in self.store.records()}
+        last = {r["question_id"]: not answered(r) for r in self.store.records()}
         again = {q for q, failed in last.items() if failed and retry_failed and q in asked}
         kept = asked - again
         place = {row["question_id"]: n for n, row in enumerate(self.store.records())}
@@ -205,26 +193,39 @@ class _Job:
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
             in_flight(examples, places, self._answered, self._finish)
 
-    def _answered(self, example: Example) -> _Outcome:
-        """What the method says to one question, or how it failed."""
-        outcome = _Outcome(example, Meter("answer"), time.perf_counter())
+    def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
+        """The question and its record without scores, which is on disk: what the method said, or how it failed."""
+        meter, begun = Meter("answer"), time.perf_counter()
+        notes: dict[str, Any] = {}
+        answer, error = Answer(""), NOT_YET
         try:
-            outcome.answer = self._answer(example, outcome.meter, outcome.notes)
+            answer = self._answer(example, meter, notes)
         except STOPS:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
-            outcome.error = failure(error)
-        return outcome
-
-    def _finish(self, outcome: _Outcome) -> None:
-        """Score an answer and put its record on disk."""
-        example, meter, notes = outcome.example, outcome.meter, outcome.notes
-        if outcome.answer is None:
-            record = self._record(example, meter, notes, error=outcome.error)
-        else:
-            record = self._scored(example, outcome.answer, meter, notes)
-        notes["seconds"] = round(time.perf_counter() - outcome.begun, 6)
+        except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
+            error = failure(e)
+        notes["seconds"] = round(time.perf_counter() - begun, 6)
+        record = Record(
+            question_id=example.question.id,
+            document_ids=example.question.document_ids,
+            prediction=answer.text,
+            scores={},
+            usage=meter.usage(),
+            shown=answer.shown,
+            stop_reason=answer.stop_reason,
+            steps=answer.steps,
+            truncated=answer.truncated,
+            error=error,
+            notes=notes,
+        )
         row = plain(asdict(record), lost=[])
+        self.store.keep(row)
+        return example, row
+
+    def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
+        """Score an answer and put its record on disk."""
+        example, kept = outcome
+        row = rejudged(kept, self.plan.config.dataset, example.gold)
         self.store.append(row)
         self.recorded += 1
         self.progress.done(row)
@@ -258,40 +259,6 @@ class _Job:
             notes["joined"] = len(view.documents)
             view = view.joined()
         return view
-
-    def _scored(self, example: Example, answer: Answer, meter: Meter, notes: dict[str, Any]) -> Record:
-        record = replace(
-            self._record(example, meter, notes),
-            prediction=answer.text,
-            shown=answer.shown,
-            stop_reason=answer.stop_reason,
-            steps=answer.steps,
-            truncated=answer.truncated,
-        )
-        try:
-            found = judge(self.plan.config.dataset, answer.text, answer.shown, example.gold)
-        except STOPS:
-            raise
-        except Exception as error:  # noqa: BLE001 - the answer was paid for: keep it, and score it again later
-            return replace(record, error={**failure(error), **SCORING})
-        notes.update(found.notes)
-        return replace(record, scores=found.scores)
-
-    def _record(
-        self, example: Example, meter: Meter, notes: dict[str, Any], error: dict[str, str] | None = None
-    ) -> Record:
-        """A record without an answer: 0 by every scorer that counts the question, the cost so far."""
-        blank = unanswered(self.plan.config.dataset, example.gold)
-        notes.update(blank.notes)
-        return Record(
-            question_id=example.question.id,
-            document_ids=example.question.document_ids,
-            prediction="",
-            scores=blank.scores,
-            usage=meter.usage(),
-            error=error,
-            notes=notes,
-        )
 
     def _keep_first_prompts(self) -> None:
         """Put the first prompt of each model into the manifest as soon as there is one."""

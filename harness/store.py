@@ -4,6 +4,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
     manifest.json     what it ran on (harness/manifest.py)
     records.jsonl     one Record a line, on disk before the next question starts
+    answered.jsonl    answers that are not scored yet, as records without scores; gone when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
     summary.json      the numbers (harness/summary.py)
     lock              while a process writes
@@ -16,30 +17,49 @@ read_run(folder) -> StoredRun                                                   
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from harness.errors import DataError, UserError
-from harness.files import append_line, json_line, no_link, read_lines, repair, save_error, tidy, touch, write_atomic
+from harness.errors import DataError, SaveError, UserError
+from harness.failures import answered
+from harness.files import (
+    append_line,
+    identity,
+    json_line,
+    no_link,
+    read_lines,
+    repair,
+    save_error,
+    tidy,
+    touch,
+    write_atomic,
+)
 from harness.limits import yaml_problem
 from harness.lock import FolderLock
 from harness.paths import without_home
 
+if TYPE_CHECKING:
+    from harness.shapes import Shape
+
 __all__ = ["RunStore", "StoredRun", "find_runs", "read_run"]
 
-RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY = (
+RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
     "records.jsonl",
     "documents.jsonl",
+    "answered.jsonl",
     "run.yaml",
     "manifest.json",
     "summary.json",
+    "lock",
 )
 
 _AGAIN = "delete it and run the same command again"
@@ -81,16 +101,22 @@ def read_run(folder: Path) -> StoredRun:
         path = folder / name
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
             raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
+    from harness import shapes
+
     run = _yaml(folder / RUN)
     notes: list[str] = []
-    records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes)}
+    try:
+        records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes, shapes.RECORD)}
+        documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
+    except OSError as error:
+        raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(
         path=folder,
         config=run["config"],
-        manifest=_json(folder / MANIFEST),
+        manifest=_json(folder / MANIFEST, shapes.MANIFEST),
         records=list(records.values()),
-        documents=list(read_lines(folder / DOCUMENTS, "document_id", notes)),
-        summary=_json(folder / SUMMARY),
+        documents=documents,
+        summary=_json(folder / SUMMARY, shapes.SUMMARY),
         origins=run.get("origins") or {},
         notes=tuple(notes),
     )
@@ -99,28 +125,45 @@ def read_run(folder: Path) -> StoredRun:
 def _yaml(path: Path) -> dict[str, Any]:
     import yaml
 
+    from harness import shapes
+
     try:
         text = path.read_bytes()
         if problem := yaml_problem(text):
             raise DataError(path, None, None, problem)
         value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
+    except OSError as error:
+        raise _not_read(path, error) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
+    try:
+        shapes.RUN.check(value)
+    except shapes.Misshapen as error:
+        raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path, shape: Shape | None = None) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        value = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        value = json.loads(data) if shape is None else shape.read(data)
+    except OSError as error:
+        raise _not_read(path, error) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(path, None, None, f"not valid JSON ({error}); {_AGAIN}") from None
+        key = getattr(error, "key", None)
+        problem = "not valid JSON" if key is None else "a wrong value"
+        raise DataError(path, None, key, f"{problem} ({error}); {_AGAIN}") from None
     if not isinstance(value, dict):
         raise DataError(path, None, None, f"not a JSON object; {_AGAIN}")
     return value
+
+
+def _not_read(path: Path, error: OSError) -> DataError:
+    return DataError(path, None, None, f"cannot be read ({error.strerror or error})")
 
 
 class RunStore:
@@ -129,8 +172,13 @@ class RunStore:
     def __init__(self, folder: Path, stack: ExitStack, fresh: bool) -> None:
         self.folder, self.fresh = folder, fresh
         self._stack = stack
+        self._writing = threading.RLock()  # documents are added by every thread of a run
+        self._identities = {LOCK: identity(folder / LOCK)}  # of the files that must not change under a running run
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
+        self._answered = self._appender(ANSWERED)
+        self._unscored: set[str] = set()  # questions that `keep` wrote and `append` did not yet
+        self._closed = False
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
 
     @classmethod
@@ -146,7 +194,7 @@ class RunStore:
         with ExitStack() as stack:
             stack.enter_context(FolderLock(folder))
             tidy(folder)
-            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id")):
+            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
                 if said := repair(folder / name, key):
                     note(said)
             _same_data(folder, fingerprint)
@@ -161,7 +209,34 @@ class RunStore:
         except OSError as error:
             raise save_error(path, error) from error
         self._stack.callback(os.close, fd)
+        self._identities[name] = identity(path)
         return fd
+
+    def check(self) -> None:
+        """Raise SaveError where a file of the run was removed or replaced, or the folder is now read-only.
+
+        The open records would take further answers and lose them: an open file outlives its name.
+        """
+        for name in self._lost():
+            raise SaveError(
+                f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
+                "saved; put it back if you can, then run the same command again."
+            )
+        for path in (self.folder, self.folder / RECORDS, self.folder / DOCUMENTS):
+            if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
+
+    def _lost(self) -> list[str]:
+        with self._writing:
+            return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
+
+    def _replace(self, name: str, data: bytes) -> None:
+        """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
+        with self._writing:
+            self.check()
+            write_atomic(self.folder / name, data)
+            if name != SUMMARY:
+                self._identities[name] = identity(self.folder / name)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
@@ -169,16 +244,39 @@ class RunStore:
 
         told = without_home({"config": config, "origins": origins})
         text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
-        write_atomic(self.folder / RUN, text.encode())
+        self._replace(RUN, text.encode())
 
     def append(self, row: dict[str, Any]) -> None:
         """Put a record on disk; it is there when this returns. Raises SaveError."""
-        append_line(self._records, self.folder / RECORDS, json_line(row))
+        with self._writing:
+            append_line(self._records, self.folder / RECORDS, json_line(row))
+            self.check()
+            self._unscored.discard(row["question_id"])
+            if not self._unscored:
+                os.ftruncate(self._answered, 0)
+
+    def keep(self, row: dict[str, Any]) -> None:
+        """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
+
+        Any thread may call it; after the end of the `with` block it does nothing.
+        """
+        with self._writing:
+            if self._closed:
+                return
+            append_line(self._answered, self.folder / ANSWERED, json_line(row))
+            self._unscored.add(row["question_id"])
+            self.check()
+
+    def left(self) -> list[dict[str, Any]]:
+        """Rows that `keep` wrote in a run that was stopped before it scored them."""
+        done = {row["question_id"]: answered(row) for row in self.records()}
+        rows = {row["question_id"]: row for row in read_lines(self.folder / ANSWERED, "question_id")}
+        return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Put `rows` in the place of all records, in one step; what is appended goes behind them. Raises SaveError."""
         path = self.folder / RECORDS
-        write_atomic(path, b"".join(json_line(row) for row in rows))
+        self._replace(RECORDS, b"".join(json_line(row) for row in rows))
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
         except OSError as error:
@@ -188,9 +286,11 @@ class RunStore:
 
     def add_document(self, row: dict[str, Any]) -> None:
         """Put the line of an index on disk, unless this run has it already. Raises SaveError."""
-        if (key := _document_key(row)) not in self._known:
-            append_line(self._documents, self.folder / DOCUMENTS, json_line(row))
-            self._known.add(key)
+        with self._writing:
+            if not self._closed and (key := _document_key(row)) not in self._known:
+                append_line(self._documents, self.folder / DOCUMENTS, json_line(row))
+                self.check()
+                self._known.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Stream the records in file order; of a question that was asked again the last record counts."""
@@ -206,26 +306,27 @@ class RunStore:
 
     def write(self, name: str, value: dict[str, Any]) -> None:
         """Replace manifest.json or summary.json in one step. Raises SaveError."""
-        write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
 
     def sort(self, order: Sequence[str]) -> None:
         """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.
 
         Raises SaveError; the unsorted file, which says the same, is then still there.
         """
+        self.check()
         place = {question_id: n for n, question_id in enumerate(order)}
         found = [row["question_id"] for row in self.records()]
         want = sorted(dict.fromkeys(found), key=lambda q: place.get(q, len(place)))
         if found == want:
             return
         rows = {row["question_id"]: row for row in self.records()}
-        write_atomic(self.folder / RECORDS, b"".join(json_line(rows[q]) for q in want))
+        self._replace(RECORDS, b"".join(json_line(rows[q]) for q in want))
 
     def discard(self) -> None:
         """Remove a folder that this process made and no question was recorded in."""
-        if not self.fresh or next(self.records(), None) is not None:
+        if not self.fresh or self._lost() or next(self.records(), None) is not None:
             return
-        self._stack.close()
+        self._close()
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
             self.folder.parent.rmdir()
@@ -234,7 +335,15 @@ class RunStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._stack.close()
+        self._close()
+
+    def _close(self) -> None:
+        with self._writing:
+            if not self._closed and not self._lost() and os.fstat(self._answered).st_size == 0:
+                with contextlib.suppress(OSError):
+                    (self.folder / ANSWERED).unlink()
+            self._closed = True
+            self._stack.close()
 
 
 def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:

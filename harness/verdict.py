@@ -68,7 +68,13 @@ def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
     from harness import scorers
 
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
-    return Verdict(zeros(dataset, gold), _counts(scorers.score_record(counting, "", (), gold)))
+    try:
+        sheet = scorers.score_record(counting, "", (), gold)
+    except STOPS:
+        raise
+    except Exception:  # noqa: BLE001 - as in `zeros`
+        sheet = scorers.ScoreSheet()
+    return Verdict(zeros(dataset, gold), _counts(sheet))
 
 
 def _counts(sheet: ScoreSheet) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""A run folder or cache that is removed, replaced or made read-only under a running run: the next write ends the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SaveError
+from harness.runner import RunResult
+from tests.engine.fakes import FakeModel, World, go, make_plan
+from tests.engine.quiet import Quiet
+
+QUESTIONS = 40
+FOLDER = make_plan().folder
+
+
+def _anew(path: Path) -> None:
+    """Another folder with the same content in its place."""
+    shutil.copytree(path, path.with_name("copy"))
+    shutil.rmtree(path)
+    os.rename(path.with_name("copy"), path)
+
+
+def _rewritten(path: Path) -> None:
+    """What an editor does that saves a file."""
+    path.with_name("draft").write_bytes(path.read_bytes())
+    os.replace(path.with_name("draft"), path)
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "records removed": lambda run: (run / "records.jsonl").unlink(),
+    "records replaced": lambda run: _rewritten(run / "records.jsonl"),
+    "documents removed": lambda run: (run / "documents.jsonl").unlink(),
+    "manifest removed": lambda run: (run / "manifest.json").unlink(),
+    "run.yaml removed": lambda run: (run / "run.yaml").unlink(),
+    "lock removed": lambda run: (run / "lock").unlink(),
+    "folder removed": shutil.rmtree,
+    "results removed": lambda run: shutil.rmtree(run.parents[1]),
+    "folder moved": lambda run: os.rename(run, run.with_name("elsewhere")),
+    "folder replaced": _anew,
+    "records read-only": lambda run: (run / "records.jsonl").chmod(0o444),
+    "folder read-only": lambda run: run.chmod(0o555),
+}
+CACHE_LOSSES: dict[str, Callable[[Path], None]] = {
+    "cache removed": shutil.rmtree,
+    "cache replaced": _anew,
+    "cache read-only": lambda root: [p.chmod(0o555) for p in (*root.rglob("*"), root) if p.is_dir()] and None,
+}
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of an ordinary user: root may write anywhere, and no mode would stop it."""
+    root = Path(tempfile.mkdtemp())
+    monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
+    monkeypatch.setattr("harness.llm.load.load_model", FakeModel)
+    for parallel in (1, 4):  # imports what a run needs: the ordinary user may not be able to read it
+        go(make_plan(World(questions=2).dataset(), Quiet(Quiet.Config())), root / str(parallel), parallel=parallel)
+    shutil.rmtree(root / "cache")
+    with _ordinary_user(root):
+        yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _ordinary_user(root: Path) -> Iterator[None]:
+    if os.geteuid() != 0:
+        yield
+        return
+    root.chmod(0o777)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+class Asked:
+    """Counts the questions, and does harm at one of them."""
+
+    def __init__(self, at: int, harm: Callable[[], None]) -> None:
+        self.count, self.at, self.harm = 0, at, harm
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            self.harm()
+
+
+def _run(place: Path, asked: Asked, parallel: int, documents: int = 2) -> RunResult:
+    data = World(questions=QUESTIONS, documents=documents).dataset()
+    return go(make_plan(data, Quiet(Quiet.Config(), pause=asked)), place / "out", parallel=parallel)
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_next_write_says_what_is_lost_and_ends_the_run(loss: str, parallel: int, place: Path) -> None:
+    at = random.Random(loss).randrange(3, QUESTIONS // 2)
+    asked = Asked(at, lambda: LOSSES[loss](place / "out" / FOLDER))
+    with pytest.raises(SaveError, match=r"removed or replaced while|read-only while|Permission denied"):
+        _run(place, asked, parallel)
+    # Those in flight were asked already; with several of them an answer may come while the next write is still checked.
+    assert asked.count <= at + 2 * parallel, "questions were paid for after the loss"
+    if loss == "folder moved":
+        run = place / "out" / FOLDER
+        assert not run.exists(), "nothing is written beside the folder that was moved"
+        os.rename(run.with_name("elsewhere"), run)
+        assert _run(place, Asked(0, lambda: None), 1).summary["n_scored"] == QUESTIONS
+
+
+@pytest.mark.parametrize("loss", CACHE_LOSSES)
+def test_a_cache_that_is_lost_ends_the_run_at_its_next_write(loss: str, place: Path) -> None:
+    asked = Asked(2, lambda: CACHE_LOSSES[loss](place / "cache"))
+    with pytest.raises(SaveError, match=r"removed or replaced while|Permission denied"):
+        _run(place, asked, 1, documents=5)
+    assert asked.count == 2
+    for path in (place / "cache").rglob("*"):
+        path.chmod(0o755)
+    shutil.rmtree(place / "cache", ignore_errors=True)
+    assert _run(place, Asked(0, lambda: None), 1, documents=5).summary["n_scored"] == QUESTIONS
+
+
+def test_a_folder_that_stands_in_for_the_lost_one_is_left_alone(place: Path) -> None:
+    run = place / "out" / FOLDER
+
+    def stand_in() -> None:
+        shutil.rmtree(run)
+        run.mkdir()
+        (run / "summary.json").write_text("another run")
+        (run / "lock").write_text("its lock")
+
+    with pytest.raises(SaveError, match="removed or replaced"):
+        _run(place, Asked(3, stand_in), 1)
+    assert sorted(p.name for p in run.iterdir()) == ["lock", "summary.json"]
+    assert (run / "summary.json").read_text() == "another run"
