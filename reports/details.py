@@ -24,6 +24,7 @@ from reports import facts
 from reports.evidence import evidence
 from reports.replay import replays
 from reports.rows import Rows
+from reports.step_flops import full_only, step_flops
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -85,7 +86,7 @@ def details(
 
 
 def _full_only(runs: Sequence[StoredRun], convention: str) -> list[str]:
-    return list(dict.fromkeys(note for run in runs for note in facts.full_only(run.records, convention)))
+    return list(dict.fromkeys(note for run in runs for note in full_only(run.records, convention)))
 
 
 def _spread(ids: list[str]) -> tuple[list[str], list[str]]:
@@ -175,7 +176,7 @@ def _span(piece: dict[str, Any], rows: Rows, longest: int) -> str | None:
 
 def _step(step: dict[str, Any], rows: Rows, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
-    flops = facts.step_flops(step["flops"], convention)
+    flops = step_flops(step["flops"], convention)
     text = step["note"] or shown.get("text") or (_span(shown, rows, _SHORT) if shown.get("kind") == "span" else "")
     return {
         "action": step["action"],

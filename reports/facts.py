@@ -39,7 +39,6 @@ __all__ = [
     "corpus_names",
     "costs",
     "fingerprint",
-    "full_only",
     "hash8",
     "headline",
     "is_ceiling",
@@ -57,9 +56,6 @@ __all__ = [
     "score_names",
     "scored",
     "scorer_version",
-    "spent_flops",
-    "step_flops",
-    "stop_flops",
     "task",
     "texts_cut",
     "versions",
@@ -277,38 +273,6 @@ def probe_costs(run: StoredRun, convention: str = DEFAULT) -> Costs:
     known = not any(search.get("uncounted") for search in searches)
     tflops = [float(one["flops"].get(convention, 0.0)) / TERA for one in probes]
     return Costs([float(one["tokens"]) for one in probes], tflops if known else None, [])
-
-
-def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
-
-    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
-    """
-    if isinstance(value, Mapping):
-        return float(value.get(convention, 0.0))
-    return float(value) if convention == "full" or not value else None
-
-
-def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
-    searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
-    return None if searched is None or answered is None else searched + answered
-
-
-def full_only(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
-    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
-    steps = (step for record in records for step in record["steps"])
-    if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
-        return []
-    return ["this run kept the FLOPs of its steps under the convention full alone: --convention full shows them"]
-
-
-def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
-    """FLOPs of search and answer of a record; None where a model tells no shape."""
-    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
-    if any(usage.get("uncounted") for usage in usages):
-        return None
-    return sum(float(usage["flops"][convention]) for usage in usages)
 
 
 def check_convention(convention: str) -> None:

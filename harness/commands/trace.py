@@ -106,7 +106,8 @@ def _check(graph: str | None, least: float | None) -> None:
 
 def _costs(search: _Search) -> list[str]:
     """How the column TFLOPs is counted."""
-    from reports.facts import check_convention, full_only
+    from reports.facts import check_convention
+    from reports.step_flops import full_only
 
     check_convention(search.convention)
     return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
@@ -284,7 +285,7 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[i
 
 
 def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
-    from reports.facts import step_flops
+    from reports.step_flops import step_flops
 
     flops = step_flops(step["flops"], convention)
     return [

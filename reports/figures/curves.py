@@ -32,6 +32,7 @@ from harness.labels import label as label_of
 from harness.stats import interval
 from reports import facts
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
+from reports.step_flops import full_only
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -156,7 +157,7 @@ def _rows(part: Scored, label: str, score: str, convention: str) -> list[dict[st
     if not part.rules:
         return []
     run, told = part.run, _told(part.run)
-    common, rounded = (*facts.notes(run), *facts.full_only(run.records, convention)), _rounded(run)
+    common, rounded = (*facts.notes(run), *full_only(run.records, convention)), _rounded(run)
     clusters = facts.question_clusters(run)
     searches = [Search.of(record, convention) for record in run.records]
     rows = []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.flops import DEFAULT
-from reports import facts
+from reports.step_flops import spent_flops, step_flops, stop_flops
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -138,7 +138,7 @@ class Search:
     def _own_stop(self) -> Stop:
         """The stop of the run itself, as it was answered and measured."""
         last = self.own if self.own >= 0 else len(self.record["steps"]) - 1
-        flops = facts.spent_flops(self.record, self.convention)
+        flops = spent_flops(self.record, self.convention)
         probes = None if flops is None else self._probe_flops(last)
         return Stop(self.own, True, self.record["prediction"], flops, _nodes(self.record, last), probes)
 
@@ -148,14 +148,14 @@ class Search:
         if last.get("answer") is None:
             return None
         known = not any(usage.get("uncounted") for usage in self.record["usage"].values())
-        flops = facts.stop_flops(last, self.convention) if known else None
+        flops = stop_flops(last, self.convention) if known else None
         probes = None if flops is None else self._probe_flops(step)
         return Stop(step, False, str(last["answer"]), flops, _nodes(self.record, step), probes)
 
     def _probe_flops(self, last: int) -> float | None:
         """What the probes up to a step took; None for an older run, which did not store it."""
         stored = [step.get("probe_flops") for step in self.record["steps"][: last + 1]]
-        spent = [None if value is None else facts.step_flops(value, self.convention) for value in stored]
+        spent = [None if value is None else step_flops(value, self.convention) for value in stored]
         known = [value for value in spent if value is not None]
         return sum(known) if spent and len(known) == len(spent) else None
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.flops import DEFAULT
-from reports import facts
 from reports.figures.replay import STUDY
 from reports.figures.requests import spent
+from reports.step_flops import spent_flops, stop_flops
 
 if TYPE_CHECKING:
     from harness.store import StoredRun
@@ -78,7 +78,7 @@ def stop(record: Mapping[str, Any], trials: int, told: Recorded, convention: str
     mine = [mark for mark in marks if mark[2]["action"] != STUDY]
     last, place, step = mine[-1]
     if trials == told.own or (trials >= last and "ended" in step["scores"]):
-        return Stop(place, True, record["prediction"], spent(record), facts.spent_flops(record, convention))
+        return Stop(place, True, record["prediction"], spent(record), spent_flops(record, convention))
     found = next((mark for mark in marks if mark[0] == trials), None)
     if found is None and trials > marks[-1][0] and "ended" in marks[-1][2]["scores"]:
         found = marks[-1]  # the search that went on ended by itself before this maximum
@@ -93,7 +93,7 @@ def _other(record: Mapping[str, Any], place: int, convention: str) -> Stop | Non
     asked = sum(int(s["scores"].get("replies", 0)) for s in record["steps"][: place + 1])
     read = 0 if step["scores"].get("answers") else 1
     known = not any(usage.get("uncounted") for usage in record["usage"].values())
-    flops = facts.stop_flops(step, convention) if known else None
+    flops = stop_flops(step, convention) if known else None
     return Stop(place, False, str(step["answer"]), asked + read, flops)
 
 

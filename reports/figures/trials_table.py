@@ -27,6 +27,7 @@ from reports import facts
 from reports.figures.curves import curve_labels
 from reports.figures.plot import Line, Panel, Point, linear, steps
 from reports.figures.trials import Key, Recorded, Stop, stop
+from reports.step_flops import full_only
 from reports.views import legended
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _row(part: Scored, label: str, most: int, score: str, convention: str) -> di
         "covered": covered + failed,
         "own": most == told.own,
         "convention": convention,
-        "notes": (*notes, *facts.notes(run), *facts.full_only(run.records, convention)),
+        "notes": (*notes, *facts.notes(run), *full_only(run.records, convention)),
         "run": run.path.name,
     }
 

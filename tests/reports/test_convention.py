@@ -12,10 +12,10 @@ import pytest
 
 from harness.cli import main
 from harness.flops import DEFAULT
-from reports.facts import full_only
 from reports.figures.curves import Scored, frame, grid
 from reports.figures.replay import Recorded, Rule, Search
 from reports.page import page
+from reports.step_flops import full_only
 from tests.reports.build import flops, stored
 from tests.reports.figure_searches import TERA, searched, searched_run, settings, step
 from tests.reports.test_figures_trials import ask, found
