@@ -1,4 +1,4 @@
-"""FLOPs of the steps of a search, and of a question, by convention; older runs kept those of steps under "full" alone."""
+"""FLOPs of the steps of a search, and of a question, by convention; older runs kept those of steps by "full" alone."""
 
 from __future__ import annotations
 
