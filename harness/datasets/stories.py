@@ -101,7 +101,7 @@ class _Archive:
         try:
             with zipfile.ZipFile(self._path) as archive:
                 return decoded(archive.read(entry))
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
             raise DataError(f"{self._path.name}/{entry.filename}", None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:

@@ -205,7 +205,7 @@ class Server:
             told = json.loads(text)
             told = told.get("error", told.get("detail", told)) if isinstance(told, dict) else told
             text = str(told.get("message", told) if isinstance(told, dict) else told)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         text = " ".join(self.blotted(text).split())
         return f": {text[:_SAID]}" if text else ""
@@ -261,7 +261,7 @@ def _parsed(kind: str, body: bytes) -> Any:
         raise _BadMoment(f"the reply is {kind} instead of application/json")
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _BadMoment(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
 
 
