@@ -89,7 +89,7 @@ class Follower:
         reasons: dict[str, list[Path]] = {}
         sentences: list[str] = []
         for run in dict.fromkeys(self._runs):
-            if not (run / "run.yaml").exists():  # the run never began, and says so itself
+            if not os.path.exists(run / "run.yaml"):  # the run never began, and says so itself
                 continue
             answer = told.get(str(run), {"reason": reason or "its process ended early"})
             if "reason" in answer:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness._columns import Point, first_columns, numbers, params, saved_view, suite_of, tags
@@ -228,6 +230,10 @@ def _one_creator(uri: str) -> Iterator[None]:
     with open(path.with_name(path.name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    quoted = Path(uri.partition(":///")[2]).parent
+    if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
+        with contextlib.suppress(OSError):
+            os.removedirs(quoted)
 
 
 def _page(runs: Sequence[StoredRun]) -> str:

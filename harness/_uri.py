@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from harness.paths import expanded
 
-__all__ = ["masked", "own_place", "sqlite_path"]
+__all__ = ["masked", "own_place", "sqlite_path", "sqlite_uri"]
 
 _SQLITE = "sqlite:///"
 # A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
@@ -32,6 +33,11 @@ def masked(text: str) -> str:
     return _SECRET.sub(r"\1***", _USER.sub("***@", _WHOLE.sub(r"\1***@", text)))
 
 
+def sqlite_uri(path: Path) -> str:
+    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else."""
+    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
+
+
 def own_place(uri: str) -> str:
     """`uri` with the ~ of a sqlite file's path as the user's home folder."""
     path = uri.removeprefix(_SQLITE)
@@ -41,5 +47,5 @@ def own_place(uri: str) -> str:
 def sqlite_path(uri: str) -> Path | None:
     """The file of a sqlite URI; None for another database, a server, or one that is kept in memory."""
     scheme, _, rest = uri.partition("://")
-    name = rest.partition("?")[0].removeprefix("/")
+    name = unquote(rest.partition("?")[0].removeprefix("/"))
     return Path(name) if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:") else None

@@ -20,7 +20,9 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -32,6 +34,7 @@ from harness.errors import SaveError
 from harness.files import identity, save_error
 from harness.flops import ModelShape
 from harness.home import home
+from harness.lock import process_start
 from harness.meter import Event, Meter, event_row
 from harness.own_code import own_code, versions
 from harness.serial import Packed, dump, load
@@ -145,6 +148,30 @@ class Entry:
         return meter.usage()
 
 
+_DRAFT = ".draft-"
+_OLD = 86_400  # seconds after which a draft is nobody's, whatever machine its builder ran on
+
+
+@lru_cache(maxsize=1)
+def _here() -> str:
+    """What tells process numbers of this machine, or container, from those of another one that shares the cache."""
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}".encode()).hexdigest()[:8]
+    return socket.gethostname().replace("-", "_")
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the drafts in `folder` that killed builders left."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        here, _, rest = draft.name.removeprefix(_DRAFT).partition("-")
+        pid, _, rest = rest.partition("-")
+        with contextlib.suppress(OSError):
+            old = time.time() - draft.stat().st_mtime > _OLD
+            known = here == _here() and pid.isdecimal()
+            if old or (known and str(process_start(int(pid))) != rest.partition("-")[0]):
+                shutil.rmtree(draft, ignore_errors=True)
+
+
 class _Corrupt(Exception):
     """An entry that is there and cannot be trusted."""
 
@@ -203,13 +230,15 @@ class IndexCache:
         if not folder.is_dir():
             return None
         try:
-            return _read(folder, key).counted(self.served)
+            entry = _read(folder, key).counted(self.served)
+            entry.value()  # an entry whose checksums fit may hold what this version cannot read
+            return entry
         except FileNotFoundError as error:
             if not folder.is_dir():  # another process has just removed it
                 return None
             reason = f"{Path(error.filename).name} is missing"
-        except (_Corrupt, OSError, ValueError, KeyError, TypeError) as error:
-            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be built again
+            reason = str(error) or type(error).__name__
         self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
         self._discard(folder)
         return None
@@ -222,7 +251,9 @@ class IndexCache:
             )
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+            _tidy(folder.parent)
+            own = f"{_DRAFT}{_here()}-{os.getpid()}-{process_start(os.getpid())}-"
+            draft = Path(tempfile.mkdtemp(prefix=own, dir=folder.parent))
         except OSError as error:
             raise save_error(folder, error, "HARNESS_CACHE") from error
         try:

@@ -248,15 +248,21 @@ class Crew:
             self._idle.notify_all()
             self._free.notify_all()
 
-    def wait(self) -> None:
-        """Return when all threads have ended; only after `stop`, or when the members end by themselves."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Return when all threads have ended; only after `stop`, or when the members end by themselves.
+
+        seconds: leave members that have not ended so long after the pass that runs; a pass is always waited for.
+        """
+        if seconds is not None:  # after `stop` no further pass begins
+            self._passes.join()
+        end = None if seconds is None else time.monotonic() + seconds
         while True:
             with self._lock:
                 alive = [t for t in self._members if t.is_alive()]
-            if not alive:
+            if not alive or (end is not None and time.monotonic() >= end):
                 break
             for thread in alive:
-                thread.join()
+                thread.join(None if end is None else max(end - time.monotonic(), 0))
         self.stop()
         self._passes.join()
 

@@ -26,6 +26,7 @@ __all__ = ["OneAtATime", "draws_watched", "in_flight", "places_for"]
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - outcome
+_LONGEST_WAIT = 0.5  # seconds that an interrupted run waits for members which run no forward pass
 Note = Callable[[str], None]
 
 
@@ -72,16 +73,20 @@ def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], fini
             crew.wait()
             return
     except BaseException as error:
-        _end(crew, take if isinstance(error, KeyboardInterrupt) else None)
+        interrupted = isinstance(error, KeyboardInterrupt)
+        _end(crew, take if interrupted else None, interrupted=interrupted)
         raise
     _end(crew, take)
     raise errors[min(errors)]
 
 
-def _end(crew: Crew, take: Callable[[bool], bool] | None) -> None:
-    """Stop the members, wait for them, and take what they had finished."""
+def _end(crew: Crew, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
+    """Stop the members, wait for them, and take what they had finished.
+
+    interrupted: leave those that do not end soon, as one that waits for a server's reply; no forward pass is left.
+    """
     crew.stop()
-    crew.wait()
+    crew.wait(_LONGEST_WAIT if interrupted else None)
     with contextlib.suppress(queue.Empty):
         while take is not None:
             take(False)

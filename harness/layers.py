@@ -125,6 +125,8 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
         raise ConfigError([f"{shown}: not UTF-8 text"]) from e
     except OSError as e:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror})"]) from e
+    except RecursionError as e:
+        raise ConfigError([f"{shown}: nested too deeply"]) from e
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""

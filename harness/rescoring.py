@@ -55,7 +55,7 @@ def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
     gold = _gold(plan, {row["question_id"]: row for row in left})
     for row in rejudge(left, plan.config.dataset, gold):
         store.append(row)
-    note(f"{len(left)} answers of a run that was stopped were not scored yet; they are scored now")
+    note(f"answers of a run that was stopped, scored now: {len(left)}")
 
 
 def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold]) -> list[dict[str, Any]]:

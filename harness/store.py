@@ -177,7 +177,7 @@ class RunStore:
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
         self._answered = self._appender(ANSWERED)
-        self._unscored: set[str] = set()  # questions that `keep` wrote and `append` did not yet
+        self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
         self._closed = False
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
 
@@ -189,7 +189,13 @@ class RunStore:
 
         Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed).
         """
-        fresh = not (folder / RUN).exists()
+        try:
+            fresh = not (folder / RUN).exists()
+        except OSError as error:  # a name of more bytes than the file system takes
+            raise UserError(
+                f"there can be no folder {str(folder)[:100]}... ({error.strerror}); choose a shorter --out, or give "
+                "the preset, model or data set a shorter name"
+            ) from None
         touch(folder)
         with ExitStack() as stack:
             stack.enter_context(FolderLock(folder))
@@ -253,7 +259,8 @@ class RunStore:
             self.check()
             self._unscored.discard(row["question_id"])
             if not self._unscored:
-                os.ftruncate(self._answered, 0)
+                with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
+                    os.ftruncate(self._answered, 0)
 
     def keep(self, row: dict[str, Any]) -> None:
         """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
@@ -269,8 +276,8 @@ class RunStore:
 
     def left(self) -> list[dict[str, Any]]:
         """Rows that `keep` wrote in a run that was stopped before it scored them."""
-        done = {row["question_id"]: answered(row) for row in self.records()}
         rows = {row["question_id"]: row for row in read_lines(self.folder / ANSWERED, "question_id")}
+        done = {row["question_id"]: answered(row) for row in self.records()} if rows else {}
         return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
@@ -339,7 +346,7 @@ class RunStore:
 
     def _close(self) -> None:
         with self._writing:
-            if not self._closed and not self._lost() and os.fstat(self._answered).st_size == 0:
+            if not self._closed and not self._unscored and not self._lost():
                 with contextlib.suppress(OSError):
                     (self.folder / ANSWERED).unlink()
             self._closed = True

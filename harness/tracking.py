@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness._uri import masked, sqlite_path
+from harness._uri import masked, sqlite_path, sqlite_uri
 from harness.errors import CannotRun, SaveError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class StoreError(SaveError):
 
 def default_uri(out: Path) -> str:
     """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(out).resolve() / 'mlflow.db'}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(out).resolve() / "mlflow.db")
 
 
 def problems(uri: str) -> list[str]:
@@ -79,6 +79,10 @@ def problems(uri: str) -> list[str]:
         found.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
     elif kind == "sqlite" and sqlite_path(uri) is None:
         found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
+    elif any("\ud800" <= sign <= "\udfff" for sign in uri):
+        found.append(
+            "MLflow cannot open a database in a folder whose name is not UTF-8; rename it, or use --mlflow off"
+        )
     return found
 
 

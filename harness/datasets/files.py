@@ -336,7 +336,7 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
                 yield plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:  # encrypted, unknown compression
         raise DataError(str(source), None, None, f"not a readable zip archive ({error})") from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None

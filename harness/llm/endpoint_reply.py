@@ -91,6 +91,8 @@ def _problem(reply: Any) -> str | None:
     message = choices[0].get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content") or "", str):
         return "the reply has no message with a text"
+    if any("\ud800" <= sign <= "\udfff" for sign in message.get("content") or ""):
+        return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
     if not all(p < 1 for _, p in _listed(choices[0].get("logprobs"))):  # rounding may make it a little more than 0

@@ -170,7 +170,7 @@ def _stored_dtype(settings: dict[str, Any]) -> str:
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, TypeError, RecursionError) as e:
         raise CannotRun(f"the config.json of '{name}' cannot be read: {e}") from e
 
 

@@ -147,7 +147,14 @@ def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
     def rendered(*contents: str) -> str:
         roles = ("user", "assistant", "user")
         messages = [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]
-        return render(messages, add_generation_prompt=True, tokenize=False, **variables)
+        try:
+            return render(messages, add_generation_prompt=True, tokenize=False, **variables)
+        except Exception as error:  # a template is a program of the model's maker
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise CannotRun(
+                f"the chat template of '{name}' cannot be applied ({why}); set model.template=none or give a template "
+                "file with model.template=FILE"
+            ) from error
 
     once, thrice = rendered(_USER), rendered(_USER, _REPLY, _AGAIN)
     begin, mid = _split(once, [_USER], name)

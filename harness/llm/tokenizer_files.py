@@ -85,7 +85,7 @@ def template_digest(config: ModelConfig, where: Path) -> str:
     try:
         told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
         template = told.get("chat_template")
-    except (OSError, ValueError, AttributeError) as e:
+    except (OSError, ValueError, AttributeError, RecursionError) as e:
         raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cache import Entry, IndexCache, cache_root, index_key, key_digest
+from harness.cache import Entry, IndexCache, _here, cache_root, index_key, key_digest
 from harness.errors import SaveError
 from harness.flops import flops
+from harness.lock import process_start
 from harness.meter import Event, Meter
 from harness.method import Index, IndexTools, Task, Tools
 from harness.plan import Plan
@@ -192,6 +194,13 @@ def _flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def _resign(folder: Path, name: str, data: bytes) -> None:
+    """Other content under a checksum that fits."""
+    (folder / name).write_bytes(data)
+    sums = json.loads((folder / "checksums.json").read_text())
+    (folder / "checksums.json").write_text(json.dumps({**sums, name: hashlib.sha256(data).hexdigest()}))
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     **{f"{n} flipped": lambda f, n=n: _flip(f / n) for n in ("key.json", "data.json", "arrays.npz", "usage.json")},
     **{f"{n} gone": lambda f, n=n: (f / n).unlink() for n in ("data.json", "arrays.npz", "checksums.json")},
@@ -199,6 +208,10 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "data.json empty": lambda f: (f / "data.json").write_bytes(b""),
     "checksums.json flipped": lambda f: _flip(f / "checksums.json"),
     "checksums.json a list": lambda f: (f / "checksums.json").write_text("[]"),
+    "data.json signed, no JSON": lambda f: _resign(f, "data.json", b"{"),
+    "data.json signed, deep": lambda f: _resign(f, "data.json", b"[" * 100_000),
+    "arrays.npz signed, no archive": lambda f: _resign(f, "arrays.npz", b"PK"),
+    "usage.json signed, deep": lambda f: _resign(f, "usage.json", b"[" * 100_000),
     "checksums.json without data": lambda f: (f / "checksums.json").write_text("{}"),
 }
 
@@ -238,6 +251,21 @@ def _build(root: Path, n: int) -> None:
         got = cache.get(a_key(str(i)))
         assert got is not None
         assert load(got.packed)["a"][0] == 1
+
+
+def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+    cache = IndexCache(tmp_path, print)
+    place = cache.folder(a_key()).parent
+    old, dead, living, elsewhere = (
+        place / f".draft-{name}"
+        for name in ("abc", f"{_here()}-4194309-1-x", f"{_here()}-1-{process_start(1)}-x", "elsewhere-4194309-1-x")
+    )
+    for draft in (old, dead, living, elsewhere):
+        draft.mkdir(parents=True)
+        (draft / "data.json").write_text("{")
+    os.utime(old, (0, 0))
+    cache.put(a_key(), an_entry())
+    assert [draft.exists() for draft in (old, dead, living, elsewhere)] == [False, False, True, True]
 
 
 def test_builders_that_race_leave_whole_entries(tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ class TestScores:
         assert other.exists()
 
     def test_a_score_that_is_no_number_is_named(self, tmp_path: Path) -> None:
-        run = read_run(write_run(tmp_path, [record(0, 1.0, scores={SCORE: "high"})]))
-        with pytest.raises(UserError, match=rf"scores\.{SCORE}.*question q0"):
-            frame([run])
+        folder = write_run(tmp_path, [record(0, 1.0), record(1, 1.0, scores={SCORE: "high"})])
+        with pytest.raises(UserError, match=rf"records\.jsonl, line 2, field 'scores\.{SCORE}'"):
+            read_run(folder)
 
 
 class TestCosts:

@@ -1,0 +1,109 @@
+"""A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import SaveError
+from harness.store import read_run
+from tests.engine import fakes
+from tests.engine.fakes import World, comparable, go, make_plan
+from tests.engine.quiet import Quiet
+
+OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+
+
+def _run(out: Path) -> Path:
+    data = World(questions=3, documents=2, words=("a", "bug", "b")).dataset()
+    return go(make_plan(data, Quiet(Quiet.Config())), out).folder
+
+
+def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], None]) -> list[int]:
+    """Call fault(n, name) before the n-th file operation; operations on files outside of `root` are not counted."""
+    count = [0]
+
+    def wrapped(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def operation(*given: Any, **more: Any) -> Any:
+            place = given[0] if isinstance(given[0], (str, bytes, os.PathLike)) else f"/proc/self/fd/{given[0]}"
+            if Path(os.path.realpath(os.fsdecode(place))).is_relative_to(root):
+                count[0] += 1
+                fault(count[0], name)
+            return real(*given, **more)
+
+        return operation
+
+    for name in OPERATIONS:
+        patch.setattr(os, name, wrapped(name))
+    return count
+
+
+def _operations(tmp_path: Path) -> tuple[int, list[dict[str, Any]]]:
+    """How many operations a run takes, and its records."""
+    with pytest.MonkeyPatch.context() as patch:
+        count = _patched(patch, tmp_path.resolve(), lambda *_: None)
+        patch.setenv("HARNESS_CACHE", str(tmp_path / "first"))
+        folder = _run(tmp_path / "whole")
+    return count[0], _records(folder)
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    return [comparable(row) for row in read_run(folder).records]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: int, tmp_path: Path) -> None:
+    total, whole = _operations(tmp_path)
+    assert total > 40
+    for n in range(1, total + 1):
+        out = tmp_path / str(n)
+
+        def fail(at: int, _: str, n: int = n) -> None:
+            if at == n:
+                raise OSError(code, os.strerror(code))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HARNESS_CACHE", str(out / "cache"))
+            _patched(patch, tmp_path.resolve(), fail)
+            with contextlib.suppress(SaveError):  # any other error fails the test
+                _run(out)
+        assert _records(_run(out)) == whole, f"operation {n} of {total}"
+
+
+def test_after_a_kill_at_any_operation_the_same_command_ends_alike(tmp_path: Path) -> None:
+    total, whole = _operations(tmp_path)
+    for n in random.Random(0).sample(range(1, total + 1), total):
+        out = tmp_path / str(n)
+
+        def kill(at: int, _: str, n: int = n) -> None:
+            if at == n:
+                os._exit(9)
+
+        child = os.fork()
+        if child == 0:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("HARNESS_CACHE", str(out / "cache"))
+                _patched(patch, tmp_path.resolve(), kill)
+                _run(out)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, f"operation {n} was not reached"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HARNESS_CACHE", str(out / "cache"))
+            folder = _run(out)
+        assert _records(folder) == whole, f"operation {n} of {total}"
+        assert not [*folder.glob(".*"), *folder.glob("answered.jsonl")]

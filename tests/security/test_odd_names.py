@@ -1,0 +1,54 @@
+"""Names that a file system or a URI cannot take as they are: one sentence, or MLflow's database in its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import tracking
+from harness._uri import sqlite_path
+from harness.cli import main
+from tests.reports.build import record, write_run
+
+QUICK = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "random", "--profile", "pocket"]
+
+
+@pytest.mark.parametrize("name", ["a%41b", "a?b", "a#b", "a b", "%3F?&x=1", "ü;:@"])
+def test_the_database_is_in_the_results_folder_whatever_its_name(name: str, tmp_path: Path) -> None:
+    out = tmp_path / name
+    uri = tracking.default_uri(out)
+    assert sqlite_path(uri) == out / "mlflow.db"
+    assert tracking.problems(uri) == []
+
+
+@pytest.mark.parametrize("name", ["a%41b", "a?b"])
+def test_nothing_is_written_beside_the_results_folder(name: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / name, [record(0, 0.5)])
+    tracking.track(run)
+    assert (tmp_path / name / "mlflow.db").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_name_that_is_not_utf8_is_said(tmp_path: Path) -> None:
+    (problem,) = tracking.problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
+    assert "not UTF-8" in problem
+
+
+@pytest.mark.parametrize("length", [256, 5000])
+@pytest.mark.parametrize("mlflow", [["--mlflow", "off"], []])
+def test_a_folder_name_that_is_too_long(
+    length: int,
+    mlflow: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main([*QUICK, "--limit", "1", "--out", "x" * length, *mlflow])
+    said = capsys.readouterr().err
+    assert end.value.code == 2, said
+    assert "choose a shorter --out" in said
+    assert "Traceback" not in said
