@@ -173,7 +173,7 @@ class RunStore:
         self.folder, self.fresh = folder, fresh
         self._stack = stack
         self._writing = threading.RLock()  # documents are added by every thread of a run
-        self._identities = {LOCK: identity(folder / LOCK)}  # of the files that must not change under a running run
+        self._identities = {LOCK: identity(folder / LOCK)}  # files that must not change under a running run
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
         self._answered = self._appender(ANSWERED)
@@ -193,7 +193,7 @@ class RunStore:
             fresh = not (folder / RUN).exists()
         except OSError as error:  # a name of more bytes than the file system takes
             raise UserError(
-                f"there can be no folder {str(folder)[:100]}... ({error.strerror}); choose a shorter --out, or give "
+                f"no folder can be named {str(folder)[:100]}... ({error.strerror}); choose a shorter --out, or give "
                 "the preset, model or data set a shorter name"
             ) from None
         touch(folder)
