@@ -135,7 +135,7 @@ REFUSED = [
     (BM25, {"config": {"model.source": "Qwen/Qwen2.5-7B-Instruct"}}, ["model: the reader is Qwen2.5-7B-Instruct, the paper's is Llama-3.1-8B-Instruct"]),
     (BM25, {"config": {"model.backend": "endpoint"}}, ["model: the reader runs behind a server, whose precision and chat template are not recorded"]),
     (BM25, {"manifest": {"models.reader": {"adapters": {"tuned": "x"}}}}, ["model: the reader has the adapter tuned, the paper's has none"]),
-    (BM25, {"manifest": {"prompts.closed-book": "Say something."}}, ["prompts: 'closed-book' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
+    (BM25, {"manifest": {"prompts.answer without text": "Say something."}}, ["prompts: 'answer without text' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
     (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
     (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is methods.retrieval:BM25"]),
     (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
