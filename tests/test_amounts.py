@@ -21,19 +21,22 @@ from methods.raptor.method import Raptor
 LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
 # GARLIC's TFLOPs a question (S001, table 1) and X of the two captions, by data set.
 PRINTED = {"narrativeqa": (31.0, 7, 20), "qasper": (66.9, 14, 42), "hotpotqa": (16.0, 4, 12), "musique": (30.9, 7, 22)}
+# What the rule makes of them (docs/methods.md, Costs and FLOPs).
+RULE = {"narrativeqa": (6, 17), "qasper": (12, 36), "hotpotqa": (3, 9), "musique": (6, 17)}
 
 
 @pytest.mark.parametrize("dataset", PRINTED)
-def test_the_rule_gives_the_printed_x_within_one_chunk(dataset: str) -> None:
+def test_the_rule_gives_the_printed_x_within_two_chunks(dataset: str) -> None:
     tflops, chunks, nodes = PRINTED[dataset]
 
     def k(piece: int) -> int:
         cost = cost_of(100, piece, 10, LLAMA)
         return nearest(lambda k: cost(k).flops or 0.0, tflops * 1e12)
 
-    assert k(300) == chunks - 1
+    assert (k(300), k(100)) == RULE[dataset]
+    assert chunks - 2 <= k(300) <= chunks
     # RAPTOR's nodes are taken to be full; X is printed for nodes that mostly are a little shorter.
-    assert nodes - 4 <= k(100) <= nodes
+    assert nodes - 6 <= k(100) <= nodes
 
 
 @pytest.mark.parametrize(
@@ -45,9 +48,9 @@ def test_the_nearest_number_and_of_two_the_smaller(target: float, k: int) -> Non
 
 def test_the_cost_of_k_pieces() -> None:
     tiny = ModelShape(layers=1, width=2, heads=1, kv_heads=1, head_size=2, mlp=4, vocab=10)
-    # W = 2*2*2 + 2*2*2 + 3*2*4 = 40, head 20, a pair 8: prefill of 26 tokens, then 2 written after them.
-    prefill = 2 * 60 * 26 + 8 * 26 * 26
-    decode = 2 * 60 * 2 + 8 * (2 * 26 + 3)
+    # W = 2*2*2 + 2*2*2 + 3*2*4 = 40, head 20, embeddings 20, a pair 8: prefill of 26 tokens, then 2 written after.
+    prefill = 2 * 80 * 26 + 8 * 26 * 26
+    decode = 2 * 80 * 2 + 8 * (2 * 26 + 3)
     assert cost_of(5.6, 10, 2, tiny)(2) == Cost(28, prefill + decode)
     assert cost_of(5.6, 10, 2, tiny, Cost(7, 100.0))(2) == Cost(35, prefill + decode + 100)
     assert cost_of(6, 10, 2, None)(2) == Cost(28, None)
@@ -70,9 +73,9 @@ def source(plan: Plan, tokens: tuple[int, int], flops: float, uncounted: int = 0
     """Two answered questions and a failed one; each answered one wrote 4 tokens."""
 
     def row(n: int, read: int, error: Any = None) -> dict[str, Any]:
-        one = {"tokens_in": read, "tokens_out": 0, "flops": {"full": flops}, "uncounted": uncounted}
-        answer = {"tokens_in": 0, "tokens_out": 4, "flops": {"full": flops}, "uncounted": 0}
-        study = {"tokens_in": 10**6, "tokens_out": 0, "flops": {"full": 1e18}, "uncounted": 0}
+        one = {"tokens_in": read, "tokens_out": 0, "flops": {"all-params": flops}, "uncounted": uncounted}
+        answer = {"tokens_in": 0, "tokens_out": 4, "flops": {"all-params": flops}, "uncounted": 0}
+        study = {"tokens_in": 10**6, "tokens_out": 0, "flops": {"all-params": 1e18}, "uncounted": 0}
         return {
             "question_id": f"q{n}",
             "error": error,

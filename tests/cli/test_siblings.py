@@ -119,7 +119,7 @@ BAD = [
 def test_a_wrong_source_is_one_sentence(method: str, value: str, sentence: str, here: Cli, tmp_path: Path) -> None:
     for name, state in (("unfinished", "interrupted"), ("empty", "finished")):
         (tmp_path / name).mkdir()
-        config = {"method": {"name": "walks"}, "dataset": {"name": "d"}, "model": {"name": "m"}}
+        config = {"method": {"name": "walks"}, "dataset": {"name": "d", "scorers": ["s"]}, "model": {"name": "m"}}
         (tmp_path / name / "run.yaml").write_text(json.dumps({"config": config}))
         (tmp_path / name / "summary.json").write_text(json.dumps({"state": state}))
     done = here("run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}")
@@ -206,7 +206,7 @@ def test_pecan_bm25_top_x_and_pecan_without_progress_control(here: Cli) -> None:
     nodes = [[sum(s["node"] is not None for s in r["steps"]) for r in run.records] for run in rows[:2]]
     wanted = int(sum(nodes[0]) / 2 + 0.5)
     assert nodes[1] == [wanted, wanted]
-    tflops = [sum(p["flops"]["full"] for r in run.records for p in r["usage"].values()) / 2e12 for run in rows]
+    tflops = [sum(p["flops"]["all-params"] for r in run.records for p in r["usage"].values()) / 2e12 for run in rows]
     k = rows[2].config["method"]["params"]["k"]
     assert stored(top)[1]["amounts"]["k"]["mean"] == pytest.approx(tflops[0])
     assert f"k = {k}, the same TFLOPs as pecan" in done.stderr

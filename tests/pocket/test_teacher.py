@@ -175,11 +175,12 @@ class Forced(HFSession):
         return self
 
     def _queue(self, ids: Sequence[int]) -> Span:
-        self.queued = list(ids)
+        self.queued += ids
         return super()._queue(ids)
 
     def probe(self, labels: Sequence[str], after: str = "") -> Any:
-        at, found = len(self.ids), super().probe(labels, after)
+        at, self.queued = len(self.ids), []
+        found = super().probe(labels, after)
         self.probes.append((at, tuple(self.queued), first_tokens(self._model, labels)))
         return found
 
