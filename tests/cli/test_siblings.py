@@ -119,7 +119,12 @@ BAD = [
 def test_a_wrong_source_is_one_sentence(method: str, value: str, sentence: str, here: Cli, tmp_path: Path) -> None:
     for name, state in (("unfinished", "interrupted"), ("empty", "finished")):
         (tmp_path / name).mkdir()
-        config = {"method": {"name": "walks"}, "dataset": {"name": "d", "scorers": ["s"]}, "model": {"name": "m"}}
+        config = {
+            "method": {"name": "walks"},
+            "dataset": {"name": "d", "scorers": ["s"]},
+            "model": {"name": "m"},
+            "seed": 0,
+        }
         (tmp_path / name / "run.yaml").write_text(json.dumps({"config": config}))
         (tmp_path / name / "summary.json").write_text(json.dumps({"state": state}))
     done = here("run", "--method", method, *ROW, "--mlflow", "off", "--set", f"method.max_nodes={value}")
