@@ -15,7 +15,9 @@ LOCKED := $(PIP_INSTALL) --require-hashes
 $(READY): pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) -r requirements/torch-cpu.txt 2> /dev/null || $(LOCKED) -r requirements/torch.txt -r requirements/cuda.txt
-	$(LOCKED) -r requirements/torch.txt -r requirements/all.txt
+	# Before the rest: torch.txt has the setuptools that builds the packages without a wheel (fvcore).
+	$(LOCKED) -r requirements/torch.txt
+	$(LOCKED) -r requirements/all.txt
 	$(PIP_INSTALL) --editable .
 	touch $@
 

@@ -46,7 +46,18 @@ def store(folder: Path, plan: Plan, records: list[tuple[str, dict[str, Any]]], d
     folder.mkdir(parents=True)
     config = plan.config.model_dump(mode="json")
     (folder / "run.yaml").write_text(json.dumps({"config": config}))
-    rows = [{"question_id": q, "usage": u, "error": None if u else {"type": "E", "message": ""}} for q, u in records]
+    rest: dict[str, Any] = {
+        "document_ids": [],
+        "prediction": "",
+        "scores": {},
+        "shown": [],
+        "stop_reason": "",
+        "steps": [],
+    }
+    rows = [
+        {"question_id": q, "usage": u, "error": None if u else {"type": "E", "message": ""}, "truncated": None, **rest}
+        for q, u in records
+    ]
     (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     built = [{"document_id": d, "key": d, "status": "built", "usage": usage(1000, 5e12)} for d in documents]
     (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in built))
