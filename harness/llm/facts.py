@@ -13,7 +13,7 @@ from typing import Any
 from harness.config import ModelConfig
 from harness.digests import hash_named
 from harness.errors import CannotRun
-from harness.llm import families, tokenizer_files
+from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.memory import available
@@ -125,6 +125,8 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
         return _packaged(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
+    if folder.suffix == gguf.SUFFIX and folder.is_file():
+        return gguf.converted(folder, config.sha256)
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
@@ -144,6 +146,8 @@ def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     if found is None or found.origin is None:
         raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
     folder = Path(found.origin).parent / (config.package_path or "")
+    if folder.suffix == gguf.SUFFIX:
+        return gguf.converted(folder, config.sha256)
     if (folder / "card.json").exists():
         from harness.pocket.card import check_weights
 
