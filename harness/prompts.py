@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.checks import unknown
+from harness.config.validation import unknown
+from harness.config.yaml_tree import Raw, read_yaml
 from harness.errors import UserError
-from harness.layers import Raw, read_yaml
 
 if TYPE_CHECKING:
     from harness.llm.base import MeteredModel, Session

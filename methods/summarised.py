@@ -17,8 +17,8 @@ from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.condense import condense
-from methods.raptor.sentences import packed
 from methods.retry import window_of
+from methods.segments import packed
 
 __all__ = ["Summarised"]
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.forecast import Reads
+from harness.cost.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.prompts import Prompt

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError
 
-from harness.checks import explain
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
+from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Member, Place, first_key, read_rows, whole
 from harness.datasets.loading import Checker, collect

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.config import canonical
+from harness.config.schema import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, digest_of, read_rows
 from harness.datasets.rows import RowError, explain, gold_answers, line_of, records

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.config import EncoderConfig
-from harness.embed.facts import query_folder
+from harness.config.schema import EncoderConfig
+from harness.cost.flops import ModelShape, shape_of
+from harness.cost.meter import Event, Meter
+from harness.embed.encoder_info import query_folder
 from harness.embed.once import loaded, one_at_a_time
 from harness.embed.towers import Towers, build
 from harness.errors import ModelOutputError
-from harness.flops import ModelShape, shape_of
-from harness.meter import Event, Meter
 
 __all__ = ["SentenceEncoder", "load_encoder"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.markers import break_in_text, spelled

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from harness.config import ModelConfig, canonical
+from harness.config.schema import ModelConfig, canonical
 from harness.errors import CannotRun
 from harness.llm.base import LanguageModel, ModelFacts
-from harness.llm.facts import local_folder, model_facts
+from harness.llm.model_info import local_folder, model_facts
 
 __all__ = ["load_model", "unload"]
 

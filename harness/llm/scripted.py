@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Event, Kind, Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.limits import yaml_problem
 from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
-from harness.meter import Event, Kind, Meter
+from harness.storage.limits import yaml_problem
 
 __all__ = ["Rule", "Script", "ScriptedModel", "ScriptedSession", "scripted_facts"]
 

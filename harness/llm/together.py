@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.crew import caught
+from harness.engine.scheduler import caught
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kv import new_cache, packed_cache, rewind
 
@@ -41,7 +41,7 @@ class Ask:
 
 
 class ForwardLane:
-    """The passes of one model with one adapter, for harness.crew."""
+    """The passes of one model with one adapter, for harness.engine.scheduler."""
 
     ahead = False
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from harness.cost.meter import Meter
 from harness.llm.base import LanguageModel, MeteredModel
-from harness.meter import Meter
 from harness.method import Task
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from methods.longrefiner.select_code import choose_as_released
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.structuring import structure
 from methods.longrefiner.tree import Tree
-from methods.scoring import ROLES, distinct, fits
+from methods.passage_scores import ROLES, distinct, fits
 
 if TYPE_CHECKING:
     from harness.training.task import TrainingTask

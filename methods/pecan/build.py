@@ -22,8 +22,8 @@ from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
 from methods.chunks import fixed_chunks, packed_chunks
+from methods.graph import Graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import BULLET, POINTS
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from harness.cost.flops import Flops
 from harness.errors import QuestionError
-from harness.flops import Flops
 from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.prompts import prompt_tokens

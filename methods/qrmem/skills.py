@@ -1,6 +1,6 @@
 """What QRMeM asks of a model, played with the method's own prompts.
 
-The texts of a scene, lists a line an item and "" for none (harness/pocket/scenes_memory.py):
+The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_memory.py):
 "entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
 "doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
 "reflection"  segments                                 "trial"       reason, chosen, others, segments

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from methods.pecan.graph import Graph
+from methods.graph import Graph
 
 __all__ = ["collapsed", "traversal"]
 

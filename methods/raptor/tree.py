@@ -20,10 +20,10 @@ from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.types import Document
 from methods import summary
-from methods.pecan.graph import Graph
+from methods.graph import Graph
 from methods.raptor.cluster import clusters
 from methods.raptor.config import RaptorConfig
-from methods.raptor.sentences import packed
+from methods.segments import packed
 
 __all__ = ["build_tree"]
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config.resolve import Choices, resolve
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Task
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.chunks import keep
 from methods.reading import room_for_text
