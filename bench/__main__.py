@@ -155,7 +155,7 @@ def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
 
 def own_time(folder: Path, questions: int = 200) -> float:
     """Milliseconds a question that the engine itself takes: a scripted model, BM25, scores, a line on disk."""
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
     from harness.engine.runner import run

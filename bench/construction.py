@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.cost.meter import Meter
 from harness.llm.base import MeteredModel, Written
 from harness.llm.session import HFSession

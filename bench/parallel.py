@@ -28,7 +28,7 @@ class Bench:
 
         tokens: of each document, default the data set's own.
         """
-        from harness.config.resolve import Choices
+        from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
         from harness.engine.runner import run

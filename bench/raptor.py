@@ -21,7 +21,8 @@ from unittest import mock
 
 import numpy as np
 
-from harness.config.resolve import Choices, resolve_one
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.config.resolve import Choices, resolve_one
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.datasets import load

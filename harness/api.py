@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import read_run as read_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from harness.engine.runner import RunResult
 
-__all__ = ["compare", "read_run", "run", "score"]
 
 PathLike = str | os.PathLike[str]
 
@@ -39,7 +38,7 @@ def run(
 
     from harness.cli.following import Trackers
     from harness.cli.siblings import arrange, settled
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.config.validation import unknown
     from harness.engine import runner
     from harness.engine.plan import plan_choices

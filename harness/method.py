@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from harness.llm.base import MeteredModel
     from harness.training.task import TrainingTask
 
-__all__ = ["Index", "IndexTools", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
 
 Index = dict[str, Any]
 T = TypeVar("T")

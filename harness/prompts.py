@@ -24,7 +24,6 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from harness.llm.base import MeteredModel, Session
 
-__all__ = ["Pieces", "Prompt", "Replaced", "Replacing", "feed", "prompt_tokens", "replacements", "texts_of", "wrong"]
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _TURNS = ("user", "system")

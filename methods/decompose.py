@@ -28,8 +28,6 @@ from methods.retrieval import bm25_scores, words
 from methods.retry import Retry, hear, listed
 from methods.segments import packed
 
-__all__ = ["Decompose", "filled"]
-
 DECOMPOSE = Prompt(
     "decompose",
     "Simplify a question, so that it can be answered in steps.\n\nQuestion: {question}\n\nWrite the questions that "

@@ -17,8 +17,6 @@ import numpy as np
 
 from harness.method import Index
 
-__all__ = ["Graph"]
-
 
 def _none(kind: type[np.generic]) -> np.ndarray:
     return np.zeros(0, dtype=kind)

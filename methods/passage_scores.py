@@ -14,8 +14,6 @@ from harness.method import Tools
 from harness.types import Document
 from methods.retrieval import bm25_scores, words
 
-__all__ = ["ROLES", "Scoring", "distinct", "fits"]
-
 Scoring = Literal["reranker", "dense", "bm25"]
 ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
 """The encoders that a scoring model needs (harness.method.Method.encoders)."""

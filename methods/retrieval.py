@@ -28,8 +28,6 @@ from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
 from methods.reading import PROMPTS, SEPARATOR, Reading, ask, frame, room_for_text, skills
 
-__all__ = ["BM25", "SBERT", "Dense", "RandomChunks", "Reranked", "RetrievalConfig", "bm25_scores", "words"]
-
 
 class RetrievalConfig(MethodConfig):
     """What is ranked, and how much of it is shown.

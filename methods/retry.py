@@ -19,18 +19,6 @@ from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel, Session
 from harness.prompts import Pieces, feed, prompt_tokens
 
-__all__ = [
-    "Heard",
-    "Retry",
-    "fitting",
-    "hear",
-    "listed",
-    "numbered",
-    "reply_to",
-    "require",
-    "window_of",
-]
-
 T = TypeVar("T")
 
 _ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)

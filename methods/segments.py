@@ -20,8 +20,6 @@ from itertools import pairwise
 from harness.llm.base import MeteredModel
 from methods.chunks import Span
 
-__all__ = ["packed"]
-
 # The marks, then quotes and brackets that close behind them. No mark may stand before the first one and nothing is
 # given back (++, *+), so that a line of 200,000 dots is read once.
 _SENTENCE = re.compile(

@@ -20,8 +20,6 @@ from methods.condense import condense
 from methods.retry import window_of
 from methods.segments import packed
 
-__all__ = ["Summarised"]
-
 
 class Summarised(Method):
     """All of a document in summaries that fit one request."""

@@ -20,8 +20,6 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
 from methods.reading import PROMPTS, Reading, ask, room_for_text, skills
 
-__all__ = ["ClosedBook", "FullContext", "SlidingWindow"]
-
 
 class FullContext(Method):
     """The whole document in the window; one that is too long is cut, and the record says so."""

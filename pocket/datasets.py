@@ -28,8 +28,6 @@ from harness.errors import ConfigError, close_matches
 from harness.types import Document, Example
 from pocket.world import sample as world
 
-__all__ = ["Options", "load"]
-
 _PURPOSES: dict[str, world.Purpose] = {"validation": "evaluation", "test": "evaluation", "train": "training"}
 _PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
 _FILES = ("data", "hub", "subset", "revision")

@@ -25,7 +25,6 @@ from harness.scorers.squad import normalize_answer
 if TYPE_CHECKING:
     from harness.types import Document, Example
 
-__all__ = ["answer_shown", "answer_shown_as_substring", "holds", "shown_text"]
 
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 

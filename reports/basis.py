@@ -19,7 +19,6 @@ from reports import stored as facts
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Asked", "asked", "main", "strangers"]
 
 Asked = tuple[str | None, frozenset[str]]
 

@@ -20,8 +20,6 @@ import pandas as pd
 
 from harness.errors import UnknownName
 
-__all__ = ["PAIRED", "Section", "legended", "ordered", "sections", "select", "shortened", "title"]
-
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")

@@ -35,7 +35,6 @@ from reports.tables import REFERENCE
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["brief_difference", "compare", "config_difference"]
 
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.

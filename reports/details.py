@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from harness.types import Example
 
-__all__ = ["SCORED", "Limits", "details"]
 
 SCORED = 20_000
 _LONGEST = 600

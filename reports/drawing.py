@@ -20,8 +20,6 @@ from reports.markup import Html, el
 from reports.search_graph import Graph
 from reports.walk import Move
 
-__all__ = ["svg"]
-
 _TOLD = 600  # characters of a node's text that a pointer over it reads
 _STYLE = """
 svg { background: #fff; }

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Memory", "Walked", "as_json", "lines", "memory_of", "walked"]
-
 _KEYS = ("names", "mentions", "places", "edges", "segments")
 _LISTED = 12  # lines of a kind that are printed; --json has all of them
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reports.gold_rows import Rows
     from reports.search_graph import Graph
 
-__all__ = ["UNKNOWN", "evidence", "overlapping", "supporting"]
 
 UNKNOWN = "-"
 

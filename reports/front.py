@@ -21,8 +21,6 @@ from reports.basis import Asked, asked, main
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["points"]
-
 
 def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:
     """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.

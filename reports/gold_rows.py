@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from harness.types import Document, Example
 
-__all__ = ["Rows", "offline", "read_rows"]
-
 
 @dataclass(frozen=True)
 class Rows:

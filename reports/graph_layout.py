@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from reports.search_graph import Graph
 
-__all__ = ["LEAST", "Layout", "Spot", "layout", "lines_of", "path", "shade"]
-
 LEAST = 0.05  # edges up to this weight are left out, as in figures A1 (arXiv 2410.04790v2) and 5 (v1)
 SHADES = 6
 RADIUS, DOT = 9, 4  # of a number's disc, and of a dot

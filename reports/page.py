@@ -36,8 +36,6 @@ from reports.tables import REFERENCE, frame
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Limits", "page"]
-
 
 LIMITS = Limits()
 _LONG = 48  # characters of a cell that may be broken into lines

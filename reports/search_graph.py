@@ -27,7 +27,6 @@ from harness.types import Document
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Found", "Graph", "graph_of", "indexed", "misfit", "read_graph", "read_index"]
 
 _KEYS = ("text", "level", "higher", "lower", "weight")
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from harness.types import Example
     from reports.gold_rows import Rows
 
-__all__ = ["drawn", "replays"]
 
 _MOST_MOVES = 400
 _LONGEST = 300  # characters of a node's text

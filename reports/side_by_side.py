@@ -36,8 +36,6 @@ from reports.tables import REFERENCE, frame
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["SideBySide", "side_by_side"]
-
 
 @dataclass(frozen=True)
 class SideBySide:

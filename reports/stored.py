@@ -30,36 +30,6 @@ if TYPE_CHECKING:
 
     from harness.storage.run_folder import StoredRun
 
-__all__ = [
-    "Costs",
-    "Scored",
-    "check_convention",
-    "check_runs",
-    "corpus",
-    "corpus_names",
-    "costs",
-    "fingerprint",
-    "hash8",
-    "headline",
-    "is_ceiling",
-    "key",
-    "labels",
-    "names",
-    "notes",
-    "numbers",
-    "probe_costs",
-    "probe_share",
-    "probes",
-    "question_clusters",
-    "reader",
-    "records",
-    "score_names",
-    "scored",
-    "scorer_version",
-    "task",
-    "texts_cut",
-    "versions",
-]
 
 TERA = 1e12
 

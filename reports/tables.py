@@ -35,12 +35,10 @@ from harness.stats.bootstrap import interval
 from harness.stats.clusters import linked
 from reports import stored as facts
 from reports.basis import asked, strangers
-from reports.render import FORMATS, render
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["FORMATS", "REFERENCE", "frame", "render"]
 
 REFERENCE = "full-context"
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from reports.search_graph import Graph
 
-__all__ = ["LATER", "Move", "forest", "walk"]
-
 STUDY = "study"
 LATER = "what a later stop would have seen"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.suites import read
 from harness.cost.flops import ModelShape
 from harness.cost.forecast import Cost

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices

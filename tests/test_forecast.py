@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.cli.outlook import Lost, closing, table
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.cost.forecast import FRAME, Forecast, Reads, forecast
 from harness.engine.plan import Plan, plan_choices

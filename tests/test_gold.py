@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.row_label import label
 from harness.config.yaml_tree import assignments
 from harness.engine.plan import Plan, plan_choices

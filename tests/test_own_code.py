@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.config import registry
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.engine.plan import Plan, plan_choices
 from harness.method import Method
 from harness.storage.code_version import own_code, versions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.config.resolve import Choices, Resolved
+from harness.config.layers import Choices
+from harness.config.resolve import Resolved
 from harness.engine.plan import make_plan, plan_choices
 from harness.errors import HarnessError
 

@@ -10,7 +10,8 @@ import pytest
 import harness.datasets
 import harness.embed.encoder_info
 import harness.llm.model_info
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import Choices, resolve_one
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import assignments
 from harness.cost.meter import Meter

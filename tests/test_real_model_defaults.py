@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.engine.plan import Plan, plan_choices
 from harness.storage.run_folder import read_run
 from reports.columns import sections

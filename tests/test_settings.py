@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config import presets
+from harness.config.layers import Choices
 from harness.config.registry import load, trust
-from harness.config.resolve import Choices, Resolved, resolve
+from harness.config.resolve import Resolved, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw, Tree, flatten, read_yaml, scalar
 from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError

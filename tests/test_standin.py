@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import harness.datasets
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset

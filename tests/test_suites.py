@@ -10,7 +10,8 @@ import pytest
 
 from harness.cli import validate
 from harness.config import presets, suites
-from harness.config.resolve import Choices, Resolved, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import Resolved, resolve
 from harness.config.yaml_tree import Raw
 from harness.engine.plan import plan_choices
 from harness.errors import UnknownName

@@ -17,9 +17,7 @@ from harness.errors import ConfigError, UserError, printable
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
-    from harness.config.resolve import Choices
-
-__all__ = ["choices", "columns", "mean_text", "mean_texts", "run_folder", "run_folders", "sets_of", "split"]
+    from harness.config.layers import Choices
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
@@ -67,7 +65,7 @@ def sets_of(texts: Iterable[str]) -> dict[str, Any]:
 def choices(flags: Flags, method: str | None = None, dataset: str | None = None) -> Choices:
     """The flags as Choices, for one method and one data set. Raises UserError for a suite that cannot be read."""
     from harness.config import suites
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
 
     return Choices(
         method=method,

@@ -8,8 +8,6 @@ from harness.cli.common import run_folders, split
 from harness.cli.output import format_of, frames, read_runs, write
 from harness.cost.flops import DEFAULT
 
-__all__ = ["Options", "chosen_columns", "main"]
-
 
 @dataclass(frozen=True)
 class Options:

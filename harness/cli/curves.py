@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reports.figures.curves import Key, Scored
     from reports.figures.replay import Rule, Stop
 
-__all__ = ["Options", "main"]
-
 
 @dataclass(frozen=True)
 class Options:

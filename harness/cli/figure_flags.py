@@ -13,8 +13,6 @@ import typer
 from harness.cli.flag_groups import takes_flags
 from harness.cli.flags import Convention
 
-__all__ = ["FIGURES", "FigureFlags", "add_figures", "join_figure"]
-
 
 @dataclass(frozen=True)
 class FigureFlags:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.figures.plot import Panel
 
-__all__ = ["Figure", "Queries", "folder_of", "form_of", "nodes", "numbers", "queries", "sections_of", "show", "stored"]
 
 T = TypeVar("T", int, float)
 _DRAWN = {".svg": "svg", ".html": "html", ".htm": "html"}

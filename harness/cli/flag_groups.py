@@ -11,8 +11,6 @@ from typing import Any, get_type_hints
 
 import typer
 
-__all__ = ["takes_flags"]
-
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Convention", "Flags", "RunFlags", "TableFlags"]
-
 Convention = Annotated[
     str | None,
     typer.Option(

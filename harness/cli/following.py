@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.tracking.follower import Follower
 
-__all__ = ["Trackers"]
-
 
 class Trackers:
     """What follows the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.

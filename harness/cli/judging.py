@@ -16,8 +16,6 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Recorded", "judged"]
-
 
 @dataclass(frozen=True)
 class Recorded:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reports.figures.length import Measured
     from reports.gold_rows import Rows
 
-__all__ = ["Options", "length"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -31,8 +31,6 @@ from harness.cli.terminal import guarded
 from harness.cli.train_flags import add_train
 from harness.errors import SaveError, UserError, printable
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="harness",
     help="A fair comparison of long-document question answering methods.",

@@ -21,7 +21,6 @@ from harness.cost.flops import DEFAULT
 if TYPE_CHECKING:
     from harness.cost.forecast import Forecast
 
-__all__ = ["Lost", "as_json", "closing", "table"]
 
 NOTES = (
     "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"

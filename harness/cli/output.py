@@ -15,7 +15,6 @@ from harness.errors import UnknownName, UserError
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["ENDINGS", "format_of", "frames", "read_runs", "write"]
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}

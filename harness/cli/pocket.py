@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from harness.llm.base import LanguageModel
     from harness.method import Skill
 
-__all__ = ["Exam", "check", "evaluate", "skills"]
 
 FAILED = 4
 

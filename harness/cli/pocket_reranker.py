@@ -20,8 +20,6 @@ from pocket.train import initial_weights as beginning
 if TYPE_CHECKING:
     from pocket.reranker.train import Settings
 
-__all__ = ["Options", "main"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -21,9 +21,7 @@ from harness.errors import UnknownName, UserError
 from pocket.train import initial_weights as beginning
 
 if TYPE_CHECKING:
-    from pocket.train.curriculum import Curriculum
-
-__all__ = ["Options", "main"]
+    from pocket.tasks.recipes import Curriculum
 
 
 @dataclass(frozen=True)

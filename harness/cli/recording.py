@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
 
-__all__ = ["FLAGS", "methods_with", "with_fields"]
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
 _STOPS, _T_P = "record_stops", "record_t_p"
@@ -60,7 +59,7 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
 def methods_with(name: str) -> list[str]:
     """The presets whose method has the field `name`, sorted."""
     from harness.config import presets
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
 
     found = {method: _resolved(Choices(method=method)) for method in presets.names("methods")}
     return [method for method, told in found.items() if told is not None and name in told[1]]

@@ -25,8 +25,6 @@ from harness.errors import UserError, close_matches
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Options", "main", "stored"]
-
 
 @dataclass(frozen=True)
 class Options:
@@ -106,7 +104,8 @@ def _paper(runs: list[StoredRun], form: str, options: Options) -> str:
 
 
 def _page(runs: list[StoredRun], title: str, options: Options) -> str:
-    from reports.page import LIMITS, Limits, page
+    from reports.details import Limits
+    from reports.page import LIMITS, page
     from reports.paper import MARGIN
 
     margin = (options.margin or MARGIN) if options.paper else None

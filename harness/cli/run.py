@@ -33,7 +33,7 @@ from harness.errors import ConfigError, HarnessError, UnknownName, UserError
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.cost.forecast import Forecast
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult

@@ -78,7 +78,8 @@ def kind_of(name: str) -> str:
 
 def one(kind: str, name: str, flags: Flags | None = None) -> tuple[Draft, Any]:
     """One method, data set, model or encoder with the layers that `flags` add; raises UserError."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     said = choices(flags) if flags else Choices()
     part = _PARTS[kind]

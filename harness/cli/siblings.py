@@ -19,11 +19,10 @@ from harness.config import presets
 from harness.errors import HarnessError, UserError
 
 if TYPE_CHECKING:
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.engine.plan import Plan
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Key", "NotFinished", "arrange", "key", "settled"]
 
 Key = tuple[str, str]
 """What tells the rows of a command apart: preset and data set, as they were asked for."""

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from harness.tracking.uri import masked
 
-__all__ = ["say", "say_again", "signals"]
-
 
 def say(line: str) -> None:
     """A line for whoever watches, on stderr."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reports.figures.trials_table import Scored
     from reports.gold_rows import Rows
 
-__all__ = ["Options", "TrialOptions", "position", "requests", "stored_runs", "trials", "with_rows"]
-
 
 @dataclass(frozen=True)
 class Options:

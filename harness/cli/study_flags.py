@@ -9,9 +9,6 @@ import typer
 from harness.cli.flag_groups import takes_flags
 from harness.cli.flags import Convention
 
-__all__ = ["add_study"]
-
-
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")]
 Score = Annotated[str | None, typer.Option(help="The score to study. Default: the data set's first.")]
 Form = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex, json, svg or html; default: text.")]

@@ -16,8 +16,6 @@ from typing import Any, TextIO, cast
 
 from harness.errors import printable
 
-__all__ = ["bars_allowed", "erase_line", "guarded"]
-
 
 class _Screen:
     """A text stream whose `write` escapes; all else is the stream's own."""

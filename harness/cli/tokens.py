@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reports.figures.tokens import Counted, Texts
     from reports.gold_rows import Rows
 
-__all__ = ["main", "tokens_by"]
-
 
 def main(folder: str | None, form: str | None, out: str | None, data: str | None) -> int:
     """Print or write the table; 3 when a damaged run was left out.

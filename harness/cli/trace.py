@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from reports.search_graph import Graph
     from reports.walk import Move
 
-__all__ = ["main"]
 
 _FLAT = "So the steps stand in their order only."
 _WIDEST = 60  # characters of a step's text; --json has all of it

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from harness.training.evaluate import Measure
     from harness.training.task import TrainingTask
 
-__all__ = ["Asked", "main"]
 
 _ROUTED = ("model", "dataset", "teacher")
 
@@ -135,7 +134,8 @@ def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _method(name: str) -> tuple[str, Method]:
     """The preset's name, and its method. Raises UnknownName, UserError for one without adapters."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
     from harness.engine.plan import make_method
 
     drawn = resolve_one("methods", Choices(method=name))
@@ -164,13 +164,15 @@ def _tasks(name: str, method: Method, wanted: Sequence[str]) -> list[TrainingTas
 
 
 def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     found: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
     return found
 
 
 def _dataset(flags: AdapterFlags, sets: Mapping[str, Any]) -> Any:
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     return resolve_one("datasets", Choices(dataset=flags.dataset, data=flags.data, sets=sets)).parts["dataset"]

@@ -10,8 +10,6 @@ import typer
 
 from harness.cli.flag_groups import takes_flags
 
-__all__ = ["AdapterFlags", "add_train"]
-
 
 @dataclass(frozen=True)
 class AdapterFlags:

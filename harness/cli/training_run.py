@@ -18,7 +18,6 @@ from harness.errors import ConfigError, UnknownName
 if TYPE_CHECKING:
     from harness.tracking.training_log import Feed
 
-__all__ = ["Tell", "check", "feed", "watched"]
 
 T = TypeVar("T")
 Tell = Callable[[str], None]

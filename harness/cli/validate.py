@@ -84,7 +84,8 @@ def check(kind: str, name: str) -> None:
 def _check_suite(name: str) -> None:
     """A suite's settings must fit every method and data set it names."""
     from harness.config import suites
-    from harness.config.resolve import Choices, draft, raise_all
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft, raise_all
     from harness.engine.plan import make_method
 
     suite = suites.read(name)
@@ -101,7 +102,8 @@ def _check_suite(name: str) -> None:
 def _check_profile(name: str) -> None:
     """A profile must fit every method; what it says of all ("*") must be known to one at least."""
     from harness.cli.show import one
-    from harness.config.resolve import Choices, draft, parameters, raise_all
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft, parameters, raise_all
     from harness.config.validation import unknown
     from harness.engine.plan import make_method
 
@@ -120,7 +122,8 @@ def _check_profile(name: str) -> None:
 
 def _check_method(name: str) -> None:
     """A method's parameters must fit it, and those for each data set too."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
     from harness.engine.plan import make_method
 
     tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]

@@ -21,8 +21,6 @@ from harness.config.yaml_tree import Raw, flatten, read_yaml, scalar
 from harness.errors import ConfigError, HarnessError, UserError
 from harness.storage.paths import with_home
 
-__all__ = ["PARTS", "SCALARS", "Choices", "Layer", "Said", "attempt", "foreign_keys", "layers"]
-
 Layer = tuple[str, dict[str, Any]]
 T = TypeVar("T")
 

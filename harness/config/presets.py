@@ -21,8 +21,6 @@ from harness.config.registry import ENV, GROUPS, additions, code_named, load, tr
 from harness.config.yaml_tree import read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
 
-__all__ = ["ENV", "KINDS", "find", "fold", "for_dataset", "names", "read", "shipped_only", "summaries", "twin"]
-
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)

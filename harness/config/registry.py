@@ -23,8 +23,6 @@ from typing import Any
 from harness.config.yaml_tree import read_yaml
 from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close_matches
 
-__all__ = ["ENV", "GROUPS", "additions", "code_named", "load", "refusal", "trust", "trusted"]
-
 # A folder of the user's own presets and the modules they name.
 ENV = "HARNESS_CONFIGS"
 

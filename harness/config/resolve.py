@@ -33,7 +33,6 @@ from harness.prompts import replacements
 if TYPE_CHECKING:
     from harness.method import Method
 
-__all__ = ["Choices", "Draft", "Resolved", "config_of", "draft", "names", "raise_all", "resolve", "resolve_one"]
 
 names = presets.names
 T = TypeVar("T")

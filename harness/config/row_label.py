@@ -18,8 +18,6 @@ from harness.config.yaml_tree import flatten
 from harness.errors import UserError
 from harness.method import Method
 
-__all__ = ["label", "mark"]
-
 _PARAMS = "method.params."
 _PROFILE = "profile "
 _REFERENCE = "paper"
@@ -56,7 +54,8 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
 
 
 def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:

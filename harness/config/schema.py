@@ -19,8 +19,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from harness.storage.paths import expanded
 
-__all__ = ["DatasetConfig", "EncoderConfig", "MethodChoice", "ModelConfig", "RunConfig", "canonical", "digest"]
-
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
 
 

@@ -20,8 +20,6 @@ from harness.config.validation import unknown
 from harness.config.yaml_tree import assignments
 from harness.errors import ConfigError
 
-__all__ = ["Suite", "read"]
-
 _LISTS = {
     "methods": "names, or NAME: {PARAMETER: VALUE}",
     "datasets": "names",

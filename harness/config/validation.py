@@ -14,8 +14,6 @@ from pydantic import BaseModel, ValidationError
 from harness.config.yaml_tree import Tree
 from harness.errors import ConfigError, UserError, close_matches
 
-__all__ = ["build", "explain", "gathered", "typed", "unknown"]
-
 M = TypeVar("M", bound=BaseModel)
 
 

@@ -21,8 +21,6 @@ import yaml
 from harness.errors import ConfigError
 from harness.storage.limits import yaml_problem
 
-__all__ = ["Raw", "Tree", "assignments", "flatten", "read_yaml", "scalar"]
-
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 
 

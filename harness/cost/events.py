@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PHASES", "Event", "Kind"]
-
 Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank"]
 PHASES = ("index", "search", "answer", "study")
 

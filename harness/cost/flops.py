@@ -41,8 +41,6 @@ from typing import Any
 
 from harness.cost.events import Event
 
-__all__ = ["CONVENTIONS", "DEFAULT", "Flops", "ModelShape", "flops", "shape_of"]
-
 CONVENTIONS = ("all-params", "full", "causal", "executed")
 DEFAULT = "all-params"
 """The convention of every table, curve and ratio that names no other."""

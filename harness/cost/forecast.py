@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from harness.types import Example
 
-__all__ = ["BYTES_A_TOKEN", "Cost", "Forecast", "Reads", "event_cost", "forecast", "shape_of_role", "text_tokens"]
 
 BYTES_A_TOKEN = 4
 FRAME = 60  # tokens of the shared prompt's own words and of the chat template

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["available"]
-
 
 def available() -> int | None:
     """Bytes of main memory that could be taken now (where only the whole is known, that); None where unknown."""

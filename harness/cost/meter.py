@@ -14,10 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, overload
 
-from harness.cost.events import PHASES, Event, Kind
+from harness.cost.events import PHASES, Event
 from harness.cost.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
-
-__all__ = ["PHASES", "Branch", "Event", "Kind", "Meter", "add_usage", "texts_of", "usage_of"]
 
 
 class Branch:

@@ -32,21 +32,6 @@ from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
 from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
 
-__all__ = [
-    "SUFFIXES",
-    "Broken",
-    "Member",
-    "Place",
-    "digest_of",
-    "first_key",
-    "gunzipped",
-    "kind_of",
-    "opened",
-    "parse_line",
-    "read_rows",
-    "whole",
-]
-
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLITS)

@@ -19,8 +19,6 @@ from harness.errors import CannotRun
 from harness.storage.home import read_lock, write_json
 from harness.storage.hub import DATASETS, download, resolve
 
-__all__ = ["Fetched", "HubFiles", "fetch", "listing", "lock_path"]
-
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:

@@ -33,17 +33,6 @@ from harness.datasets.sources import FileOptions, find
 from harness.errors import ConfigError, DataError, UnknownName
 from harness.types import Document, Example
 
-__all__ = [
-    "Checker",
-    "RowParser",
-    "collect",
-    "documents_given",
-    "formats",
-    "load",
-    "option_fields",
-    "option_names",
-]
-
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
 _FORMATS = {

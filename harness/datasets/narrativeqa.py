@@ -30,8 +30,6 @@ from harness.datasets.story_rows import Found, from_rows
 from harness.errors import ConfigError, DataError
 from harness.types import Document
 
-__all__ = ["Options", "load"]
-
 TABLES = "narrativeqa-master.zip"
 _SETS = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
 _NEEDED = {

@@ -28,8 +28,6 @@ from harness.datasets.sources import FileOptions, find
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
-__all__ = ["GIVEN", "Options", "load"]
-
 NONE = "without retrieved documents"
 _GIVE = (
     "give them: --set dataset.documents=FILE (a JSON object {question: [{title, contents}, ..]}), or rows that bring "

@@ -19,8 +19,6 @@ from harness.datasets.files import SUFFIXES, Member, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.paths import inside
 
-__all__ = ["OPTIONS", "PACKAGE", "FileOptions", "Source", "find", "members", "patterns_of"]
-
 PACKAGE = "package:"
 
 

@@ -23,8 +23,6 @@ from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
 
-__all__ = ["STORIES", "Stories", "decoded", "stories_in"]
-
 SUFFIX = ".content"
 STORIES = "narrativeqa_full_text.zip"
 LINES = ("stories.jsonl", "stories.jsonl.gz")

@@ -23,8 +23,6 @@ from harness.datasets.sources import Source
 from harness.errors import DataError
 from harness.types import Document, Example, Gold, Question
 
-__all__ = ["Found", "from_rows"]
-
 
 @dataclass
 class Found:

@@ -15,17 +15,6 @@ from harness.errors import CannotRun
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 
-__all__ = [
-    "EncoderFacts",
-    "chunk_warning",
-    "cut_warning",
-    "encoder_facts",
-    "encoder_folder",
-    "max_tokens",
-    "query_folder",
-]
-
-
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
 _LONGER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""

@@ -10,14 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.meter import Event, Meter
+from harness.cost.meter import Meter
 from harness.embed.encoder_info import query_folder
 from harness.embed.once import loaded, one_at_a_time
 from harness.embed.towers import Towers, build
 from harness.errors import ModelOutputError
-
-__all__ = ["SentenceEncoder", "load_encoder"]
 
 
 class SentenceEncoder:

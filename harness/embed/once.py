@@ -10,8 +10,6 @@ from harness.embed.encoder_info import encoder_facts, encoder_folder
 from harness.engine.scheduler import current
 from harness.errors import CannotRun
 
-__all__ = ["loaded", "one_at_a_time"]
-
 R = TypeVar("R")
 
 _kept: dict[tuple[str, str], Any] = {}

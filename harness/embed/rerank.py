@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.meter import Event, Meter
+from harness.cost.meter import Meter
 from harness.embed.once import loaded, one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
-
-__all__ = ["CrossEncoderReranker", "load_reranker"]
 
 
 class CrossEncoderReranker:

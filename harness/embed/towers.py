@@ -16,8 +16,6 @@ from typing import Any
 from harness.config.schema import EncoderConfig
 from harness.errors import CannotRun
 
-__all__ = ["Towers", "build", "disagreement", "pooling_of"]
-
 _MODULES = "modules.json"
 
 

@@ -18,7 +18,6 @@ from harness.method import Task
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig
 
-__all__ = ["ASK", "EXAMPLE", "final", "task"]
 
 ASK = " Put '{prefix}' before your final answer."
 EXAMPLE = "\n\nExample:\n{demonstration}\n"

@@ -21,8 +21,6 @@ from harness.errors import CannotRun, ConfigError, HarnessError, UserError
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset
 
-__all__ = ["Found", "find", "load_once"]
-
 
 @dataclass(frozen=True)
 class Found:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 
-__all__ = ["GAP", "Piece", "View"]
-
 GAP = "\n\n"
 
 

@@ -17,8 +17,6 @@ from typing import Any
 from harness.errors import QuestionError, SaveError, UserError
 from harness.storage.paths import said_without_home
 
-__all__ = ["NOT_YET", "SCORING", "STOPS", "Failed", "answered", "failure", "unscored"]
-
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
 SCORING = {"stage": "scoring"}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import RunStore
     from harness.types import Document, Question
 
-__all__ = ["Indexer"]
 
 _KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
     from pocket.eval.card import Card
 
-__all__ = ["caveat", "ticket", "untrained"]
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 

@@ -22,8 +22,6 @@ from harness.engine.progress import Progress
 from harness.engine.scheduler import Crew, Stopped
 from harness.engine.tools import seed_everything
 
-__all__ = ["OneAtATime", "draws_watched", "in_flight", "places_for"]
-
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - outcome
 _LONGEST_WAIT = 0.5  # seconds that an interrupted run waits for members which run no forward pass

@@ -15,8 +15,6 @@ from typing import Generic, TypeVar
 from harness.cost.meter import Meter
 from harness.engine.scheduler import Crew
 
-__all__ = ["map_together"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import presets, registry
-from harness.config.resolve import Choices, Draft, Resolved, config_of, draft, raise_all
+from harness.config.layers import Choices
+from harness.config.resolve import Draft, Resolved, config_of, draft, raise_all
 from harness.config.row_label import mark
 from harness.config.schema import (
     DatasetConfig,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.datasets.base import Dataset
 
-__all__ = ["FROM", "Plan", "awaited", "make_method", "make_plan", "plan_choices"]
 
 FROM = "from:"
 """Begins the value of a parameter that comes from a run: from:PRESET or from:RUN_FOLDER (engine/sibling_values)."""

@@ -17,8 +17,6 @@ from harness.cli.terminal import erase_line
 from harness.cost.flops import DEFAULT
 from harness.errors import printable
 
-__all__ = ["Progress", "Silent"]
-
 _REDRAW = 0.1  # seconds between two drawings of the live line
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig
     from harness.engine.plan import Plan
 
-__all__ = ["recover", "refresh", "rejudge", "rejudged", "shown_of"]
-
 
 def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
     """Score all records again where names or versions of their scorers are not the plan's, and say so.

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
 
-__all__ = ["Interrupted", "RunResult", "run"]
 
 # Where nothing is marked as supporting, the method reads an empty text, and the record's stop reason says so.
 _NO_EVIDENCE = "no evidence"

@@ -24,8 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Claims", "Crew", "Lane", "Stopped", "current"]
-
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
 PATIENCE = 0.25
 R = TypeVar("R")

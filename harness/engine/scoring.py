@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from harness.scorers import ScoreSheet
     from harness.types import Gold, Shown
 
-__all__ = ["COUNTS", "MISSING", "PREFIX", "Verdict", "judge", "unanswered", "without_verdict", "zeros"]
 
 PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
 _NOTES = ("flags", PREFIX, "scored", COUNTS)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["cost_of", "described", "nearest", "preset_of", "settle", "stored", "visited"]
 
 _STUDY = "study"  # the action of a step behind the stop of the run itself
 

@@ -14,8 +14,6 @@ from harness.config.yaml_tree import Tree
 from harness.errors import HarnessError
 from harness.method import Method
 
-__all__ = ["fitting"]
-
 
 def fitting(capabilities: Collection[str]) -> list[str]:
     """The first preset of every implementation whose roles need no more than `capabilities`, by name.

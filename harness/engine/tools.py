@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from harness.storage.index_cache import Parts
     from harness.types import Question
 
-__all__ = ["EngineTools", "IndexScope", "Models", "derived_seed", "seed_everything"]
 
 T = TypeVar("T")
 R = TypeVar("R")

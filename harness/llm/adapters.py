@@ -20,8 +20,6 @@ from typing import Any
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
 
-__all__ = ["CARD", "WEIGHTS", "Base", "Checked", "check", "furnished", "marks", "other_prompts", "read_card"]
-
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
 _SETTINGS = "adapter_config.json"

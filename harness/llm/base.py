@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.cost.meter import Meter
 
-__all__ = ["CAPABILITIES", "LanguageModel", "MeteredModel", "ModelFacts", "Probe", "Session", "Span", "Written"]
 
 CAPABILITIES = ("attention", "probe", "score", "adapters", "sampling")
 

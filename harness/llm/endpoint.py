@@ -19,8 +19,6 @@ from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_session import EndpointSession
 from harness.llm.endpoint_tokens import Tokens
 
-__all__ = ["EndpointModel"]
-
 
 class EndpointModel(LanguageModel):
     """A chat model that a server runs. Raises CannotRun where no server answers, or it refuses the key."""

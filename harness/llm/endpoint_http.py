@@ -37,8 +37,6 @@ from harness.llm.endpoint_secret import Blot
 from harness.llm.endpoint_wire import opener_for
 from harness.storage.limits import too_deep
 
-__all__ = ["Patience", "Server", "Tries"]
-
 _AGAIN = frozenset({408, 409, 425, 429})
 _HOPELESS = frozenset({401, 402, 403, 404})
 _MOST_BYTES = 64 * 2**20

@@ -25,8 +25,6 @@ from harness.llm.base import ModelFacts
 from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
 
-__all__ = ["endpoint_facts", "is_loopback", "key_of", "misplaced", "sizes", "tokenizer_folder"]
-
 _HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
 _LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
 _ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.cost.meter import Event, Kind, Meter
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.endpoint_http import Tries
@@ -27,8 +28,6 @@ from harness.llm.endpoint_reply import Reply, complete
 
 if TYPE_CHECKING:
     from harness.llm.endpoint import EndpointModel
-
-__all__ = ["EndpointSession"]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,6 @@ from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces, bounded, cut
 from harness.llm.text import Text
 
-__all__ = ["ALLOWANCE", "Tokens", "chat_template"]
-
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
 

@@ -20,8 +20,6 @@ from urllib.parse import urlsplit
 
 from harness.llm.endpoint_info import is_loopback
 
-__all__ = ["opener_for"]
-
 
 def opener_for(base_url: str) -> urllib.request.OpenerDirector:
     """An opener with deadlines that follows no redirect, and uses no proxy for a server on this machine."""

@@ -34,8 +34,6 @@ from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
 
-__all__ = ["HFModel"]
-
 
 class HFModel(LanguageModel):
     """A causal language model of transformers. Raises CannotRun when it cannot be loaded as asked."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from harness.errors import CannotRun
 from harness.storage.hub import MODELS, download, resolve
 
-__all__ = ["snapshot"]
-
 # No pickles, no code. Sub-folders hold other formats of the same weights, or a sentence encoder's pooling settings.
 PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 SETTINGS = ("*/config.json",)

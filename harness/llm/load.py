@@ -9,9 +9,6 @@ from harness.errors import CannotRun
 from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.model_info import local_folder, model_facts
 
-__all__ = ["load_model", "unload"]
-
-
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
 _KEPT = 2
 _loaded: OrderedDict[str, LanguageModel] = OrderedDict()

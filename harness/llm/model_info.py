@@ -18,16 +18,6 @@ from harness.llm.adapters import Base, check
 from harness.llm.base import ModelFacts
 from harness.storage.file_hash import hash_named
 
-__all__ = [
-    "ModelFacts",
-    "hash_files",
-    "local_folder",
-    "memory_problem",
-    "model_facts",
-    "resolved_dtype",
-    "system_problem",
-]
-
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 

@@ -15,8 +15,6 @@ from typing import Any
 from harness.errors import CannotRun
 from harness.storage.home import home
 
-__all__ = ["ensure", "recipe", "save"]
-
 VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
 SIZES = {
     "hidden_size": 128,

@@ -26,12 +26,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from harness.config.schema import ModelConfig
-from harness.cost.meter import Event, Kind, Meter
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
 from harness.storage.limits import yaml_problem
-
-__all__ = ["Rule", "Script", "ScriptedModel", "ScriptedSession", "scripted_facts"]
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "probe", "score", "adapters", "sampling"})

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.cost.meter import Event, Kind, Meter
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
 from harness.engine.scheduler import current
 from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
@@ -31,8 +32,6 @@ from harness.llm.together import Ask
 
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
-
-__all__ = ["HFSession"]
 
 
 @dataclass

@@ -24,7 +24,6 @@ from harness.llm.kv import new_cache, packed_cache, rewind
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
 
-__all__ = ["Ask", "ForwardLane", "alone", "pack_problem", "together"]
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}

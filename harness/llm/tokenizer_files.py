@@ -20,8 +20,6 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash, hash_named
 
-__all__ = ["VOCABULARY", "digest", "from_hub", "place", "template_digest"]
-
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
 _OWN = ("*token*.json", "*.tiktoken", *VOCABULARY)

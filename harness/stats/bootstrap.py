@@ -38,20 +38,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Interval",
-    "PairedTest",
-    "bootstrap_means",
-    "corpus_interval",
-    "detectable_difference",
-    "document_clusters",
-    "equivalence",
-    "holm",
-    "interval",
-    "paired_test",
-    "standard_error",
-]
-
 Floats = NDArray[np.float64]
 
 EXACT_CLUSTERS = 14

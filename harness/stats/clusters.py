@@ -18,8 +18,6 @@ from collections.abc import Sequence
 
 from harness.stats.bootstrap import document_clusters
 
-__all__ = ["linked", "question_labels"]
-
 _BY_QUESTION = frozenset({"retrieved"})
 """Formats whose documents are drawn with their question."""
 _MANY = 20

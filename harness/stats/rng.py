@@ -12,8 +12,6 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Dice", "Draws"]
-
 T = TypeVar("T")
 
 

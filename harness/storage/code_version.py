@@ -18,8 +18,6 @@ from pathlib import Path
 
 from harness.storage.file_hash import file_hash
 
-__all__ = ["own_code", "versions"]
-
 _PROJECT = Path(__file__).resolve().parents[2]
 _SHIPPED = tuple(_PROJECT / name for name in ("harness", "methods"))
 

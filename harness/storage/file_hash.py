@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["file_hash", "hash_named"]
-
 _hashed: dict[tuple[str, int, int], str] = {}
 
 

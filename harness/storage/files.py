@@ -22,18 +22,6 @@ from harness.storage.limits import nesting_problem, too_deep
 if TYPE_CHECKING:
     from harness.storage.shapes import Misshapen, Shape
 
-__all__ = [
-    "append_line",
-    "identity",
-    "json_line",
-    "no_link",
-    "read_lines",
-    "repair",
-    "save_error",
-    "tidy",
-    "touch",
-    "write_atomic",
-]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

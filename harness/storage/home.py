@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["home", "read_lock", "write_json"]
-
 
 def home() -> Path:
     """The folder for caches, built models and lock files (not created here)."""

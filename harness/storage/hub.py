@@ -24,8 +24,6 @@ from harness.cli.terminal import bars_allowed
 from harness.errors import CannotRun, printable
 from harness.storage.home import home, read_lock, write_json
 
-__all__ = ["DATASETS", "MODELS", "Kind", "download", "resolve"]
-
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 10.0
 _DEFAULT_ENDPOINT = "https://huggingface.co"

@@ -29,8 +29,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.cost.events import Event
 from harness.cost.flops import ModelShape
-from harness.cost.meter import Event, Meter, event_row
+from harness.cost.meter import Meter, event_row
 from harness.engine.scheduler import Claims
 from harness.errors import SaveError
 from harness.storage.code_version import own_code, versions
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from harness.method import Method
     from harness.types import Document, Question
 
-__all__ = ["Entry", "IndexCache", "Parts", "Shared", "cache_root", "document_digest", "index_key", "key_digest"]
 
 Note = Callable[[str], None]
 

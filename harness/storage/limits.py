@@ -19,8 +19,6 @@ from typing import IO, Any, cast
 
 from harness.errors import DataError, UserError
 
-__all__ = ["check_ratio", "limit", "lines_of", "nesting_problem", "too_deep", "unpacked", "yaml_problem"]
-
 _DEFAULTS = {"LINE_MIB": 256, "RATIO": 200, "DEPTH": 100, "YAML_VALUES": 1_000_000}
 _FREE = 16 << 20
 

@@ -24,8 +24,6 @@ from typing import Any, Self
 from harness.errors import RunLocked, UserError
 from harness.storage.files import save_error
 
-__all__ = ["FolderLock", "process_start"]
-
 _SIGNED = b'{"pid":'  # how every signature begins
 
 

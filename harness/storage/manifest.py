@@ -32,7 +32,6 @@ from harness.tracking.uri import masked
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
-__all__ = ["begun", "describe", "describe_gpu", "ended", "git_state", "now"]
 
 # Packages whose version can change a prediction, a score or a count.
 _PACKAGES = (

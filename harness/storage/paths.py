@@ -20,8 +20,6 @@ from typing import Any
 
 from harness.errors import UserError
 
-__all__ = ["expanded", "inside", "said_without_home", "with_home", "without_home", "words_without_home"]
-
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"

@@ -50,7 +50,6 @@ from harness.storage.paths import without_home
 if TYPE_CHECKING:
     from harness.storage.shapes import Shape
 
-__all__ = ["RunStore", "StoredRun", "find_runs", "read_run"]
 
 RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
     "records.jsonl",

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Packed", "dump", "load", "pack", "plain", "unpack"]
-
 _ARRAY, _FLOAT = "__array__", "__float__"
 
 

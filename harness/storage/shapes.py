@@ -17,8 +17,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-__all__ = ["DOCUMENT", "MANIFEST", "RECORD", "RUN", "SUMMARY", "Misshapen", "Shape", "Unreadable"]
-
 _OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 _HALF = re.compile(
     rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"

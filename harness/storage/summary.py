@@ -22,8 +22,6 @@ from harness.engine.scoring import MISSING, PREFIX
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import question_labels
 
-__all__ = ["summarise"]
-
 
 def summarise(
     records: Iterable[dict[str, Any]],

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from harness.tracking.metrics import Running
     from harness.tracking.mlflow_run import Sink
 
-__all__ = ["Tail", "main"]
 
 _POLL = 1.0
 _LONGEST_PAUSE = 60.0

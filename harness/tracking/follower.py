@@ -22,8 +22,6 @@ from typing import IO, Any
 from harness.errors import UserError
 from harness.tracking.track import BOUNDS, StoreError, problems
 
-__all__ = ["Follower"]
-
 
 class Follower:
     """A process that follows runs. Raises UserError where `problems(uri)` has any; all else is told by `finish`."""

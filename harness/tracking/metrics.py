@@ -28,20 +28,6 @@ from harness.cost.flops import DEFAULT
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = [
-    "COLUMNS",
-    "STATUS",
-    "Running",
-    "first_columns",
-    "metric_name",
-    "numbers",
-    "paper_columns",
-    "params",
-    "run_state",
-    "saved_view",
-    "suite_of",
-    "tags",
-]
 
 Point = tuple[int, str, float]
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Sink"]
 
 _RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
 _NOTE = "mlflow.note.content"
@@ -86,13 +85,14 @@ class Sink:
             return
         from reports import columns as views
         from reports import tables
+        from reports.render import render
 
         table = tables.frame([self.run])
         found = numbers(self.run, {str(k): v for k, v in table.iloc[0].items()})
         before = {} if self.fresh else self.client.get_run(self.id).data.metrics
         now = _now()
         self._log([Metric(name, value, now, 0) for name, value in found.items() if before.get(name) != value])
-        text = tables.render(views.legended(table), "markdown")
+        text = render(views.legended(table), "markdown")
         self._note(self.id, text)
         self.client.log_text(self.id, text, "table.md")
         self.client.log_text(self.id, _page([self.run]), "report.html")

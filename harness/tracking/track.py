@@ -32,7 +32,6 @@ from harness.tracking.uri import masked, sqlite_path, sqlite_uri
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["BOUNDS", "StoreError", "attempt", "default_uri", "problems", "track", "track_suites"]
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 _SERVERS = ("http", "https", "databricks")

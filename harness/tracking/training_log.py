@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-__all__ = ["EXPERIMENT", "Feed", "points"]
 
 EXPERIMENT = "pocket training"
 _STEPS = ("step", "task_step")  # where a point stands, no number to draw

@@ -12,8 +12,6 @@ from urllib.parse import unquote
 
 from harness.storage.paths import expanded
 
-__all__ = ["masked", "own_place", "sqlite_path", "sqlite_uri"]
-
 _SQLITE = "sqlite:///"
 # A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
 _USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")

@@ -34,8 +34,6 @@ from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
 
-__all__ = ["Base", "device_of", "fits"]
-
 
 def device_of(name: str) -> str:
     """ "auto" is the GPU where there is one. Raises CannotRun for a GPU that is not there."""

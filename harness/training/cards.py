@@ -21,8 +21,6 @@ from harness.llm.model_info import hash_files
 from harness.storage.home import read_lock, write_json
 from harness.training.evaluate import Measure, as_json, from_json, rows_of
 
-__all__ = ["Known", "adapter_mark", "hardware", "measured", "write"]
-
 
 @dataclass(frozen=True)
 class Known:

@@ -23,8 +23,6 @@ from harness.errors import CannotRun, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
 
-__all__ = ["Found", "Progress", "load", "put_back", "save", "tensors_of", "tokenizer_hash"]
-
 _MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
 

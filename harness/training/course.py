@@ -33,8 +33,6 @@ from harness.training.task import TrainingTask
 from harness.training.token_rows import Rows, rows
 from harness.training.trainer import Job, train
 
-__all__ = ["Course", "Labels", "examine"]
-
 _WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
 
 

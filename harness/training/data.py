@@ -27,8 +27,6 @@ from pocket.tasks.recipes import RecipeModel
 from pocket.tasks.scenes import stage
 from pocket.world.sample import Purpose
 
-__all__ = ["Item", "drawn", "file_mark", "from_json", "labelled", "scenes_of", "to_json", "world"]
-
 Item = tuple[str, Question | None, Sequence[Document]]
 """(id, question, its documents); per "document": no question and one document."""
 

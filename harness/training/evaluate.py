@@ -21,8 +21,6 @@ from harness.training.recorded_session import listen
 from harness.training.task import TrainingTask
 from pocket.tasks.recipes import RecipeModel
 
-__all__ = ["Measure", "Value", "With", "as_json", "compare", "fresh", "from_json", "rows_of"]
-
 
 @dataclass(frozen=True)
 class Value:

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append", "cut"]
-
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
     """Write one more line. Raises OSError."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from harness.cost.flops import ModelShape
 from harness.training.settings import Settings
 
-__all__ = ["Need", "adapter_parameters", "need", "problem"]
-
 _BYTES = {"float32": 4, "bfloat16": 2}
 TARGETS = 1024
 """Targets whose logits are held at once; see base.py."""

@@ -19,8 +19,6 @@ from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, 
 from harness.method import Scene, Skill
 from harness.training.teacher import SceneTools
 
-__all__ = ["Heard", "listen"]
-
 _MORE = 16  # tokens that a reply may have beyond twice those of the right one
 
 

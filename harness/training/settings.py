@@ -23,8 +23,6 @@ from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError
 from pocket.tasks.recipes import RecipeModel
 
-__all__ = ["Settings", "TaskSettings", "profiles", "read"]
-
 
 class TaskSettings(BaseModel):
     """One task.

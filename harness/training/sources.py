@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from harness.datasets.base import Dataset
     from harness.training.data import Item
 
-__all__ = ["Models", "items"]
-
 
 def items(dataset: Dataset, per: Literal["question", "document"], most: int) -> Iterator[Item]:
     """The first `most` questions with their documents, or those questions' documents, each text once."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from harness.training.recorded_session import Heard
     from harness.types import Document, Question
 
-__all__ = ["Labelling", "TrainingTask"]
-
 
 class Labelling(Protocol):
     """What labels are made with. task: the data set's instruction, which scenes carry along."""

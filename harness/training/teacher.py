@@ -25,8 +25,6 @@ from harness.llm.text import Text
 from harness.method import Scene, Skill, Task
 from harness.types import Question
 
-__all__ = ["WINDOW", "Aside", "SceneTools", "Teacher", "Told"]
-
 WINDOW = 2048
 """Tokens that the pocket model's window holds."""
 

@@ -13,8 +13,6 @@ from harness.method import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher, Told
 
-__all__ = ["Row", "Rows", "batches", "rows"]
-
 _NEAR = 16  # batches whose rows are sorted by length together
 
 

@@ -28,8 +28,6 @@ from harness.training.checkpoint import Progress
 from harness.training.settings import Settings, TaskSettings
 from harness.training.token_rows import Row, Rows, batches
 
-__all__ = ["Job", "rate", "steps_of", "train"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -18,13 +18,12 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.config.schema import ModelConfig
+from harness.cost.events import Event
 from harness.cost.flops import shape_of
-from harness.cost.meter import Event, Meter
+from harness.cost.meter import Meter
 from harness.embed.once import one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
-
-__all__ = ["TokenClassifier", "Tokenized", "Weights", "find", "load"]
 
 KEEP = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]

@@ -10,8 +10,6 @@ from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
 from methods.passage_scores import Scoring
 
-__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "PartTitles", "Rule"]
-
 AUTO = "auto"
 
 Rule = Literal["paper", "code"]

@@ -25,8 +25,6 @@ from methods.passage_scores import ROLES, distinct, fits
 if TYPE_CHECKING:
     from harness.training.task import TrainingTask
 
-__all__ = ["LongRefiner"]
-
 
 class LongRefiner(Method):
     """Documents as trees; the nodes that score best for the question are read, up to a budget."""

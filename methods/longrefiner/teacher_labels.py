@@ -29,8 +29,6 @@ from methods.longrefiner.scores import names
 from methods.longrefiner.structuring import body_start, structure
 from methods.longrefiner.tree import Tree, build
 
-__all__ = ["PROMPTS", "Selection", "label_breadth", "label_outline", "level"]
-
 T = TypeVar("T")
 _BREADTH = (
     "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"

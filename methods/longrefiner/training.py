@@ -21,8 +21,6 @@ from methods.longrefiner.teacher_labels import PROMPTS, Selection, label_breadth
 if TYPE_CHECKING:
     from harness.training.recorded_session import Heard
 
-__all__ = ["f1", "pieces", "tasks"]
-
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""

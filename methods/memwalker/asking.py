@@ -21,8 +21,6 @@ from methods.graph import Graph
 from methods.memwalker.config import MemWalkerConfig
 from methods.retry import window_of
 
-__all__ = ["EMPTY", "Asking", "Heard", "Request"]
-
 EMPTY = "(empty)"  # stands for a summary that was not written
 _FORM = "Action: -2\nAnswer:\n"
 _REASONS = "Reasoning:\n"

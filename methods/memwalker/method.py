@@ -16,8 +16,6 @@ from methods.memwalker.skills import skills
 from methods.memwalker.tree import build_tree
 from methods.memwalker.walk import Walk
 
-__all__ = ["MemWalker"]
-
 
 class MemWalker(Method):
     """A tree of summaries, walked down by the model's own choices to a segment that answers."""

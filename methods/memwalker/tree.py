@@ -27,8 +27,6 @@ from methods.memwalker.prompts import SEGMENT
 from methods.retry import window_of
 from methods.segments import packed
 
-__all__ = ["build_tree", "even"]
-
 
 def even(nodes: list[int], most: int) -> list[list[int]]:
     """Consecutive groups of `most` nodes at most, as few as can be, of about equal size."""

@@ -22,8 +22,6 @@ from methods.memwalker import prompts, replies
 from methods.memwalker.asking import EMPTY, Asking, Request
 from methods.memwalker.config import MemWalkerConfig
 
-__all__ = ["Walk"]
-
 
 @dataclass
 class Walk:

@@ -27,8 +27,6 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import BULLET, POINTS
 
-__all__ = ["build_graph", "feed_nodes", "normalise_rows", "pack"]
-
 
 def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
     """Fill batches in order; the node that would cross `room` opens the next one (points 4 and 5).

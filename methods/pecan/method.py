@@ -19,8 +19,6 @@ from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search
 from methods.pecan.skills import skills
 
-__all__ = ["Pecan"]
-
 
 class Pecan(Method):
     """Hierarchical graph of Information Points, searched until the model says that it can answer."""

@@ -31,8 +31,6 @@ from harness.engine.failures import STOPS, failure
 from harness.types import Answer, Question, Step
 from methods.pecan.search import Context, Search
 
-__all__ = ["RecordingSearch"]
-
 
 class RecordingSearch(Search):
     """A Search whose config has record_stops."""

@@ -25,9 +25,6 @@ from methods.graph import Graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import BULLET, PROBES, second_turn
 
-__all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "node_line"]
-__all__ += ["open_search"]
-
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05
 

@@ -33,8 +33,6 @@ from methods.retry import Retry, fitting, hear, window_of
 from methods.segments import packed
 from methods.summary import SUMMARY
 
-__all__ = ["build_memory", "retry_of"]
-
 _QUOTES = "\"'“”‘’«»"
 # The prompts of a first extraction.
 _FIRST = (prompts.ENTITIES, prompts.RELATIONS, prompts.ABOUT)

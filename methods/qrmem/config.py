@@ -12,8 +12,6 @@ from harness.errors import UnknownName
 from harness.method import MethodConfig
 from methods.qrmem.entities import known
 
-__all__ = ["INDEX_FIELDS", "QRMeMConfig"]
-
 
 class QRMeMConfig(MethodConfig):
     """Memory (m), navigation (n).

@@ -27,8 +27,6 @@ from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
 from methods.retry import Heard, hear, window_of
 
-__all__ = ["Desk", "fit", "fit_start"]
-
 _FORM = "Reasoning:\nAction: -2\nAnswer:\n"
 _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
 NOT_PARSED = "replies never parsed"

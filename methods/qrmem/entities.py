@@ -23,8 +23,6 @@ from typing import Any, Protocol
 
 from harness.errors import CannotRun, UnknownName
 
-__all__ = ["RECOGNISERS", "Recogniser", "known", "missing", "opens", "packages", "recogniser"]
-
 RECOGNISERS = ("rules", "spacy", "stanza")
 _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
 

@@ -19,8 +19,6 @@ from methods.qrmem.navigate import navigate, without_navigation
 from methods.qrmem.prompts import PROMPTS
 from methods.qrmem.skills import skills
 
-__all__ = ["QRMeM"]
-
 _NAVIGATIONS = {
     "reflection": navigate,
     "entity-trial": entity_trial,

@@ -16,8 +16,6 @@ from harness.prompts import feed
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Asking, Relation
 
-__all__ = ["skills"]
-
 
 def skills(config: QRMeMConfig) -> list[Skill]:
     """A skill for each request."""

@@ -16,8 +16,6 @@ from methods.raptor.config import INDEX_FIELDS, RaptorConfig
 from methods.raptor.select import collapsed, traversal
 from methods.raptor.tree import build_tree
 
-__all__ = ["Raptor"]
-
 
 class Raptor(Method):
     """A tree of summaries; its nodes nearest to the question are read, a line each, in the order they were chosen."""

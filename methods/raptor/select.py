@@ -12,8 +12,6 @@ import numpy as np
 
 from methods.graph import Graph
 
-__all__ = ["collapsed", "traversal"]
-
 
 def _nearest(nodes: Sequence[int], similarity: np.ndarray) -> list[int]:
     """The nodes by falling similarity; ties keep their order."""

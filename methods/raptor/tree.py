@@ -25,8 +25,6 @@ from methods.raptor.cluster import clusters
 from methods.raptor.config import RaptorConfig
 from methods.segments import packed
 
-__all__ = ["build_tree"]
-
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
     """The tree of `document` alone, and an embedding of every node [nodes, width].

@@ -19,8 +19,6 @@ from methods.passage_scores import ROLES, Scoring, distinct, fits
 from methods.segmenting.cutting import recursive
 from methods.segmenting.perplexity import segments
 
-__all__ = ["JinaSegments", "MetaChunking", "SegmentConfig", "SentenceSegments"]
-
 
 class SegmentConfig(MethodConfig):
     """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget: tokens shown,

@@ -21,8 +21,6 @@ from harness.errors import UserError
 from harness.llm import adapters
 from pocket.eval.card import NAME
 
-__all__ = ["Adapters", "check", "embedded", "mark"]
-
 
 @dataclass
 class Adapters:
@@ -35,7 +33,8 @@ class Adapters:
 
 def embedded() -> ModelConfig:
     """The embedded model as its preset describes it."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     config: ModelConfig = resolve_one("models", Choices(model=NAME)).parts["model"]
     return config
@@ -90,7 +89,8 @@ def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
 
 def mark(preset: str) -> dict[str, str]:
     """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
     from harness.engine.plan import make_method
 
     made = make_method(resolve_one("methods", Choices(method=preset, profile="pocket")))

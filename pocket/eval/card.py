@@ -29,28 +29,9 @@ if TYPE_CHECKING:
     from harness.training.checkpoint import Progress
     from harness.training.teacher import Teacher
     from pocket.eval.metrics import Row
+    from pocket.tasks.recipes import Curriculum
     from pocket.tasks.scenes import Recipe
-    from pocket.train.curriculum import Curriculum
 
-__all__ = [
-    "CHANGED",
-    "EMBEDDED",
-    "NAME",
-    "UNTRAINED",
-    "Card",
-    "Origin",
-    "begin",
-    "check_weights",
-    "fingerprint",
-    "forget",
-    "history",
-    "new",
-    "read",
-    "stale",
-    "trained_skills",
-    "with_results",
-    "write",
-]
 
 EMBEDDED = Path(__file__).parents[1] / "model"
 """The folder of the model that comes with the package."""

@@ -14,7 +14,6 @@ from pocket.eval.metrics import AREA, EXACT, INVENTED
 if TYPE_CHECKING:
     from pocket.eval.card import Card
 
-__all__ = ["page", "tables"]
 
 _HEAD = """# {name}
 

@@ -14,8 +14,6 @@ from typing import Any
 from harness.method import Skill
 from pocket.tasks.scenes import Recipe
 
-__all__ = ["ASKED", "NEEDED", "READ", "Cell", "cells", "general"]
-
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
 ASKED = {

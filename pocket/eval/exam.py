@@ -22,8 +22,6 @@ from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 from pocket.world.questions import Asker
 
-__all__ = ["examine", "take"]
-
 _TRIES = 60  # texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on average
 _LEAST = 2
 

@@ -29,8 +29,6 @@ from pocket.eval.cells import Cell
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path
 
-__all__ = ["AREA", "EXACT", "INVENTED", "LIKELIHOOD", "Row", "Sat", "alike", "measure"]
-
 AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
 _BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))
 _RESAMPLES = 1000

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pocket.reranker.exam import Row
     from pocket.reranker.train import Settings
 
-__all__ = ["write"]
 
 _HEAD = """# pocket-reranker
 

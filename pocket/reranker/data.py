@@ -23,8 +23,6 @@ from harness.stats.rng import Dice
 from harness.types import Support
 from pocket.world.sample import FIRST_TRAINING_SEED, Purpose, Sample, sample
 
-__all__ = ["Listed", "Offsets", "Texts", "listed", "lists_of_step"]
-
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
 """The characters [start, end) of every token of a text."""
 

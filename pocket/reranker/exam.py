@@ -25,8 +25,6 @@ from harness.stats import bootstrap as stats
 from harness.types import Shown, Support
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
 
-__all__ = ["KINDS", "SEED", "Row", "bm25", "examine"]
-
 KINDS = ("musique", "hotpotqa", "narrativeqa", "qasper")
 SEED = 1
 _TOKENS, _CHUNK, _TOP = 1640, 100, 5
@@ -114,7 +112,8 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
 
 def _minilm() -> Any:
     """The encoder of the rows sbert in profile pocket; None where its package is not installed."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
     from harness.embed.encoder_info import encoder_facts
     from harness.embed.load import load_encoder
 

@@ -22,8 +22,6 @@ from typing import Any
 from harness.errors import CannotRun
 from harness.storage.home import write_json
 
-__all__ = ["LONGEST", "cut", "save", "tokenizer"]
-
 LONGEST = 512
 """Tokens of a pair at most, as the released rerankers have it (facts 7.3)."""
 

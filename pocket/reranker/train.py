@@ -32,7 +32,6 @@ from pocket.train import initial_weights as beginning
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LAYERS", "STEPS", "Settings", "offsets_of", "train"]
 
 LAYERS, STEPS = 5, 700
 _RATE, _WARM, _LEAST = 4e-4, 50, 0.02

@@ -30,19 +30,6 @@ from pocket.world.facts import INVERSE, Fact, Path, Query
 from pocket.world.names import ENDINGS
 from pocket.world.templates import Schema, schema
 
-__all__ = [
-    "decomposed",
-    "doubts",
-    "elaborated",
-    "entities",
-    "fusion",
-    "lookup",
-    "pause",
-    "reflection",
-    "relations",
-    "trial",
-]
-
 _MOST = 4  # questions about a segment
 _TRIES = 4  # drawn questions for each one that is wanted
 _LACKING = 0.3  # share of questions that lose a fact they need

@@ -20,7 +20,6 @@ from pocket.world.templates import openers
 if TYPE_CHECKING:
     from pocket.tasks.scenes import Recipe, Shown
 
-__all__ = ["Part", "distinct", "drawn", "plain", "proved", "question_of", "starts_of", "without"]
 
 _TRIES = 2  # drawn questions for each one that is wanted
 

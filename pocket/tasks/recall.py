@@ -20,8 +20,6 @@ from pocket.tasks.scenes import task_of
 from pocket.train.packing import Branch, Tree
 from pocket.world import names
 
-__all__ = ["DRILLS", "PARTS", "PLAYED", "Drill", "choices", "drill", "parts", "scenes"]
-
 PARTS = 10
 """Numbered parts of an exercise at most: a number is one token."""
 _BETWEEN = (

@@ -15,8 +15,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pocket.tasks.scenes import SCHEMAS, Recipe
 from pocket.world.sample import LEAST_TOKENS
 
-__all__ = ["Curriculum", "RecipeModel", "Stage"]
-
 T = TypeVar("T")
 _ASKS = ("one", "two", "compare", "same", "nothing")
 _READ = ("musique", "narrativeqa", "qasper")

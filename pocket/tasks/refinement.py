@@ -25,8 +25,6 @@ from pocket.tasks.scenes import Recipe, Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 
-__all__ = ["breadth", "outline", "titles"]
-
 _HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
 _ENDS = 4  # words that an outline keeps of each end of a paragraph
 _SKIP = " <skip> "

@@ -27,8 +27,6 @@ from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, samp
 from pocket.world.values import KINDS as VALUES
 from pocket.world.values import make
 
-__all__ = ["SCENES", "SCHEMAS", "Recipe", "Shown", "show", "stage", "task_of"]
-
 SCHEMAS = {
     "musique": "encyclopedia",
     "hotpotqa": "encyclopedia",

@@ -26,8 +26,6 @@ from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
 from pocket.world.templates import schema
 
-__all__ = ["leaf", "shortened", "triage"]
-
 _PARTS = 9  # summaries to choose from at most
 _LOST = 0.4  # share of segments from which facts are taken out, and of questions that lose one there
 

@@ -14,11 +14,10 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
+from pocket.tasks.recipes import RecipeModel, Stage
 from pocket.tasks.scenes import stage as scenes
-from pocket.train.curriculum import RecipeModel, Stage, skills
+from pocket.train.curriculum import skills
 from pocket.train.packing import IGNORED, Batch, Tree, fill, grow
-
-__all__ = ["make_batch", "share_right"]
 
 _TARGETS = 8  # a place for one target to so many tokens of a batch
 # Scenes whose replies are nearly as long as their texts.

@@ -23,9 +23,7 @@ from harness.errors import ConfigError, UnknownName, UserError
 from harness.method import Method, Skill
 from harness.training.teacher import WINDOW
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
-from pocket.tasks.recipes import Curriculum, RecipeModel, Stage
-
-__all__ = ["Curriculum", "RecipeModel", "Stage", "curriculum", "skills"]
+from pocket.tasks.recipes import Curriculum, RecipeModel
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 

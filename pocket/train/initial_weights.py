@@ -17,7 +17,6 @@ from harness.errors import CannotRun, UserError
 if TYPE_CHECKING:
     from pocket.train.network import Shape
 
-__all__ = ["check", "shape", "take_tokenizer", "weights_mark"]
 
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _FILES = ("config.json", "model.safetensors", *_TOKENIZER)

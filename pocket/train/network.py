@@ -25,8 +25,6 @@ from pocket.train.packing import IGNORED
 if TYPE_CHECKING:
     from pocket.train.packing import Batch
 
-__all__ = ["Shape", "hidden", "load", "losses", "save", "start", "tensors"]
-
 
 _BLOCK = 256  # queries of one block of attention
 

@@ -17,8 +17,6 @@ import numpy as np
 from harness.errors import UserError
 from harness.training.teacher import Told
 
-__all__ = ["IGNORED", "Batch", "Branch", "Tree", "fill", "grow"]
-
 IGNORED = -100
 
 

@@ -18,8 +18,6 @@ from harness.training.checkpoint import Found
 from pocket.tasks.recipes import Curriculum
 from pocket.train.initial_weights import weights_mark
 
-__all__ = ["course_notes", "marks", "start_notes"]
-
 
 def marks(course: Curriculum) -> list[str]:
     """For each stage 16 hex digits of the sha256 of what it says; its name does not count.

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from pocket.train.trainer import Settings, Trainer
 
-__all__ = ["Stoppable"]
-
 
 class Stoppable(Trainer):
     """Set `stop` and `run` ends after the step it is at, saving as it does at its end."""

@@ -14,8 +14,6 @@ from typing import Any
 from pocket.world import names
 from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
 
-__all__ = ["BEGIN", "END", "build"]
-
 BEGIN, END = "<|begin|>", "<|end|>"
 _TURNS = ("<|user|>", "<|assistant|>")
 _TEMPLATE = (

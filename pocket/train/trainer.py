@@ -30,14 +30,13 @@ from harness.training.checkpoint import Progress
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
 from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import initial_weights as beginning
 from pocket.train import network, resume, tokenizer
 from pocket.train.batches import make_batch, share_right
-from pocket.train.curriculum import Curriculum, Stage, curriculum
+from pocket.train.curriculum import curriculum
 from pocket.train.network import Shape
 from pocket.train.packing import Batch
-
-__all__ = ["Settings", "Trainer", "train"]
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a word

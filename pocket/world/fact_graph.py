@@ -20,8 +20,6 @@ from pocket.world.templates import Relation, Schema
 from pocket.world.values import KINDS as VALUES
 from pocket.world.values import make
 
-__all__ = ["NOUNS", "UNANSWERABLE", "Asked", "Growth"]
-
 UNANSWERABLE = "unanswerable"
 _LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
 _REUSED = 0.7  # share of objects that the text names already

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Compare", "Fact", "FactBase", "Path", "Query", "Same", "number", "prove", "supports"]
-
 INVERSE = "^"
 
 

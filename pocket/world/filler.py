@@ -8,8 +8,6 @@ from __future__ import annotations
 from harness.stats.rng import Dice
 from pocket.world.values import listed
 
-__all__ = ["SHORTEST", "sentence"]
-
 _FIRST = listed(
     "On most days|In a dry summer|After heavy rain|Towards evening|In the cold months|Early in the morning|"
     "As a rule|Now and then|From time to time|In good years|To this day|More often than not",

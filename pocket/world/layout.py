@@ -16,8 +16,6 @@ from harness.types import Document, Passage, Support
 from pocket.world import filler
 from pocket.world.facts import Fact
 
-__all__ = ["GAP", "Page", "Paragraph", "Stated", "lay", "pad", "size", "spans"]
-
 GAP = "\n\n"
 
 

@@ -14,8 +14,6 @@ from functools import cache
 from harness.stats.rng import Dice, Draws
 from pocket.world.values import listed
 
-__all__ = ["ENDINGS", "MIDDLES", "STARTS", "Namer", "core"]
-
 STARTS = listed(
     "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver "
     "Wil Zan",

@@ -12,8 +12,6 @@ from pocket.world.fact_graph import Asked
 from pocket.world.facts import FactBase
 from pocket.world.layout import Page
 
-__all__ = ["CHARACTERS", "Made", "Order", "facts_room", "questions_that_fit"]
-
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
 
 

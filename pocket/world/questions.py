@@ -17,8 +17,6 @@ from pocket.world.fact_graph import UNANSWERABLE, Asked
 from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, number, prove, supports
 from pocket.world.templates import schema
 
-__all__ = ["Asker"]
-
 _TRIES = 12
 
 

@@ -13,8 +13,6 @@ from pocket.world.orders import Made, Order, questions_that_fit
 from pocket.world.render_story import ask, start, tell
 from pocket.world.templates import schema
 
-__all__ = ["OPTIONS", "make"]
-
 OPTIONS = 4
 _HARD = 0.5
 _TRIES = 100  # a long text names every trade and place there is; then one of these must do

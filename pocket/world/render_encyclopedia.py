@@ -19,8 +19,6 @@ from pocket.world.orders import Made, Order, facts_room
 from pocket.world.templates import schema
 from pocket.world.values import aliases
 
-__all__ = ["make", "paragraphs_of"]
-
 _COMPARED = 0.4  # share of comparisons among the questions that can be one
 _HEAD = 3  # a title's line break and the blank line after the paragraph
 

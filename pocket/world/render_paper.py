@@ -13,8 +13,6 @@ from pocket.world.orders import Made, Order, facts_room, questions_that_fit
 from pocket.world.templates import schema
 from pocket.world.values import aliases
 
-__all__ = ["make"]
-
 _SECTIONS = ("Data", "Method", "Training", "Experiments", "Results")
 _NOTHING = 0.12  # share of questions that the paper does not answer
 _LONG = 2000  # characters from which on a paper has an abstract, an introduction and a conclusion

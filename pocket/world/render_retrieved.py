@@ -10,8 +10,6 @@ from pocket.world.render_encyclopedia import paragraphs_of
 from pocket.world.templates import schema
 from pocket.world.values import aliases
 
-__all__ = ["DOCUMENTS", "make"]
-
 DOCUMENTS = 8
 
 

@@ -13,8 +13,6 @@ from pocket.world.layout import Page, Paragraph, lay, pad, spans
 from pocket.world.orders import Made, Order, facts_room, questions_that_fit
 from pocket.world.templates import schema
 
-__all__ = ["ask", "make", "start", "tell"]
-
 _COMPARED = 0.15
 _SCENE = (3, 7)  # facts a chapter
 _STEP = 0.2  # how far apart, at most, the stations of a thing lie; the whole story is 1

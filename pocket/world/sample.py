@@ -25,8 +25,6 @@ from pocket.world.facts import FactBase
 from pocket.world.layout import Stated
 from pocket.world.orders import CHARACTERS, Made, Order
 
-__all__ = ["FIRST_TRAINING_SEED", "KINDS", "Kind", "Purpose", "Sample", "check", "check_memory", "sample"]
-
 Purpose = Literal["evaluation", "training"]
 
 FIRST_TRAINING_SEED = 1_000_000

@@ -22,8 +22,6 @@ from pocket.world import words_encyclopedia, words_paper, words_places, words_st
 from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same
 from pocket.world.values import KINDS as VALUES
 
-__all__ = ["Relation", "Schema", "openers", "schema"]
-
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
 _TABLES = {
     "encyclopedia": words_encyclopedia.TABLE + words_places.TABLE,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from harness.stats.rng import Dice
 
-__all__ = ["KINDS", "aliases", "listed", "make"]
-
 
 def listed(text: str, by: str = ", ") -> tuple[str, ...]:
     """The words of a text that stand between `by`, line breaks not minded."""

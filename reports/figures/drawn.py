@@ -21,8 +21,6 @@ from reports.figures.queries import column
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["curve_panels", "node_panels", "query_panels"]
-
 
 def curve_panels(table: pd.DataFrame) -> list[Panel]:
     """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known."""

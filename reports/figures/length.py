@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.gold_rows import Rows
 
-__all__ = ["ALL", "GROUPS", "Measured", "bucket_name", "frame", "group", "panels", "quantiles", "sections"]
 
 ALL = "all"
 GROUPS = 4

@@ -29,7 +29,6 @@ from reports import stored as facts
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["FEWEST", "Fit", "counts", "fit", "frame", "width"]
 
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from harness.types import Document, Example
     from reports.gold_rows import Rows
 
-__all__ = ["APART", "Place", "frame", "panels", "part_names", "place", "sections"]
 
 APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere

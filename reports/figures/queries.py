@@ -25,7 +25,6 @@ from reports import tables
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["PER_DOCUMENT", "break_even", "column", "frame", "shared"]
 
 PER_DOCUMENT = (1, 2, 4, 8)
 

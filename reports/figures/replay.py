@@ -24,7 +24,6 @@ from reports.step_flops import spent_flops, step_flops, stop_flops
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["GREEDY", "STUDY", "Recorded", "Rule", "Search", "Stop", "recorded", "shown"]
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""

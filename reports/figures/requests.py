@@ -28,7 +28,6 @@ from reports.figures.queries import PER_DOCUMENT, shared
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["frame", "panels", "per_question", "sections", "spent"]
 
 _OWN = ("search", "answer")
 

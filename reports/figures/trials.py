@@ -26,7 +26,6 @@ from reports.step_flops import spent_flops, stop_flops
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Key", "Recorded", "Stop", "recorded", "shown", "stop", "wanted"]
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""

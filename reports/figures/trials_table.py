@@ -33,8 +33,6 @@ from reports.step_flops import full_only
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Scored", "frame", "panels", "sections"]
-
 
 @dataclass(frozen=True)
 class Scored:

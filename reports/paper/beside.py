@@ -37,7 +37,6 @@ from reports.paper.printed import Value, load
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["DIFFERS", "EQUIVALENT", "MARGIN", "NOT_COMPARABLE", "UNDECIDED", "frame", "legend", "verdict"]
 
 EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
 MARGIN = 2.0

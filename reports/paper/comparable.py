@@ -23,7 +23,6 @@ from reports.paper.rules import DatasetRule
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["listed", "reasons"]
 
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 

@@ -20,7 +20,6 @@ from reports.paper.rules import DatasetRule
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Pair", "incomplete", "matches"]
 
 Pair = tuple[DatasetRule, "StoredRun"]
 

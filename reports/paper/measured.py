@@ -17,7 +17,6 @@ from reports.paper.rules import Metric
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-__all__ = ["Ours", "mean", "measure", "score_of", "scorer_of"]
 
 WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.bootstrap.equivalence
 

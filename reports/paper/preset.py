@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 from harness.config import presets, registry
-from harness.config.resolve import Choices, Draft, draft, raise_all
+from harness.config.layers import Choices
+from harness.config.resolve import Draft, draft, raise_all
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import flatten
 from harness.engine.plan import make_method
@@ -21,8 +22,6 @@ from harness.errors import ConfigError
 from harness.method import Method
 from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
-
-__all__ = ["Model", "Settings", "settings_of", "tail"]
 
 # What of a model or an encoder changes a prediction (llm/model_info, embed/encoder_info), its weights apart.
 _MODEL = ("backend", "revision", "tokenizer", "dtype", "attention", "template", "template_date", "window")

@@ -19,8 +19,6 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from harness.cost.flops import DEFAULT
 from harness.errors import DataError
 
-__all__ = ["DatasetRule", "Deviation", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
-
 _YAML = "reports/paper/mapping.yaml"
 
 

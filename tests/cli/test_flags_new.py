@@ -11,7 +11,7 @@ import yaml
 
 from harness.cli import recording
 from harness.cli.figure_flags import FIGURES, join_figure
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.engine import runner
 from harness.engine.runner import RunResult
 from harness.errors import UserError

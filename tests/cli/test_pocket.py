@@ -15,7 +15,8 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
-from pocket.train.curriculum import Curriculum, skills
+from pocket.tasks.recipes import Curriculum
+from pocket.train.curriculum import skills
 from tests.cli.conftest import Cli
 from tests.cli.test_startup import REPORT
 from tests.pocket import tiny_model

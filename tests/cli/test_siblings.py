@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import harness
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.pages import wiki

@@ -15,7 +15,8 @@ from harness import scorers
 from harness.cli import show
 from harness.cli.flags import Flags
 from harness.config import presets
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import formats, option_fields, option_names
 from harness.scorers.longbench_eval import DATASETS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.yaml_tree import Raw
 from harness.engine.plan import Plan, plan_choices
 from harness.errors import HarnessError, UserError

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import XLMRobertaForSequenceClassification, XLMRobertaModel
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts

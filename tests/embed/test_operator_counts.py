@@ -8,8 +8,9 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
 from harness.cost.flops import flops
-from harness.cost.meter import Event, Meter
+from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
 from harness.embed.rerank import load_reranker
 from harness.errors import CannotRun, ModelOutputError

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.config.resolve import Choices, resolve_one
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, encoder_folder

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.cli import judging
 from harness.config import suites
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.engine import answer_prefix

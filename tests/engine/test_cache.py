@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.cost.events import Event
 from harness.cost.flops import flops
-from harness.cost.meter import Event, Meter
+from harness.cost.meter import Meter
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.errors import SaveError

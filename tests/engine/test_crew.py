@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.cost.meter import Event, Meter
+from harness.cost.events import Event
+from harness.cost.meter import Meter
 from harness.engine import scheduler as crews
 from harness.engine.parallel_map import map_together
 from harness.engine.scheduler import Claims, Crew, Stopped, current

@@ -251,7 +251,7 @@ def test_capture_itself_refuses_what_the_config_did_not_show(family, message, ca
 
 
 def test_a_plan_names_the_reason_and_other_methods_still_run(words, tmp_path, monkeypatch):
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
 
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))

@@ -333,7 +333,7 @@ def test_adapters_share_no_pass(tiny_folder, tmp_path, passes):
 
 
 def _run(tmp_path, monkeypatch, folder, name, parallel):
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
     from harness.engine.runner import run

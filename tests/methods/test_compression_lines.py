@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from harness.config import presets
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, lingua2

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import ModelConfig
 from harness.engine.plan import plan_choices
 from harness.errors import ConfigError, UserError, WindowExceeded

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.cost.meter import Meter

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config import presets, suites
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.engine.plan import plan_choices
 from harness.errors import ConfigError, HarnessError
 from methods.qrmem import entities

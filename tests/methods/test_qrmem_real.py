@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cli.main import main
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.datasets import load
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from harness.config import suites
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question

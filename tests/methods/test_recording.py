@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from harness.config.resolve import Choices
+from harness.config.layers import Choices
 from harness.cost.flops import Flops
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent

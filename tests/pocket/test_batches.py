@@ -9,9 +9,9 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import RecipeModel
 from pocket.train import batches
 from pocket.train.batches import make_batch, share_right
-from pocket.train.curriculum import RecipeModel
 from pocket.train.packing import Batch
 from tests.pocket.trainings import stage
 

@@ -15,7 +15,8 @@ from pocket.eval import card as cards
 from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
 from pocket.eval.card_page import page, tables
 from pocket.eval.metrics import Row
-from pocket.train.curriculum import Curriculum, skills
+from pocket.tasks.recipes import Curriculum
+from pocket.train.curriculum import skills
 from tests.pocket import tiny_model
 
 COURSE = Curriculum.model_validate(

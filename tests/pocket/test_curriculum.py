@@ -11,9 +11,10 @@ from harness.method import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import RecipeModel
 from pocket.tasks.scenes import SCENES, Recipe
 from pocket.train.batches import make_batch
-from pocket.train.curriculum import RecipeModel, curriculum, skills
+from pocket.train.curriculum import curriculum, skills
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

@@ -14,7 +14,8 @@ import yaml
 
 from harness import scorers
 from harness.config import presets
-from harness.config.resolve import Choices, resolve
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from harness.errors import CannotRun
+from pocket.tasks.recipes import Stage
 from pocket.train import trainer as training
-from pocket.train.curriculum import Stage
 from pocket.train.trainer import Settings, Trainer, train
 from tests.pocket.slow_training import settings
 from tests.pocket.trainings import begun, lines, stage, weights

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pocket.train.curriculum import RecipeModel, Stage
+from pocket.tasks.recipes import RecipeModel, Stage
 from pocket.train.network import load
 from tests.pocket.slow_training import SHAPE
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from harness.cli.main import main
-from harness.cost.meter import Event, Meter
+from harness.cost.events import Event
+from harness.cost.meter import Meter
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun, read_run
 from reports.figures import sheet

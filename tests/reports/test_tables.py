@@ -14,7 +14,8 @@ from harness.cost.flops import CONVENTIONS
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import read_run
 from harness.storage.summary import summarise
-from reports.tables import frame, render
+from reports.render import render
+from reports.tables import frame
 from tests.reports.build import SCORE, record, stored, usage, write_run
 
 POCKET = {"name": "pocket-llama", "backend": "hf", "embedded": True}

@@ -112,7 +112,7 @@ def test_a_document_id_reads_no_file_outside_the_stories(tmp_path: Path) -> None
 
 
 def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path: Path) -> None:
-    from harness.config.resolve import Choices
+    from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
 
     sets = {"dataset.tokens": 200, "dataset.questions": 1}
