@@ -51,8 +51,8 @@ release-check: venv
 # LongRefiner's adapters for the embedded model, anew; after its weights have changed. A command that was killed goes on.
 adapters: venv
 	OMP_NUM_THREADS=1 $(BIN)/harness train longrefiner --model pocket-llama --out build/longrefiner
-	rm -rf harness/pocket/adapters
-	mv build/longrefiner/adapters harness/pocket/adapters
+	rm -rf pocket/adapters
+	mv build/longrefiner/adapters pocket/adapters
 	rm -rf build/longrefiner
 
 clean:

@@ -26,14 +26,14 @@ from typing import Any
 import torch
 
 from bench import parallel, pecan_search
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm import capture
 from harness.llm.base import LanguageModel
 from harness.llm.kv import new_cache, rewind
 from harness.llm.load import load_model
 from harness.llm.random_model import save
-from harness.meter import Meter
-from harness.pocket.world import sample
+from pocket.world.sample import sample
 
 Run = Callable[[], float]
 
@@ -155,10 +155,10 @@ def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
 
 def own_time(folder: Path, questions: int = 200) -> float:
     """Milliseconds a question that the engine itself takes: a scripted model, BM25, scores, a line on disk."""
-    from harness.plan import plan_choices
-    from harness.progress import Silent
-    from harness.runner import run
-    from harness.settings import Choices
+    from harness.config.layers import Choices
+    from harness.engine.plan import plan_choices
+    from harness.engine.progress import Silent
+    from harness.engine.runner import run
 
     rows = [sample("musique", 0, tokens=2000, purpose="evaluation", number=n).rows[0] for n in range(12)]
     data = folder / "rows.jsonl"
@@ -177,7 +177,7 @@ def own_time(folder: Path, questions: int = 200) -> float:
 
 def big_comparison(folder: Path, records: int = 100_000) -> float:
     """Seconds that `harness compare` takes for two runs of `records` / 2 questions each."""
-    from harness.store import find_runs
+    from harness.storage.run_folder import find_runs
 
     (source,) = find_runs(folder / "out")
     lines = (source / "records.jsonl").read_text(encoding="utf-8").splitlines()

@@ -19,14 +19,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
 from harness.llm.random_model import save
-from harness.meter import Meter
-from harness.pocket.world import sample
 from harness.types import Document
 from methods.compression import config, lingua
+from pocket.world.sample import sample
 
 LONGEST = 4000  # the package reads what it kept again in every window: minutes for longer texts
 WINDOW = 300  # tokens: more than the 200 of a window, less than the package's second one needs

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from harness.config.layers import Choices
+from harness.cost.meter import Meter
 from harness.llm.base import MeteredModel, Written
 from harness.llm.session import HFSession
-from harness.meter import Meter
-from harness.pocket.world import sample
-from harness.settings import Choices
 from harness.types import Document
+from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
+from pocket.world.sample import sample
 
 
 class Tools:
@@ -77,8 +77,8 @@ def by_hand(seen: list[tuple[int, int]], net: Any) -> float:
 
 def build(tokens: int, watching: bool) -> tuple[tuple[float, float], float, list[tuple[int, int]], Graph, Any]:
     """Seconds (of the clock, of the processor), FLOPs booked, the calls, the graph, and the network's sizes."""
+    from harness.engine.plan import plan_choices
     from harness.llm.load import load_model
-    from harness.plan import plan_choices
 
     plan = plan_choices(Choices(method="pecan", dataset="pocket/narrativeqa", limit=1, profile="pocket"))
     model, meter = load_model(plan.models["builder"]), Meter("index")

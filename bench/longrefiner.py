@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import UserError
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import find_runs
+from harness.storage.run_folder import find_runs
 
 DOCUMENTS = 8
 STAGES = {

@@ -17,18 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices, resolve_one
-from harness.store import read_run
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
+from harness.storage.run_folder import read_run
 from harness.training.course import Course, examine
 from harness.training.settings import read
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from reports.answer_recall import answer_shown
-
-__all__ = ["Sizes", "scaling"]
 
 TEXTS = {"dataset.tokens": 1640, "dataset.hops": [1, 2]}
 

@@ -28,10 +28,10 @@ class Bench:
 
         tokens: of each document, default the data set's own.
         """
-        from harness.plan import plan_choices
-        from harness.progress import Silent
-        from harness.runner import run
-        from harness.settings import Choices
+        from harness.config.layers import Choices
+        from harness.engine.plan import plan_choices
+        from harness.engine.progress import Silent
+        from harness.engine.runner import run
 
         self.runs += 1
         sets = {} if tokens is None else {"dataset.tokens": tokens}

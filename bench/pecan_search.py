@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from harness.cost.meter import Meter
 from harness.llm.base import MeteredModel
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.meter import Meter
 from harness.method import Task
 from harness.types import Document, Question
+from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.search import choose
 
 BATCH, POINTS, TOP = 20, 12, 30  # chunks a call, points it writes, nodes of the top level

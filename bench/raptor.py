@@ -21,18 +21,19 @@ from unittest import mock
 
 import numpy as np
 
-from harness.config import EncoderConfig, ModelConfig
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
+from harness.config.schema import EncoderConfig, ModelConfig
+from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
 from harness.llm.base import MeteredModel
 from harness.llm.load import load_model
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.meter import Meter
-from harness.pocket.world import sample
-from harness.settings import Choices, resolve_one
 from harness.types import Document
 from methods import summary
 from methods.raptor import cluster, tree
 from methods.raptor.config import RaptorConfig
+from pocket.world.sample import sample
 
 WIDTH, CHAPTER = 384, 40  # width of the embeddings; chunks a chapter
 SENTENCES = 5  # of 20 words each: a chunk of 100 tokens

@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import EncoderConfig
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
 from harness.datasets import load
 from harness.embed.load import load_encoder
-from harness.meter import Meter
-from harness.settings import Choices, resolve_one
 from methods.retrieval import bm25_scores
 
 FILES = (

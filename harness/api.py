@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.flops import DEFAULT
-from harness.store import read_run
+from harness.cost.flops import DEFAULT
+from harness.storage.run_folder import read_run as read_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.runner import RunResult
+    from harness.engine.runner import RunResult
 
-__all__ = ["compare", "read_run", "run", "score"]
 
 PathLike = str | os.PathLike[str]
 
@@ -37,13 +36,13 @@ def run(
     """
     from dataclasses import fields, replace
 
-    from harness import runner
-    from harness.checks import unknown
-    from harness.commands.following import Trackers
-    from harness.commands.siblings import arrange, settled
-    from harness.plan import plan_choices
-    from harness.progress import Silent
-    from harness.settings import Choices
+    from harness.cli.following import Trackers
+    from harness.cli.siblings import arrange, settled
+    from harness.config.layers import Choices
+    from harness.config.validation import unknown
+    from harness.engine import runner
+    from harness.engine.plan import plan_choices
+    from harness.engine.progress import Silent
 
     known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]
     for name in choices:
@@ -75,8 +74,8 @@ def compare(
     folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
     UserError for runs that must not be compared, unless `force`, and UnknownName.
     """
-    from harness.commands.common import run_folders
-    from harness.commands.output import read_runs
+    from harness.cli.common import run_folders
+    from harness.cli.output import read_runs
     from reports.side_by_side import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
@@ -85,6 +84,6 @@ def compare(
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:
     """Score a run's stored predictions again, without a model, and return its new summary."""
-    from harness.commands.score import rescore
+    from harness.cli.score import rescore
 
     return rescore(Path(run), scorers=scorers, data=None if data is None else os.fspath(data))

@@ -23,24 +23,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "CannotRun",
-    "ConfigError",
-    "DataError",
-    "ForgedTurn",
-    "HarnessError",
-    "ModelOutputError",
-    "QuestionError",
-    "RequestFailed",
-    "RunLocked",
-    "SaveError",
-    "UnknownName",
-    "UserError",
-    "WindowExceeded",
-    "close_matches",
-    "printable",
-]
-
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
 _LONGEST = 2_000
 _SUSPECT = re.compile(r"[^ -~\n\t]")

@@ -23,13 +23,12 @@ from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
+    from harness.cost.forecast import Reads
+    from harness.cost.meter import Meter
     from harness.embed.base import Encoder, Reranker
-    from harness.forecast import Reads
     from harness.llm.base import MeteredModel
-    from harness.meter import Meter
     from harness.training.task import TrainingTask
 
-__all__ = ["Index", "IndexTools", "Method", "MethodConfig", "Scene", "Skill", "Task", "Tools"]
 
 Index = dict[str, Any]
 T = TypeVar("T")
@@ -82,7 +81,7 @@ class Skill:
     """One thing a method asks a model to do.
 
     name: as on the pocket model's card; scene: which kind of scene it is trained on, one of SCENES in
-    harness.pocket.scenes; play: does with the tools exactly what the method does, and the model says what is right.
+    pocket.tasks.scenes; play: does with the tools exactly what the method does, and the model says what is right.
     """
 
     name: str
@@ -149,7 +148,7 @@ class Method(abc.ABC):
     recording_fields config fields that change what is recorded beside the answer, and no prediction
     index_version   code version of the index; raise it when the same input gives another index
     without_adapters  how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
-    takes           config field -> what it counts, where its number may come from another run (harness.amounts):
+    takes           config field -> what it counts, where its number may come from another run (engine/sibling_values):
                     "nodes" visited by a search, or "pieces" shown, as many as cost what the other run costs
 
     Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them

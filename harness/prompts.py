@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.checks import unknown
+from harness.config.validation import unknown
+from harness.config.yaml_tree import Raw, read_yaml
 from harness.errors import UserError
-from harness.layers import Raw, read_yaml
 
 if TYPE_CHECKING:
     from harness.llm.base import MeteredModel, Session
 
-__all__ = ["Pieces", "Prompt", "Replaced", "Replacing", "feed", "prompt_tokens", "replacements", "texts_of", "wrong"]
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _TURNS = ("user", "system")

@@ -11,19 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = [
-    "Answer",
-    "Document",
-    "Example",
-    "Gold",
-    "Passage",
-    "Question",
-    "Record",
-    "Shown",
-    "Step",
-    "Support",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:

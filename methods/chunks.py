@@ -16,18 +16,6 @@ from typing import Literal, NamedTuple
 from harness.llm.base import MeteredModel
 from harness.types import Document, Shown
 
-__all__ = [
-    "Side",
-    "Span",
-    "fixed_chunks",
-    "keep",
-    "keep_middle_out",
-    "packed_chunks",
-    "sentence_chunks",
-    "sentences",
-    "shown_spans",
-]
-
 Span = tuple[int, int]
 Side = Literal["ends", "left", "right"]
 

@@ -19,8 +19,6 @@ from harness.prompts import Prompt, texts_of
 from methods import summary
 from methods.retry import window_of
 
-__all__ = ["Piece", "condense", "one_summary"]
-
 
 @dataclass(frozen=True)
 class Piece:

@@ -24,11 +24,9 @@ from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans
-from methods.raptor.sentences import packed
 from methods.retrieval import bm25_scores, words
 from methods.retry import Retry, hear, listed
-
-__all__ = ["Decompose", "filled"]
+from methods.segments import packed
 
 DECOMPOSE = Prompt(
     "decompose",

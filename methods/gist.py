@@ -24,8 +24,6 @@ from methods import reading, summary
 from methods.pages import PAUSE, Pages, request
 from methods.retry import Retry, hear, numbered, window_of
 
-__all__ = ["Gist"]
-
 LOOKUP = Prompt(
     "look-up",
     "A text was read page by page, and this is what is remembered of each page.{pages}\n\nQuestion: {question}\n\n"

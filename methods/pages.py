@@ -19,8 +19,6 @@ from harness.prompts import Pieces, Prompt
 from methods.chunks import Span, sentences
 from methods.retry import Retry, hear, numbered
 
-__all__ = ["PAUSE", "Pages", "request"]
-
 LABEL = "\n<{number}>\n"
 PAUSE = Prompt(
     "page break",

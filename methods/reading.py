@@ -16,8 +16,6 @@ from harness.method import MethodConfig, Scene, Skill, Task, Tools
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
 
-__all__ = ["PROMPTS", "SKILLS", "Reading", "ask", "frame", "options", "room_for_text", "skills"]
-
 ANSWER = Prompt(
     "answer",
     "Read the text below, then answer a question about it. {instruction}\n\nText:\n{text}\n\nThe text ends here. "

@@ -20,15 +20,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.forecast import Reads
+from harness.cost.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
 from methods.reading import PROMPTS, SEPARATOR, Reading, ask, frame, room_for_text, skills
-
-__all__ = ["BM25", "SBERT", "Dense", "RandomChunks", "Reranked", "RetrievalConfig", "bm25_scores", "words"]
 
 
 class RetrievalConfig(MethodConfig):

@@ -17,10 +17,8 @@ from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.condense import condense
-from methods.raptor.sentences import packed
 from methods.retry import window_of
-
-__all__ = ["Summarised"]
+from methods.segments import packed
 
 
 class Summarised(Method):

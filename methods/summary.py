@@ -17,8 +17,6 @@ from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Tools
 from harness.prompts import Prompt, feed, prompt_tokens
 
-__all__ = ["DETAILED", "SKILLS", "SUMMARY", "Summary", "frame_tokens", "skills", "summarise", "summarise_watched"]
-
 SUMMARY = Prompt(
     "summary",
     "Summarise the text below in one paragraph. Keep all names and numbers.\n\nText:\n{text}\n\nThe text ends here. "

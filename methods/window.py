@@ -12,15 +12,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.forecast import Reads
+from harness.cost.forecast import Reads
 from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
 from methods.reading import PROMPTS, Reading, ask, room_for_text, skills
-
-__all__ = ["ClosedBook", "FullContext", "SlidingWindow"]
 
 
 class FullContext(Method):

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.engine.document_view import GAP
 from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import normalize_answer
-from harness.views import GAP
 
 if TYPE_CHECKING:
     from harness.types import Document, Example
 
-__all__ = ["answer_shown", "answer_shown_as_substring", "holds", "shown_text"]
 
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 

@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import facts
+from reports import stored as facts
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["Asked", "asked", "main", "strangers"]
 
 Asked = tuple[str | None, frozenset[str]]
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from reports.markup import Html, el, joined
 
-__all__ = ["chart", "log_ticks", "place_labels"]
-
 _W, _H = 940, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 20, 52
 _CHAR, _LINE = 7.4, 15  # pixels of a 12 px character and line

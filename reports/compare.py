@@ -3,7 +3,7 @@
     table = compare(runs, reference="full-context")
     print(render(table, "text"))
 
-Columns: dataset, score, method, model, reference, n (questions in common), clusters (harness.clusters), mean,
+Columns: dataset, score, method, model, reference, n (questions in common), clusters (harness.stats.clusters), mean,
 reference mean, difference with .low and .high (95 %, bootstrap by cluster), p (sign-flip permutation by
 cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
 changed (configuration keys in which the two runs differ, without the place of the data, device and batch size), notes,
@@ -24,18 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.clusters import linked
+from harness.config.yaml_tree import flatten
 from harness.errors import UnknownName, UserError
-from harness.layers import flatten
-from harness.paths import without_home
-from harness.stats import detectable_difference, holm, paired_test
-from reports import facts
+from harness.stats.bootstrap import detectable_difference, holm, paired_test
+from harness.stats.clusters import linked
+from harness.storage.paths import without_home
+from reports import stored as facts
 from reports.tables import REFERENCE
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["brief_difference", "compare", "config_difference"]
 
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.

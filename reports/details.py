@@ -5,7 +5,7 @@
      "ids": ["2hop__1", ...],                  at most SCORED questions, evenly spread where there are more
      "values": [[0.5, null, ...], ...],        one row a method, in the order of `ids`; null where it has no such score
      "questions": [{"id", "text", "gold", "options", "answers": [{...} or null, ...]}, ...],   the first ones
-     "graphs": [{...}, ...],                   reports/replay.py, for searches that can be played
+     "graphs": [{...}, ...],                   reports/search_player.py, for searches that can be played
      "notes": ["details of 200 of 2417 questions ..."]}
 
 An answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "steps": [...], "replay": {...}},
@@ -19,18 +19,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.flops import DEFAULT
-from reports import facts
+from harness.cost.flops import DEFAULT
+from reports import stored as facts
 from reports.evidence import evidence
-from reports.replay import replays
-from reports.rows import Rows
+from reports.gold_rows import Rows
+from reports.search_player import replays
 from reports.step_flops import full_only, step_flops
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
     from harness.types import Example
 
-__all__ = ["SCORED", "Limits", "details"]
 
 SCORED = 20_000
 _LONGEST = 600

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from reports.graph import Graph
-from reports.layout import DOT, LEAST, LINE, RADIUS, Layout, Spot, layout, lines_of, path, shade, short
+from reports.graph_layout import DOT, LEAST, LINE, RADIUS, Layout, Spot, layout, lines_of, path, shade, short
 from reports.markup import Html, el
+from reports.search_graph import Graph
 from reports.walk import Move
-
-__all__ = ["svg"]
 
 _TOLD = 600  # characters of a node's text that a pointer over it reads
 _STYLE = """

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.engine.document_view import View
 from harness.types import Answer, Shown
-from harness.views import View
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
     from harness.types import Example
-    from reports.graph import Graph
-    from reports.rows import Rows
+    from reports.gold_rows import Rows
+    from reports.search_graph import Graph
 
-__all__ = ["UNKNOWN", "evidence", "overlapping", "supporting"]
 
 UNKNOWN = "-"
 

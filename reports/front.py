@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports import facts
+from reports import stored as facts
 from reports.basis import Asked, asked, main
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-
-__all__ = ["points"]
+    from harness.storage.run_folder import StoredRun
 
 
 def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:

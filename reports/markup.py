@@ -13,8 +13,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["Html", "el", "joined", "script_json", "text"]
-
 # Half a surrogate pair, which JSON data may hold, is no UTF-8; the others are not allowed in HTML.
 _UNPRINTABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _VOID = ("br", "circle", "col", "input", "line", "meta", "path", "rect")

@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from harness.flops import DEFAULT
-from reports import facts
+from reports import stored as facts
 from reports.chart import chart
+from reports.columns import ordered, sections, shortened
 from reports.details import Limits, details
 from reports.front import points
+from reports.gold_rows import read_rows
 from reports.markup import Html, el, joined, script_json
 from reports.render import Cells
-from reports.rows import read_rows
 from reports.side_by_side import SideBySide, side_by_side
 from reports.tables import REFERENCE, frame
-from reports.views import ordered, sections, shortened
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-
-__all__ = ["Limits", "page"]
+    from harness.storage.run_folder import StoredRun
 
 
 LIMITS = Limits()

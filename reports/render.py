@@ -34,8 +34,6 @@ import pandas as pd
 
 from harness.errors import UnknownName
 
-__all__ = ["FORMATS", "Cells", "render", "render_sections"]
-
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 

@@ -25,18 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.flops import DEFAULT
-from reports import facts
+from reports import stored as facts
+from reports.columns import PAIRED, Section, ordered, sections, select
 from reports.compare import brief_difference, compare
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
-from reports.views import PAIRED, Section, ordered, sections, select
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-
-__all__ = ["SideBySide", "side_by_side"]
+    from harness.storage.run_folder import StoredRun
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class SideBySide:
     def render(self, form: str, columns: Sequence[str] | None = None) -> str:
         """Both tables in a format of reports.render.FORMATS.
 
-        columns: of the means, as in reports.views.sections; csv and json hold all of them by default.
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
         """
         if form in ("csv", "json"):
             table = self.joined()

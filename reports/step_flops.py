@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["full_only", "spent_flops", "step_flops", "stop_flops"]
-
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
     """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.

@@ -9,7 +9,7 @@ Columns of `frame`, in order:
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (harness.clusters);
+    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (stats/clusters.py);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
@@ -19,7 +19,7 @@ Columns of `frame`, in order:
     ratio                               tflops over those of the reference (same data set, model and questions), over
                                         the questions that both answered; the index is not in it
     seconds                             search + answer per question
-    convention                          how FLOPs are counted: one of harness.flops.CONVENTIONS
+    convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
@@ -30,17 +30,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.clusters import linked
-from harness.flops import DEFAULT
-from harness.stats import interval
-from reports import facts
+from harness.cost.flops import DEFAULT
+from harness.stats.bootstrap import interval
+from harness.stats.clusters import linked
+from reports import stored as facts
 from reports.basis import asked, strangers
-from reports.render import FORMATS, render
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["FORMATS", "REFERENCE", "frame", "render"]
 
 REFERENCE = "full-context"
 
@@ -50,7 +48,7 @@ def frame(
 ) -> pd.DataFrame:
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
-    convention: one of harness.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
+    convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
     name or hash (missing where no such run is there, or it was asked other questions); seed: of the bootstrap, by
     default each run's own, so that the table equals summary.json. A run that was asked other questions, or for another
     task, than most of its data set says so in its notes. Means come from the records, so they hold for an unfinished

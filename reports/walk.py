@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.graph import Graph
-
-__all__ = ["LATER", "Move", "forest", "walk"]
+from reports.search_graph import Graph
 
 STUDY = "study"
 LATER = "what a later stop would have seen"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import presets
+from harness.config import presets
 
 __all__ = ["cells"]
 

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from harness.pocket import checkpoint
+from harness.training import checkpoint
 
 __all__ = ["kill_at"]
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.pocket.world import sample
+from pocket.world.sample import sample
 
 
 @functools.cache

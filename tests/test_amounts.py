@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.amounts import cost_of, nearest, settle, visited
+from harness.config.layers import Choices
+from harness.config.suites import read
+from harness.cost.flops import ModelShape
+from harness.cost.forecast import Cost
+from harness.engine.plan import Plan, plan_choices
+from harness.engine.sibling_values import cost_of, nearest, settle, visited
 from harness.errors import UserError
-from harness.flops import ModelShape
-from harness.forecast import Cost
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
-from harness.store import StoredRun
-from harness.suites import read
+from harness.storage.run_folder import StoredRun
 from methods.raptor.method import Raptor
 
 LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
@@ -105,7 +105,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> 
 def _shape(plan: Plan) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from harness.forecast import shape_of_role
+    from harness.cost.forecast import shape_of_role
 
     shape = shape_of_role(plan, "reader")
     assert shape is not None
@@ -141,7 +141,7 @@ def test_a_run_that_visited_nothing_gives_no_number_of_nodes() -> None:
 
 
 def test_printed_numbers_say_so() -> None:
-    from harness.amounts import described
+    from harness.engine.sibling_values import described
 
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"

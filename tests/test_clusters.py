@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.clusters import linked, question_labels
-from harness.stats import interval
-from harness.store import read_run
-from harness.summary import summarise
+from harness.stats.bootstrap import interval
+from harness.stats.clusters import linked, question_labels
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
 from reports.compare import compare
 from reports.tables import frame
 from tests.reports.build import SCORE, record, stored, write_run

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from harness.llm.random_model import save
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 
 ROOT = Path(__file__).resolve().parent.parent
 # How many questions are on disk when the run is killed; the first kill falls into the building of the first index.

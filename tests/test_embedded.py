@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from harness import embedded
-from harness.config import ModelConfig
+from harness.config.layers import Choices
+from harness.config.schema import ModelConfig
+from harness.engine import model_warnings as embedded
+from harness.engine.plan import Plan, plan_choices
 from harness.method import Scene, Skill, Tools
-from harness.plan import Plan, plan_choices
-from harness.pocket import card as cards
-from harness.settings import Choices
 from methods.reading import SKILLS as READING
+from pocket.eval import card as cards
 from tests.cli.fakes import Echo
 from tests.pocket import tiny_model
 
-READER = {"name": "pocket-llama", "package": "harness.pocket", "package_path": "model", "embedded": True}
+READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
 RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
 
 

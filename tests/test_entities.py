@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import entities
-from harness.entities import known, recogniser
 from harness.errors import CannotRun, UnknownName
+from methods.qrmem import entities
+from methods.qrmem.entities import known, recogniser
 
 
 @pytest.mark.parametrize(

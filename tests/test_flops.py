@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.flops import CONVENTIONS, ModelShape, flops, shape_of
-from harness.meter import Event, Meter
+from harness.cost.events import Event
+from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
+from harness.cost.meter import Meter
 from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.commands.outlook import Lost, closing, table
-from harness.flops import DEFAULT, ModelShape, flops
-from harness.forecast import FRAME, Forecast, Reads, forecast
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
+from harness.cli.outlook import Lost, closing, table
+from harness.config.layers import Choices
+from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.cost.forecast import FRAME, Forecast, Reads, forecast
+from harness.engine.plan import Plan, plan_choices
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here
 
@@ -186,7 +186,7 @@ def test_declared_reading_is_counted_by_the_formulas(plan: Plan, tmp_path: Path)
     assert told == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
     prompts = [frame + text for text, frame in zip((100, 100, 300), frames, strict=True)]
     assert found.tokens == sum(2 * (prompt + 10) for prompt in prompts)
-    from harness.events import Event
+    from harness.cost.events import Event
 
     full = sum(
         2

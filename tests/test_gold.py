@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness import presets
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import HarnessError
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
 from tests.families import cells
 

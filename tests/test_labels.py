@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness import presets
-from harness.labels import label
-from harness.layers import assignments
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
-from reports import facts
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.row_label import label
+from harness.config.yaml_tree import assignments
+from harness.engine.plan import Plan, plan_choices
+from reports import stored as facts
 from reports.compare import config_difference
 from reports.figures.curves import curve_labels
 

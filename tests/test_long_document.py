@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cache import IndexCache
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
+from harness.cost.meter import Meter
 from harness.datasets import load
 from harness.llm.base import MeteredModel
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.meter import Meter
 from harness.method import Index, Task
+from harness.storage.index_cache import IndexCache
 from harness.types import Document, Question
 from methods.pecan import Pecan
 from methods.retrieval import BM25

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness import registry
-from harness.cache import index_key, key_digest
-from harness.entities import packages
+from harness.config import registry
+from harness.config.layers import Choices
+from harness.engine.plan import Plan, plan_choices
 from harness.method import Method
-from harness.own_code import own_code, versions
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
+from harness.storage.code_version import own_code, versions
+from harness.storage.index_cache import index_key, key_digest
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.entities import packages
 from methods.qrmem.method import QRMeM
 from methods.raptor.config import RaptorConfig
 from methods.raptor.method import Raptor

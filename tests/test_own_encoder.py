@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.config.layers import Choices
+from harness.config.resolve import Resolved
+from harness.engine.plan import make_plan, plan_choices
 from harness.errors import HarnessError
-from harness.plan import make_plan, plan_choices
-from harness.settings import Choices, Resolved
 
 ROWS = [
     ("dragon", "dragon"),
@@ -38,7 +39,7 @@ def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
         plan_choices(choices(method))
     assert "minilm" not in str(caught.value)
     part = "reranker" if "reranker" in method else "encoder"
-    from harness.settings import draft
+    from harness.config.resolve import draft
 
     d = draft(choices(method))
     assert d.parts[part].name == encoder
@@ -92,7 +93,7 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
     ],
 )
 def test_what_the_papers_say_of_each_encoder(name, pooling, similarity, query_prefix, passage_prefix):
-    from harness.settings import resolve_one
+    from harness.config.resolve import resolve_one
 
     found = resolve_one("encoders", Choices(sets={"encoder": name})).parts["encoder"]
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)

@@ -15,8 +15,8 @@ from statistics import median
 
 import pytest
 
-from harness.events import Event
-from harness.flops import CONVENTIONS, DEFAULT, ModelShape, flops
+from harness.cost.events import Event
+from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
 METHODS = Path(__file__).parents[1] / "docs" / "methods.md"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import paths
-from harness.config import DatasetConfig, EncoderConfig, ModelConfig
-from harness.failures import failure
-from harness.store import RunStore, read_run
+from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
+from harness.engine.failures import failure
+from harness.storage import paths
+from harness.storage.run_folder import RunStore, read_run
 from tests.engine.fakes import go, make_plan
 
 
@@ -125,7 +125,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypat
 
 
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path: Path) -> None:
-    from harness.said import Choices, layers
+    from harness.config.layers import Choices, layers
 
     params = {"source": "/home/ann/model"}
     with RunStore.open(tmp_path / "d" / "run", "f", print) as store:

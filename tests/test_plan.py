@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 import pytest
 
 import harness.datasets
-import harness.embed.facts
-import harness.llm.facts
-from harness.config import DatasetConfig, EncoderConfig, ModelConfig
+import harness.embed.encoder_info
+import harness.llm.model_info
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
+from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
-from harness.embed.facts import EncoderFacts
+from harness.embed.encoder_info import EncoderFacts
+from harness.engine.plan import Plan, make_plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.layers import Raw
 from harness.llm.base import ModelFacts
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
-from harness.plan import Plan, make_plan, plan_choices
-from harness.settings import Choices, resolve
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
 
@@ -69,10 +70,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
-    monkeypatch.setattr("harness.standin._loaded", {})
+    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
-    monkeypatch.setattr(harness.llm.facts, "model_facts", model_facts)
-    monkeypatch.setattr(harness.embed.facts, "encoder_facts", encoder_facts)
+    monkeypatch.setattr(harness.llm.model_info, "model_facts", model_facts)
+    monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:

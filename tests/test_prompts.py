@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from harness import presets
-from harness.config import ModelConfig
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
+from harness.config.schema import ModelConfig
+from harness.config.yaml_tree import assignments
+from harness.cost.meter import Meter
+from harness.engine.plan import Plan, make_method, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.layers import assignments
 from harness.llm.load import load_model
 from harness.llm.random_model import TEMPLATE
 from harness.llm.scripted import Rule
-from harness.meter import Meter
 from harness.method import Method, Scene
-from harness.plan import Plan, make_method, plan_choices
-from harness.pocket import card as cards
-from harness.pocket.teacher import Teacher
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.settings import Choices, resolve_one
+from harness.training.teacher import Teacher
 from harness.types import Document, Question
+from pocket.eval import card as cards
 from tests.methods.conftest import FakeTools
 
 PRESETS = presets.names("methods")
@@ -62,7 +63,7 @@ def plan(preset: str = "bm25", *sets: str, **more: Any) -> Plan:
 @cache
 def scenes_of(kind: str, name: str) -> list[Scene]:
     """Scenes on which a skill's fingerprint is taken, by the skill of that name in the words it was trained on."""
-    from harness.pocket.curriculum import skills
+    from pocket.train.curriculum import skills
 
     name = name.replace(", plain wording", "")
     return cards._scenes(skills()[name])

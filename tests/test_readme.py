@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from tests.test_smoke import harness as run_harness
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import harness
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
-from harness.store import read_run
+from harness.config.layers import Choices
+from harness.engine.plan import Plan, plan_choices
+from harness.storage.run_folder import read_run
+from reports.columns import sections
 from reports.tables import frame
-from reports.views import sections
 from tests.reports.build import record, usage, write_run
 
 LONG = {"dataset.tokens": 1500}
@@ -75,7 +75,7 @@ def test_auto_is_in_no_identity_and_changes_no_hash() -> None:
 
 
 def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from harness.cli import main
+    from harness.cli.main import main
 
     chosen = ["--dataset", "pocket/musique", "--limit", "1", "--out", str(tmp_path / "results"), "--mlflow", "off"]
     with pytest.raises(SystemExit) as ended:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import presets
-from harness.config import EncoderConfig, ModelConfig
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.registry import load, trust
+from harness.config.resolve import Resolved, resolve
+from harness.config.schema import EncoderConfig, ModelConfig
+from harness.config.yaml_tree import Raw, Tree, flatten, read_yaml, scalar
 from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
-from harness.layers import Raw, Tree, flatten, read_yaml, scalar
-from harness.registry import load, trust
-from harness.settings import Choices, Resolved, resolve
 
 FILES = {
     "methods/base.yaml": (

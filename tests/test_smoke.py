@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import presets
+from harness.config import presets
 from tests.families import cells
 
 # No reranker's weights come with a package.

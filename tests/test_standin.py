@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import harness.datasets
-from harness.config import DatasetConfig
+from harness.config.layers import Choices
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
+from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.layers import Raw
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
 
 FILES = {
     "methods/echo.yaml": (
@@ -49,7 +49,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, why: Callable[[DatasetConfig], str]) 
         options = {"kind": config.name, "tokens": 300}
         return REAL(config.model_copy(update={"format": "pocket", "hub": None, "subset": None, "options": options}))
 
-    monkeypatch.setattr("harness.standin._loaded", {})
+    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
 
 

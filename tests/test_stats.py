@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from harness import stats
-from harness.stats import (
+from harness.stats import bootstrap as stats
+from harness.stats.bootstrap import (
     Floats,
     bootstrap_means,
     detectable_difference,

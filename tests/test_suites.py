@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness import presets, suites
-from harness.commands import validate
+from harness.cli import validate
+from harness.config import presets, suites
+from harness.config.layers import Choices
+from harness.config.resolve import Resolved, resolve
+from harness.config.yaml_tree import Raw
+from harness.engine.plan import plan_choices
 from harness.errors import UnknownName
-from harness.layers import Raw
-from harness.plan import plan_choices
-from harness.settings import Choices, Resolved, resolve
 from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
@@ -146,7 +147,7 @@ def test_the_twin_stands_in_for_a_suites_data_set_with_the_suites_options(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.standin._loaded", {})
+    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
     made = plan_choices(Choices(method="echo", dataset="musique", suite=suites.read("whole")))
     assert made.config == get().config.model_copy(update={"method": made.config.method})
     assert made.config.dataset.options["tokens"] == 400

@@ -56,7 +56,7 @@ def data_files(root: Path) -> set[str]:
 def test_the_wheel_has_every_file_of_the_packages(installed: Path) -> None:
     (site,) = (installed / "venv").glob("lib/python*/site-packages")
     assert data_files(site) == data_files(ROOT)
-    assert {"configs/methods/pecan.yaml", "harness/pocket/model/model.safetensors"} <= data_files(site)
+    assert {"configs/methods/pecan.yaml", "pocket/model/model.safetensors"} <= data_files(site)
 
 
 def test_the_installed_command_lists_and_runs(installed: Path, tmp_path: Path) -> None:

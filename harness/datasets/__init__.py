@@ -8,7 +8,7 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
                         rows     `Row` to Example and Document
                         retrieved, open_rows, row_documents   questions and the documents retrieved for them
                         narrativeqa, stories, story_rows   whole books: only those are read that are asked about
-                        pocket   no rows to find: made up by harness.pocket
+                        pocket   no rows to find: made up by the package pocket
 
 >>> data = load(config, limit=20)
 >>> data.examples[0].question.text

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from harness.types import Document, Example
 
-__all__ = ["Dataset"]
-
 
 @dataclass(frozen=True)
 class Dataset:

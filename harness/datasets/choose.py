@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 
 from harness.datasets.files import SUFFIXES
 
-__all__ = ["ARCHIVE", "Ambiguous", "choose", "names_subset"]
-
 ARCHIVE = ".zip"
 
 # How file names say a split; the same words Hugging Face `datasets` looks for.

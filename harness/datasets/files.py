@@ -5,7 +5,7 @@
 .json and .jsonl are told apart by their first character, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
 and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error, and so is what exceeds
-the limits of harness/limits.py.
+the limits of harness/storage/limits.py.
 """
 
 from __future__ import annotations
@@ -30,22 +30,7 @@ from typing import IO, Any, NoReturn, cast
 
 from harness.datasets.rows import told
 from harness.errors import CannotRun, DataError
-from harness.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
-
-__all__ = [
-    "SUFFIXES",
-    "Broken",
-    "Member",
-    "Place",
-    "digest_of",
-    "first_key",
-    "gunzipped",
-    "kind_of",
-    "opened",
-    "parse_line",
-    "read_rows",
-    "whole",
-]
+from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")

@@ -18,8 +18,6 @@ from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationErro
 
 from harness.datasets.rows import Row, RowError, explain, gold_answers, made_id, records
 
-__all__ = ["parse_row"]
-
 
 class _HotpotRow(BaseModel):
     model_config = ConfigDict(extra="ignore")

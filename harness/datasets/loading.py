@@ -22,9 +22,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from harness import registry
-from harness.checks import explain
-from harness.config import DatasetConfig
+from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed
@@ -32,17 +32,6 @@ from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assembl
 from harness.datasets.sources import FileOptions, find
 from harness.errors import ConfigError, DataError, UnknownName
 from harness.types import Document, Example
-
-__all__ = [
-    "Checker",
-    "RowParser",
-    "collect",
-    "documents_given",
-    "formats",
-    "load",
-    "option_fields",
-    "option_names",
-]
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
@@ -57,7 +46,7 @@ _FORMATS = {
 # Formats with a `load` and `Options` of their own: rows that are made up, and what is kept apart from its questions.
 _LOADERS = {
     "narrativeqa": "harness.datasets.narrativeqa",
-    "pocket": "harness.datasets.pocket",
+    "pocket": "pocket.datasets",
     "retrieved": "harness.datasets.retrieved",
 }
 

@@ -18,8 +18,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.datasets.rows import Group, RowError, explain
 from harness.types import Document, Example, Gold, Question
 
-__all__ = ["parse_row"]
-
 
 class _LongBenchRow(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")

@@ -17,8 +17,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.datasets.rows import Row, RowError, Skip, explain, gold_answers, records
 
-__all__ = ["parse_row"]
-
 UNANSWERABLE = "unanswerable (answerable is false)"
 
 

@@ -20,7 +20,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from harness.config import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
 from harness.datasets.files import Member, Place, opened
 from harness.datasets.rows import RowError, gold_answers
@@ -29,8 +29,6 @@ from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.datasets.story_rows import Found, from_rows
 from harness.errors import ConfigError, DataError
 from harness.types import Document
-
-__all__ = ["Options", "load"]
 
 TABLES = "narrativeqa-master.zip"
 _SETS = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
@@ -56,7 +54,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
         return _official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
-        from harness.datasets.hub import Fetched, listing
+        from harness.datasets.hub_files import Fetched, listing
 
         repo, commit, files = listing(config.hub, config.revision)
         tables = [n for n in files if PurePosixPath(n).name == TABLES]

@@ -29,8 +29,6 @@ from typing import Any
 
 from harness.datasets.rows import RowError, gold_answers, made_id, told
 
-__all__ = ["OpenRow", "parse_question"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:

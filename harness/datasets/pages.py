@@ -13,8 +13,6 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 
-__all__ = ["is_html", "plain", "wiki"]
-
 _TAG = re.compile(r"<(?:!doctype html|html|body|p|br|div|h[1-6])\b[^<>]*>", re.IGNORECASE)
 _HEAD = 5000  # characters in which a page shows that it is one
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "title", "center")

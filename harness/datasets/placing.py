@@ -24,8 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.datasets.rows import SEPARATOR, Row
 
-__all__ = ["PLACED", "PlaceOptions", "Placement", "arranged", "placed", "placement"]
-
 PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
 
 

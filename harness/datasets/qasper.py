@@ -23,8 +23,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.datasets.rows import SEPARATOR, Group, RowError, explain, records
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
-__all__ = ["ROW_KEYS", "parse_row"]
-
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
 FLOAT = "FLOAT SELECTED"
 

@@ -21,8 +21,6 @@ from harness.datasets.pages import plain
 from harness.datasets.rows import Group, RowError, explain, made_id
 from harness.types import Document, Example, Gold, Question
 
-__all__ = ["parse_row"]
-
 HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
 _LETTERS = 26
 

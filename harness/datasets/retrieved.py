@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError
 
-from harness.checks import explain
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
+from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Member, Place, first_key, read_rows, whole
 from harness.datasets.loading import Checker, collect
@@ -27,8 +27,6 @@ from harness.datasets.rows import Retrieved, Skip
 from harness.datasets.sources import FileOptions, find
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
-
-__all__ = ["GIVEN", "Options", "load"]
 
 NONE = "without retrieved documents"
 _GIVE = (

@@ -27,8 +27,6 @@ from harness.datasets.rows import RowError, line_of, made_id, records, told
 from harness.errors import DataError
 from harness.types import Document, Passage
 
-__all__ = ["LISTS", "Store", "found_in", "open_store"]
-
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
 _IDS = ("id", "docid", "doc_id", "pid", "passage_id", "wikipedia_id")
 _MARKS = ("isgold", "is_supporting")

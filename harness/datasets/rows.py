@@ -16,23 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.config import canonical
+from harness.config.schema import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
-
-__all__ = [
-    "Group",
-    "Retrieved",
-    "Row",
-    "RowError",
-    "Skip",
-    "assemble",
-    "explain",
-    "gold_answers",
-    "line_of",
-    "made_id",
-    "records",
-    "told",
-]
 
 SEPARATOR = "\n\n"
 

@@ -13,13 +13,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 from harness.datasets.choose import ARCHIVE, Ambiguous, choose, names_subset
 from harness.datasets.files import SUFFIXES, Member, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
-from harness.paths import inside
-
-__all__ = ["OPTIONS", "PACKAGE", "FileOptions", "Source", "find", "members", "patterns_of"]
+from harness.storage.paths import inside
 
 PACKAGE = "package:"
 
@@ -79,7 +77,7 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
         return _local(config.data, config, patterns)
     if config.hub is None:
         raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
-    from harness.datasets.hub import HubFiles, fetch
+    from harness.datasets.hub_files import HubFiles, fetch
 
     fetched = fetch(HubFiles(config.hub, config.split, config.subset, config.revision, patterns))
     name = f"{config.hub} ({', '.join(fetched.names)})"

@@ -19,11 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from harness.datasets.files import Broken, Member, gunzipped, opened, read_rows
-from harness.digests import file_hash
 from harness.errors import DataError
-from harness.paths import inside
-
-__all__ = ["STORIES", "Stories", "decoded", "stories_in"]
+from harness.storage.file_hash import file_hash
+from harness.storage.paths import inside
 
 SUFFIX = ".content"
 STORIES = "narrativeqa_full_text.zip"

@@ -15,15 +15,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, digest_of, read_rows
 from harness.datasets.rows import RowError, explain, gold_answers, line_of, records
 from harness.datasets.sources import Source
 from harness.errors import DataError
 from harness.types import Document, Example, Gold, Question
-
-__all__ = ["Found", "from_rows"]
 
 
 @dataclass

@@ -15,8 +15,6 @@ from typing import Any
 from harness.datasets import hotpotqa
 from harness.datasets.rows import Row, RowError, records
 
-__all__ = ["parse_row"]
-
 
 def _spaced(context: Any) -> Any:
     """The paragraphs with a space before every sentence but the first; what is no paragraph is left for the check."""

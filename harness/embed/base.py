@@ -7,8 +7,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["Encoder", "Reranker"]
-
 
 class Encoder(Protocol):
     """A sentence encoder bound to a meter: what `tools.encoder()` returns.

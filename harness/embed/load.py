@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.config import EncoderConfig
-from harness.embed.facts import query_folder
+from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
+from harness.cost.flops import ModelShape, shape_of
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import query_folder
 from harness.embed.once import loaded, one_at_a_time
 from harness.embed.towers import Towers, build
 from harness.errors import ModelOutputError
-from harness.flops import ModelShape, shape_of
-from harness.meter import Event, Meter
-
-__all__ = ["SentenceEncoder", "load_encoder"]
 
 
 class SentenceEncoder:

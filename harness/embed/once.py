@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from harness.config import EncoderConfig
-from harness.crew import current
-from harness.embed.facts import encoder_facts, encoder_folder
+from harness.config.schema import EncoderConfig
+from harness.embed.encoder_info import encoder_facts, encoder_folder
+from harness.engine.scheduler import current
 from harness.errors import CannotRun
-
-__all__ = ["loaded", "one_at_a_time"]
 
 R = TypeVar("R")
 

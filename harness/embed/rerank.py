@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import EncoderConfig
+from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
+from harness.cost.flops import ModelShape, shape_of
+from harness.cost.meter import Meter
 from harness.embed.once import loaded, one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
-from harness.flops import ModelShape, shape_of
-from harness.meter import Event, Meter
-
-__all__ = ["CrossEncoderReranker", "load_reranker"]
 
 
 class CrossEncoderReranker:

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config import EncoderConfig
+from harness.config.schema import EncoderConfig
 from harness.errors import CannotRun
-
-__all__ = ["Towers", "build", "disagreement", "pooling_of"]
 
 _MODULES = "modules.json"
 

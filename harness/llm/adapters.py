@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
-
-__all__ = ["CARD", "WEIGHTS", "Base", "Checked", "check", "furnished", "marks", "other_prompts", "read_card"]
 
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"

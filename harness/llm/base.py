@@ -29,10 +29,9 @@ import numpy as np
 from harness.errors import CannotRun
 
 if TYPE_CHECKING:
-    from harness.flops import ModelShape
-    from harness.meter import Meter
+    from harness.cost.flops import ModelShape
+    from harness.cost.meter import Meter
 
-__all__ = ["CAPABILITIES", "LanguageModel", "MeteredModel", "ModelFacts", "Probe", "Session", "Span", "Written"]
 
 CAPABILITIES = ("attention", "probe", "score", "adapters", "sampling")
 

@@ -29,19 +29,6 @@ from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
 
-__all__ = [
-    "FEW_COLUMNS",
-    "NAME",
-    "FeedCapture",
-    "Pack",
-    "Part",
-    "Ranges",
-    "WriteCapture",
-    "active",
-    "install",
-    "packed",
-]
-
 NAME = "harness"
 BLOCK = 64
 # Above this many watched columns gathering keys and exp() cost more than reducing whole rows in blocks.

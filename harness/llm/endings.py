@@ -14,8 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["KNOWN", "OPENING", "end_of", "markers_of", "pattern"]
-
 # Of the models that chat servers run; the tokenizer that counts for a server need not be its model's own.
 KNOWN = (
     "<|eot_id|>",

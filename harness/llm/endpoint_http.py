@@ -31,13 +31,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.crew import current
+from harness.engine.scheduler import current
 from harness.errors import CannotRun, RequestFailed
-from harness.limits import too_deep
 from harness.llm.endpoint_secret import Blot
 from harness.llm.endpoint_wire import opener_for
-
-__all__ = ["Patience", "Server", "Tries"]
+from harness.storage.limits import too_deep
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _HOPELESS = frozenset({401, 402, 403, 404})

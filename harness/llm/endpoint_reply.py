@@ -17,8 +17,6 @@ from typing import Any
 from harness.llm.endings import end_of
 from harness.llm.endpoint_http import Server, Tries
 
-__all__ = ["Reply", "complete"]
-
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _FRAME = 1 << 20  # of a reply around its tokens
 _UNSAID = 4096  # tokens of a reply where a request names no limit

@@ -14,8 +14,6 @@ import json
 import re
 from urllib.parse import quote
 
-__all__ = ["Blot"]
-
 _SHORTEST = 8  # a shorter key would blot out words
 _RANDOM = 24  # characters of a key that is no word, even without a digit
 # What may break a key over lines: white space, control and invisible characters, and line ends spelt as escapes.

@@ -19,16 +19,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.endpoint_http import Tries
 from harness.llm.endpoint_reply import Reply, complete
-from harness.meter import Event, Kind, Meter
 
 if TYPE_CHECKING:
     from harness.llm.endpoint import EndpointModel
-
-__all__ = ["EndpointSession"]
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,12 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces, bounded, cut
 from harness.llm.text import Text
-
-__all__ = ["ALLOWANCE", "Tokens", "chat_template"]
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""

@@ -18,9 +18,7 @@ from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from harness.llm.endpoint_facts import is_loopback
-
-__all__ = ["opener_for"]
+from harness.llm.endpoint_info import is_loopback
 
 
 def opener_for(base_url: str) -> urllib.request.OpenerDirector:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["cache_problem", "capture_problem", "checked"]
-
 # Families without windows in this version of transformers.
 _NAMES = """
 apertus arcee aria_text axk1 biogpt bitnet cohere deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe flex_olmo gemma glm

@@ -18,23 +18,21 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from harness.config import ModelConfig
-from harness.crew import current
+from harness.config.schema import ModelConfig
+from harness.cost.flops import ModelShape, shape_of
+from harness.cost.free_memory import available
+from harness.cost.meter import Meter
+from harness.engine.scheduler import current
 from harness.errors import CannotRun
-from harness.flops import ModelShape, shape_of
 from harness.llm import capture, families
 from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.endings import markers_of, pattern
-from harness.llm.facts import memory_problem
+from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
-from harness.memory import available
-from harness.meter import Meter
-
-__all__ = ["HFModel"]
 
 
 class HFModel(LanguageModel):

@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-__all__ = ["kept_tail", "new_cache", "packed_cache", "rewind"]
-
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer: buffers [1, kv_heads, capacity, size], of which the first `used` positions are the cache."""

@@ -17,8 +17,6 @@ from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
 
-__all__ = ["LightTokenizer"]
-
 
 class LightTokenizer:
     """Stands for a fast tokenizer of transformers. Raises CannotRun where a file is missing or cannot be read."""

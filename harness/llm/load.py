@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from harness.config import ModelConfig, canonical
+from harness.config.schema import ModelConfig, canonical
 from harness.errors import CannotRun
 from harness.llm.base import LanguageModel, ModelFacts
-from harness.llm.facts import local_folder, model_facts
-
-__all__ = ["load_model", "unload"]
-
+from harness.llm.model_info import local_folder, model_facts
 
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
 _KEPT = 2

@@ -25,8 +25,6 @@ from tokenizers import Tokenizer
 from harness.errors import CannotRun, ForgedTurn, printable
 from harness.llm.template import Pieces
 
-__all__ = ["Guard", "Token", "break_in_text", "spelled"]
-
 Token = tuple[int, tuple[int, int]]
 """A token's id and the range of characters it covers."""
 

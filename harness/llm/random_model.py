@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
-from harness.home import home
-
-__all__ = ["ensure", "recipe", "save"]
+from harness.storage.home import home
 
 VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
 SIZES = {
@@ -27,7 +25,7 @@ SIZES = {
     "max_position_embeddings": 4096,
 }
 SEED, VOCABULARY = 0, 2048
-# What the tokenizer is trained on: kinds of harness.pocket.world, and the tokens (characters / 4) of each text.
+# What the tokenizer is trained on: kinds of pocket.world.sample, and the tokens (characters / 4) of each text.
 KINDS, TEXT_TOKENS = ("musique", "hotpotqa", "narrativeqa", "qasper"), 2000
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
@@ -106,7 +104,7 @@ def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes
 
 def _texts() -> list[str]:
     """A text of each of KINDS with its questions, of a training seed: the same on any machine."""
-    from harness.pocket.world import FIRST_TRAINING_SEED, sample
+    from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
     texts = []
     for kind in KINDS:

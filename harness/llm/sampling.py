@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["Sampler"]
-
 
 class Sampler:
     """temperature 0 is greedy; top_p keeps the smallest set of tokens whose probability reaches it."""

@@ -25,13 +25,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.limits import yaml_problem
 from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
-from harness.meter import Event, Kind, Meter
-
-__all__ = ["Rule", "Script", "ScriptedModel", "ScriptedSession", "scripted_facts"]
+from harness.storage.limits import yaml_problem
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "probe", "score", "adapters", "sampling"})

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.crew import current
+from harness.cost.events import Event, Kind
+from harness.cost.meter import Meter
+from harness.engine.scheduler import current
 from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
@@ -27,12 +29,9 @@ from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
 from harness.llm.template import no_system
 from harness.llm.together import Ask
-from harness.meter import Event, Kind, Meter
 
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
-
-__all__ = ["HFSession"]
 
 
 @dataclass

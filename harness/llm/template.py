@@ -26,8 +26,6 @@ from typing import Any
 
 from harness.errors import CannotRun
 
-__all__ = ["PLAIN", "Pieces", "bounded", "cut", "no_system", "system_pieces"]
-
 _SYSTEM, _USER, _REPLY, _AGAIN = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
 # What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
 _ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"

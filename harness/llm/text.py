@@ -18,8 +18,6 @@ from harness.errors import CannotRun
 from harness.llm.markers import Guard, Token
 from harness.llm.template import PLAIN, Pieces
 
-__all__ = ["Text"]
-
 
 class Text:
     """Encoding and decoding for one model. pieces: its chat template, whose markers no text from data may produce.

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.crew import caught
+from harness.engine.scheduler import caught
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kv import new_cache, packed_cache, rewind
 
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
 
-__all__ = ["Ask", "ForwardLane", "alone", "pack_problem", "together"]
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
@@ -41,7 +40,7 @@ class Ask:
 
 
 class ForwardLane:
-    """The passes of one model with one adapter, for harness.crew."""
+    """The passes of one model with one adapter, for harness.engine.scheduler."""
 
     ahead = False
 

@@ -4,7 +4,7 @@
     digest(where)                 sha256 of the files that make its tokens
     template_digest(config, where)
 
-A tokenizer on the hub is pinned as a model is (harness.hub), and it is loaded from the files that were hashed. Its chat
+A tokenizer on the hub is pinned as a model is (storage/hub.py), and loaded from the files that were hashed. Its chat
 template comes with it: transformers reads chat_template.jinja beside the tokenizer, else its tokenizer_config.json.
 """
 
@@ -16,11 +16,9 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from harness.config import ModelConfig
-from harness.digests import file_hash, hash_named
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
-
-__all__ = ["VOCABULARY", "digest", "from_hub", "place", "template_digest"]
+from harness.storage.file_hash import file_hash, hash_named
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
@@ -52,7 +50,7 @@ def from_hub(named: str, wanted: Callable[[str], bool]) -> Path:
     """
     if Path(named).is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
         raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
-    from harness.hub import MODELS, download, resolve
+    from harness.storage.hub import MODELS, download, resolve
 
     commit, files = resolve(MODELS, named, None)
     paths = [download(MODELS, named, commit, name) for name in files if wanted(name)]

@@ -22,11 +22,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import registry
-from harness.digests import file_hash
+from harness.config import registry
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import ScoreError, ScoreSheet, distribution, install_line, installed
 from harness.scorers.table import TABLE, Scorer
+from harness.storage.file_hash import file_hash
 from harness.types import Gold, Shown, Support
 
 __all__ = [
@@ -68,7 +68,7 @@ def names() -> list[str]:
 def lookup(name: str) -> Scorer:
     """The table's line for `name`; "module:function" is the user's own.
 
-    Raises UnknownName with close matches, and UserError for a function that the user did not choose (harness.registry).
+    Raises UnknownName with close matches, and UserError for a function that the user did not choose (config/registry).
     """
     line = TABLE.get(name) or _added().get(name)
     if line is None and ":" in name:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from harness.scorers.base import mean
 from harness.scorers.squad import normalize_answer
 
-__all__ = ["str_em", "str_hit"]
-
 
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
     """Share of the sub-questions with some short answer inside the prediction; ScoreError where there is none."""

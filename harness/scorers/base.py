@@ -14,8 +14,6 @@ from types import ModuleType
 
 from harness.errors import CannotRun, HarnessError
 
-__all__ = ["ScoreError", "ScoreSheet", "best", "install_line", "installed", "mean", "need"]
-
 # The name that is imported -> the name that is installed, where they differ.
 _DISTRIBUTIONS = {"rouge_score": "rouge-score"}
 

@@ -22,8 +22,6 @@ from functools import partial
 
 from harness.scorers.base import ScoreError
 
-__all__ = ["bleu", "corpus_bleu", "counts", "from_counts", "tokenize_13a"]
-
 MAX_ORDER = 4
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))

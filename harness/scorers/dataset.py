@@ -18,8 +18,6 @@ from harness.scorers.base import ScoreError, mean
 from harness.scorers.squad import closed_overlap, exact
 from harness.scorers.support import SetOverlap, facts, set_overlap
 
-__all__ = ["EVALUATIONS", "evaluate_file"]
-
 Row = Mapping[str, Any]
 Figures = dict[str, Any]
 

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from harness.scorers.base import ScoreError
 from harness.types import Shown, Support
 
-__all__ = ["evidence_recall", "evidence_recall_sources"]
-
 Span = tuple[str, int, int]
 
 

@@ -19,8 +19,6 @@ from harness.scorers.hotpotqa import prec as precision
 from harness.scorers.hotpotqa import recall as recall
 from harness.scorers.squad import normalize_answer
 
-__all__ = ["acc", "em", "f1", "precision", "recall", "retrieval_precision", "retrieval_recall"]
-
 Items = Sequence[str]
 Golds = Sequence[Sequence[str]]
 

@@ -14,8 +14,6 @@ from functools import partial
 
 from harness.scorers import longbench, quality
 
-__all__ = ["accuracy_of", "bucket", "first_line", "qa_f1_first_line", "qa_f1_first_line_of", "qa_f1_of"]
-
 BUCKETS = ("0-4k", "4-8k", "8k+")
 
 

@@ -25,7 +25,6 @@ try:
 except ModuleNotFoundError as error:
     raise CannotRun(install_line("evaluate")) from error
 
-__all__ = ["as_evaluate_metric"]
 
 _TEXT = datasets.Value("string")
 _NUMBER = datasets.Value("int64")

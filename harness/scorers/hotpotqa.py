@@ -15,8 +15,6 @@ from harness.scorers.base import best
 from harness.scorers.squad import closed_overlap, exact
 from harness.scorers.support import facts, set_overlap
 
-__all__ = ["em", "f1", "prec", "recall", "sp_em", "sp_f1", "sp_prec", "sp_recall"]
-
 Facts = Sequence[Sequence[Any]]
 
 

@@ -15,17 +15,7 @@ from collections.abc import Sequence
 
 from harness.scorers.base import ScoreError, best
 from harness.scorers.rouge import rouge_l
-from harness.scorers.squad import normalize_answer, token_f1
-
-__all__ = [
-    "classification_score",
-    "code_sim_score",
-    "count_score",
-    "normalize_answer",
-    "qa_f1_score",
-    "retrieval_score",
-    "rouge_score",
-]
+from harness.scorers.squad import token_f1
 
 _NUMBER = re.compile(r"\d+")
 _PARAGRAPH = re.compile(r"Paragraph (\d+)")

@@ -14,8 +14,6 @@ from harness.scorers import longbench as en
 from harness.scorers import longbench_zh as zh
 from harness.scorers.base import ScoreError, mean
 
-__all__ = ["DATASETS", "item_score", "scorer", "scorer_e"]
-
 DATASETS: dict[str, Callable[..., float]] = {
     "narrativeqa": en.qa_f1_score,
     "qasper": en.qa_f1_score,

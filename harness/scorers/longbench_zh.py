@@ -18,8 +18,6 @@ from harness.scorers.longbench import paragraph_share
 from harness.scorers.rouge import FRAMES, rouge_l
 from harness.scorers.squad import overlap
 
-__all__ = ["normalize_zh_answer", "qa_f1_zh_score", "retrieval_zh_score", "rouge_zh_score"]
-
 # The Chinese marks LongBench removes: full-width forms, CJK brackets and quotes. U+300A is not among them.
 _MARKS = (
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿"

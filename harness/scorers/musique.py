@@ -13,8 +13,6 @@ from harness.scorers.base import best
 from harness.scorers.squad import exact, normalize_answer, overlap
 from harness.scorers.support import set_overlap
 
-__all__ = ["answer_em", "answer_f1", "support_em", "support_f1"]
-
 
 def _f1(prediction: str, gold: str) -> float:
     left, right = normalize_answer(prediction).split(), normalize_answer(gold).split()

@@ -12,8 +12,6 @@ from harness.scorers.base import best
 from harness.scorers.squad import token_f1
 from harness.scorers.support import set_overlap
 
-__all__ = ["paragraph_f1_score", "token_f1_score"]
-
 
 def token_f1_score(prediction: str, references: Sequence[str]) -> float:
     """SQuAD token F1, best over the references."""

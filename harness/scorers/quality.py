@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from harness.scorers.base import ScoreError
 from harness.scorers.squad import normalize_answer
 
-__all__ = ["accuracy", "chosen"]
-
 # A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or after a word for it.
 _LETTERS = (
     re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*"),

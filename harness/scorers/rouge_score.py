@@ -14,8 +14,6 @@ from typing import Any
 
 from harness.scorers.base import need
 
-__all__ = ["rouge"]
-
 
 @cache
 def _scorer(kind: str, stem: bool) -> Any:

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from harness.scorers.base import ScoreError
 
-__all__ = ["SetOverlap", "facts", "set_overlap"]
-
 
 class SetOverlap(NamedTuple):
     """Exact match (0 or 1), precision, recall and F1 of a predicted set."""

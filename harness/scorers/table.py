@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["TABLE", "Kind", "Scorer"]
-
 Kind = Literal["answer", "short_answers", "shown", "indices", "facts", "paragraphs", "corpus", "retrieval", "text"]
 
 

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from harness.scorers.base import best
 from harness.scorers.squad import overlap
 
-__all__ = ["em", "f1", "normalize_answer"]
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _SPACE_OUT = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.scorers.hotpotqa import Facts, em, f1
+from harness.scorers.hotpotqa import Facts
 from harness.scorers.squad import normalize_answer
 from harness.scorers.support import SetOverlap, facts, set_overlap
-
-__all__ = ["em", "evidence_overlap", "f1", "sp_em", "sp_f1", "sp_overlap"]
 
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:

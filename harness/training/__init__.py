@@ -12,5 +12,5 @@ trainer.py     steps, checkpoints, the log; goes on exactly where a killed one s
 measures.py    before and after, on scenes that no training saw
 cards.py       what is known of an adapter, beside it
 
-The command is harness/commands/train.py. harness/ knows no method by name: a method's `training()` says what there is.
+The command is harness/cli/train.py. harness/ knows no method by name: a method's `training()` says what there is.
 """

@@ -22,19 +22,17 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.flops import shape_of
+from harness.cost.free_memory import available
 from harness.errors import CannotRun
-from harness.flops import shape_of
 from harness.llm.adapters import WEIGHTS
-from harness.llm.facts import local_folder
+from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
-from harness.memory import available
-from harness.pocket.teacher import Teacher
 from harness.training.need import TARGETS, need, problem
-from harness.training.rows import Row
 from harness.training.settings import Settings
-
-__all__ = ["Base", "device_of", "fits"]
+from harness.training.teacher import Teacher
+from harness.training.token_rows import Row
 
 
 def device_of(name: str) -> str:

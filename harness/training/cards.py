@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config import ModelConfig
-from harness.home import read_lock, write_json
+from harness.config.schema import ModelConfig
 from harness.llm.adapters import CARD
-from harness.llm.facts import hash_files
-from harness.training.measures import Measure, as_json, from_json, rows_of
-
-__all__ = ["Known", "adapter_mark", "hardware", "measured", "write"]
+from harness.llm.model_info import hash_files
+from harness.storage.home import read_lock, write_json
+from harness.training.evaluate import Measure, as_json, from_json, rows_of
 
 
 @dataclass(frozen=True)

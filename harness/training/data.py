@@ -15,19 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from harness.config import digest
-from harness.digests import file_hash
+from harness.config.schema import digest
 from harness.errors import QuestionError, UserError
-from harness.files import append_line, json_line, read_lines, repair, write_atomic
 from harness.method import Scene, Task
-from harness.pocket.dice import Dice
-from harness.pocket.recipes import RecipeModel
-from harness.pocket.scenes import stage
-from harness.pocket.world import Purpose
+from harness.stats.rng import Dice
+from harness.storage.file_hash import file_hash
+from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
 from harness.training.task import Labelling, TrainingTask
 from harness.types import Document, Question
-
-__all__ = ["Item", "drawn", "file_mark", "from_json", "labelled", "scenes_of", "to_json", "world"]
+from pocket.tasks.recipes import RecipeModel
+from pocket.tasks.scenes import stage
+from pocket.world.sample import Purpose
 
 Item = tuple[str, Question | None, Sequence[Document]]
 """(id, question, its documents); per "document": no question and one document."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.flops import ModelShape
+from harness.cost.flops import ModelShape
 from harness.training.settings import Settings
-
-__all__ = ["Need", "adapter_parameters", "need", "problem"]
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 TARGETS = 1024

@@ -17,13 +17,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.checks import build, unknown
+from harness.config.registry import ENV
+from harness.config.validation import build, unknown
+from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError
-from harness.layers import Tree, read_yaml
-from harness.pocket.recipes import RecipeModel
-from harness.registry import ENV
-
-__all__ = ["Settings", "TaskSettings", "profiles", "read"]
+from pocket.tasks.recipes import RecipeModel
 
 
 class TaskSettings(BaseModel):
@@ -32,7 +30,7 @@ class TaskSettings(BaseModel):
     rank, alpha: of the LoRA, whose part is added times alpha / rank; length: tokens of a row at most, longer ones are
     left out; scenes: rows of the synthetic world (labelled data: questions); epochs: times each is seen; batch: rows of
     a pass, accumulation: passes of a step; rate: the highest learning rate; recipes: texts of the synthetic world, see
-    harness.pocket.scenes.Recipe, each with a weight.
+    pocket.tasks.scenes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

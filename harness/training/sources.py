@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from harness.cost.meter import Meter
 from harness.llm.base import LanguageModel, MeteredModel
-from harness.meter import Meter
 from harness.method import Task
 
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset
     from harness.training.data import Item
-
-__all__ = ["Models", "items"]
 
 
 def items(dataset: Dataset, per: Literal["question", "document"], most: int) -> Iterator[Item]:

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from harness.llm.base import MeteredModel
     from harness.method import Scene, Skill, Task
-    from harness.pocket.listening import Heard
+    from harness.training.recorded_session import Heard
     from harness.types import Document, Question
-
-__all__ = ["Labelling", "TrainingTask"]
 
 
 class Labelling(Protocol):

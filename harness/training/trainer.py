@@ -20,14 +20,13 @@ import numpy as np
 import torch
 
 from harness.errors import CannotRun
-from harness.pocket import checkpoint, journal
-from harness.pocket.checkpoint import Progress
-from harness.pocket.dice import Dice
+from harness.stats.rng import Dice
+from harness.training import checkpoint
+from harness.training import log as journal
 from harness.training.base import Base
-from harness.training.rows import Row, Rows, batches
+from harness.training.checkpoint import Progress
 from harness.training.settings import Settings, TaskSettings
-
-__all__ = ["Job", "rate", "steps_of", "train"]
+from harness.training.token_rows import Row, Rows, batches
 
 
 @dataclass(frozen=True)

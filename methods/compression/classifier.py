@@ -17,14 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.events import Event
+from harness.cost.flops import shape_of
+from harness.cost.meter import Meter
 from harness.embed.once import one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
-from harness.flops import shape_of
-from harness.llm.facts import hash_files, local_folder
-from harness.meter import Event, Meter
-
-__all__ = ["TokenClassifier", "Tokenized", "Weights", "find", "load"]
+from harness.llm.model_info import hash_files, local_folder
 
 KEEP = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]

@@ -11,8 +11,6 @@ from pydantic import Field, field_validator, model_validator
 
 from harness.method import MethodConfig
 
-__all__ = ["NEEDS_LIBRARY", "LLMLinguaConfig", "LinguaConfig", "LongLLMLinguaConfig", "SelectiveConfig"]
-
 NEEDS_LIBRARY = (
     "'library' needs the package llmlingua, which is not installed; run: pip install 'longdoc-harness[compression]', "
     "or choose engine own"

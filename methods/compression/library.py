@@ -25,9 +25,6 @@ from methods.compression.show import SEPARATOR, Compressed, laid_out, placed
 from methods.compression.surprise import SLACK, opened, surprise
 from methods.compression.units import Units, joined, kept, units_of
 
-__all__ = ["squeeze"]
-
-
 _SAME_NAMES = (
     "iterative_size",
     "use_context_level_filter",

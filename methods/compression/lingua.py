@@ -28,8 +28,6 @@ from methods.compression.surprise import SLACK
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of
 
-__all__ = ["Asked", "LLMLingua", "LongLLMLingua", "squeeze"]
-
 
 @dataclass(frozen=True)
 class Asked:

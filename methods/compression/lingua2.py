@@ -33,8 +33,6 @@ from methods.compression.classifier import Style, TokenClassifier, Tokenized, We
 from methods.compression.ranking import titled_lines
 from methods.compression.show import Compressed, Piece, laid_out, read
 
-__all__ = ["LLMLingua2", "Lingua2Config", "Word", "chosen", "chunk_ends", "words_of"]
-
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 

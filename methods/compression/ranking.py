@@ -22,8 +22,6 @@ from methods.compression.surprise import opened, surprise
 from methods.compression.units import units_of
 from methods.retrieval import bm25_scores, words
 
-__all__ = ["RESTRICTIVE", "Chosen", "choose", "lines", "perplexities", "priorities", "titled_lines"]
-
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
 RESTRICTIVE = Prompt(
     "restrictive sentence", " We can get the answer to this question in the given documents.", first=False

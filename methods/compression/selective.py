@@ -28,8 +28,6 @@ from methods.compression.skills import TEXT
 from methods.compression.surprise import SLACK, opened, surprise
 from methods.compression.units import Units, kept, units_of
 
-__all__ = ["SelectiveContext"]
-
 
 class SelectiveContext(Method):
     """Tokens, or sentences, that a small model finds unsurprising inside their sentence are dropped."""

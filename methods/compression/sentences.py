@@ -14,8 +14,6 @@ from methods.chunks import Span, sentences
 from methods.compression.config import LinguaConfig
 from methods.compression.ranking import priorities
 
-__all__ = ["choose_sentences"]
-
 
 def choose_sentences(
     text: str, contexts: list[Span], question: str, target: float, config: LinguaConfig, tools: Tools

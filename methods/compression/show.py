@@ -11,8 +11,6 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep
 from methods.reading import Reading, ask, room_for_text
 
-__all__ = ["SEPARATOR", "Compressed", "Piece", "laid_out", "placed", "read"]
-
 SEPARATOR = "\n\n"  # between contexts
 
 Piece = Span | str  # characters of the document, or what stands between two of them

@@ -15,8 +15,6 @@ from harness.prompts import Prompt
 from methods.compression.show import SEPARATOR
 from methods.compression.surprise import opened
 
-__all__ = ["TEXT", "ranking"]
-
 
 def _text(scene: Scene, tools: Tools) -> None:
     asked = scene.question.text

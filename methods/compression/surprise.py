@@ -19,8 +19,6 @@ from harness.errors import ModelOutputError, WindowExceeded
 from harness.llm.base import MeteredModel, Session
 from methods.compression.units import Units
 
-__all__ = ["SLACK", "Context", "opened", "surprise"]
-
 SLACK = 8  # tokens that a window may have more when it is encoded on its own
 ANCHOR = 10  # units at the beginning that are never forgotten, as in the released code
 _MOST = 1e4  # nats, instead of infinity for a token of probability 0

@@ -27,8 +27,6 @@ from methods.compression.config import LinguaConfig
 from methods.compression.surprise import Context
 from methods.compression.units import Units
 
-__all__ = ["Joined", "compress", "ratios", "windows"]
-
 Windows = list[list[tuple[int, float]]]
 
 

@@ -16,8 +16,6 @@ import numpy as np
 from harness.llm.base import MeteredModel
 from methods.chunks import Span
 
-__all__ = ["Units", "joined", "kept", "units_of"]
-
 
 @dataclass(frozen=True)
 class Units:

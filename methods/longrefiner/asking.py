@@ -16,8 +16,6 @@ from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.scores import names
 from methods.longrefiner.tree import Tree
 
-__all__ = ["Asked", "outline", "select_titles", "weigh"]
-
 
 def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
     """R = P(Global) / (P(Local) + P(Global)) behind "[" (S002 eq. 1, facts 5.2); 1/2 where both are 0. And its step."""

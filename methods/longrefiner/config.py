@@ -8,9 +8,7 @@ from pydantic import Field, model_validator
 
 from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
-from methods.scoring import Scoring
-
-__all__ = ["AUTO", "INDEX_FIELDS", "LongRefinerConfig", "PartTitles", "Rule"]
+from methods.passage_scores import Scoring
 
 AUTO = "auto"
 

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from methods.chunks import Span
 from methods.longrefiner.grammar import Clip
 
-__all__ = ["coverage", "fill"]
-
 _WORDS = 4  # of a head or tail that the released code looks for
 _MOST = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever
 

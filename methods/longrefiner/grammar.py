@@ -19,8 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["Clip", "Kind", "Mark", "Part", "clip", "parse", "write"]
-
 Kind = Literal["root", "abstract", "section", "sub-section"]
 Mark = Literal["<skip>", "..."]
 

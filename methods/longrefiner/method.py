@@ -20,12 +20,10 @@ from methods.longrefiner.select_code import choose_as_released
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.structuring import structure
 from methods.longrefiner.tree import Tree
-from methods.scoring import ROLES, distinct, fits
+from methods.passage_scores import ROLES, distinct, fits
 
 if TYPE_CHECKING:
     from harness.training.task import TrainingTask
-
-__all__ = ["LongRefiner"]
 
 
 class LongRefiner(Method):

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 
 from methods.longrefiner.grammar import Clip, Part, clip
 
-__all__ = ["K", "Page", "of_page"]
-
 K = 8
 """Tokens that are kept of each end of a paragraph (the released script's number)."""
 

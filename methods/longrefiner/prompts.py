@@ -18,18 +18,6 @@ from typing import Any
 from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
 
-__all__ = [
-    "LABELS",
-    "LABEL_BEGIN",
-    "PROMPTS",
-    "analysis",
-    "folded",
-    "listed",
-    "selection",
-    "structuring",
-    "titles",
-]
-
 LABELS = ("Local", "Global")
 LABEL_BEGIN = "["
 ANALYSIS = Prompt(

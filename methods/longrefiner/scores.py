@@ -22,8 +22,6 @@ from methods.longrefiner.config import Rule
 from methods.longrefiner.prompts import folded
 from methods.longrefiner.tree import Node, Tree
 
-__all__ = ["global_scores", "local_scores", "names", "normalised"]
-
 
 def names(node: Node) -> frozenset[str]:
     """By which titles a part is selected; an abstract is "abstract" and, where it has one, its title."""

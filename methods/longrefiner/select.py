@@ -17,8 +17,6 @@ import numpy as np
 
 from methods.longrefiner.shown import Leaf, Piece, Showing
 
-__all__ = ["Choice", "by_score", "choose"]
-
 
 @dataclass(frozen=True)
 class Choice:

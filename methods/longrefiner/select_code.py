@@ -21,8 +21,6 @@ import numpy as np
 from methods.longrefiner.select import Choice
 from methods.longrefiner.shown import Leaf, Showing
 
-__all__ = ["choose_as_released"]
-
 
 def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
     """At most `budget` tokens of nodes with their titles, separators not counted."""

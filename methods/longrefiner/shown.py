@@ -16,8 +16,6 @@ from methods.longrefiner.config import PartTitles
 from methods.longrefiner.tree import Node, Tree
 from methods.reading import SEPARATOR
 
-__all__ = ["Leaf", "Piece", "Showing"]
-
 Leaf = tuple[int, int]
 """(number of the document, number of the node)."""
 

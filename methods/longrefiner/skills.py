@@ -13,8 +13,6 @@ from methods.longrefiner import prompts
 from methods.longrefiner.asking import asked
 from methods.longrefiner.config import LongRefinerConfig
 
-__all__ = ["SKILLS", "skills"]
-
 
 def skills(config: LongRefinerConfig) -> list[Skill]:
     """The three tasks in the prompts that `config` leaves or puts in place."""

@@ -15,8 +15,6 @@ from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
 from methods.longrefiner.tree import Tree, build
 
-__all__ = ["body_start", "structure"]
-
 _SHARE = 0.4  # of a short window, for the outline
 _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
 

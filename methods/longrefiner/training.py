@@ -16,12 +16,10 @@ from harness.training.task import TrainingTask
 from methods.longrefiner import prompts, skills
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse
-from methods.longrefiner.labels import PROMPTS, Selection, label_breadth, label_outline
+from methods.longrefiner.teacher_labels import PROMPTS, Selection, label_breadth, label_outline
 
 if TYPE_CHECKING:
-    from harness.pocket.listening import Heard
-
-__all__ = ["f1", "pieces", "tasks"]
+    from harness.training.recorded_session import Heard
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:

@@ -22,8 +22,6 @@ from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, fill
 from methods.longrefiner.grammar import Clip, Part
 
-__all__ = ["Node", "Tree", "build"]
-
 Path = tuple[int, ...]
 _PARTS = ("abstract", "section", "sub-section")
 

@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
 from harness.llm.base import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
-from harness.tools import derived_seed
+from methods.graph import Graph
 from methods.memwalker.config import MemWalkerConfig
-from methods.pecan.graph import Graph
 from methods.retry import window_of
-
-__all__ = ["EMPTY", "Asking", "Heard", "Request"]
 
 EMPTY = "(empty)"  # stands for a summary that was not written
 _FORM = "Action: -2\nAnswer:\n"

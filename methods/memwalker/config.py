@@ -6,8 +6,6 @@ from pydantic import Field
 
 from harness.method import MethodConfig
 
-__all__ = ["INDEX_FIELDS", "MemWalkerConfig"]
-
 
 class MemWalkerConfig(MethodConfig):
     """Tree (t), walk (w).

@@ -9,14 +9,12 @@ from harness.method import Index, Method, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading
+from methods.graph import Graph
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS
 from methods.memwalker.skills import skills
 from methods.memwalker.tree import build_tree
 from methods.memwalker.walk import Walk
-from methods.pecan.graph import Graph
-
-__all__ = ["MemWalker"]
 
 
 class MemWalker(Method):

@@ -12,8 +12,6 @@ from harness.types import Question
 from methods.memwalker.config import MemWalkerConfig
 from methods.reading import options
 
-__all__ = ["PROMPTS", "SEGMENT", "leaf", "parents", "triage"]
-
 SEGMENT = Prompt(
     "segment summary",
     "Text:\n{text}\n\nThe text ends here. Write a comprehensive and fluent summary of it in one passage.\n\nSummary:",

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["BACK", "Verdict", "choice", "verdict"]
-
 BACK = -1
 ANSWER = -2
 

@@ -12,8 +12,6 @@ from methods import summary
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 
-__all__ = ["skills"]
-
 
 def skills(config: MemWalkerConfig) -> list[Skill]:
     """Summaries of segments and of summaries, the choice of a part, and its reading."""

@@ -20,14 +20,12 @@ from harness.method import Tools
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods import summary
+from methods.graph import Graph
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import SEGMENT
-from methods.pecan.graph import Graph
-from methods.raptor.sentences import packed
 from methods.retry import window_of
-
-__all__ = ["build_tree", "even"]
+from methods.segments import packed
 
 
 def even(nodes: list[int], most: int) -> list[list[int]]:

@@ -17,12 +17,10 @@ from dataclasses import dataclass, field, replace
 from harness.method import Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
+from methods.graph import Graph
 from methods.memwalker import prompts, replies
 from methods.memwalker.asking import EMPTY, Asking, Request
 from methods.memwalker.config import MemWalkerConfig
-from methods.pecan.graph import Graph
-
-__all__ = ["Walk"]
 
 
 @dataclass

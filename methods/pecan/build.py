@@ -22,12 +22,10 @@ from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
 from methods.chunks import fixed_chunks, packed_chunks
+from methods.graph import Graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import BULLET, POINTS
-
-__all__ = ["build_graph", "feed_nodes", "normalise_rows", "pack"]
 
 
 def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:

@@ -8,8 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from harness.method import MethodConfig
 
-__all__ = ["INDEX_FIELDS", "PecanConfig"]
-
 
 class PecanConfig(MethodConfig):
     """Construction (c), search (s); defaults are the recommended resolutions.

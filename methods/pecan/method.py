@@ -11,15 +11,13 @@ from harness.errors import QuestionError
 from harness.method import Index, Method, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
+from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.prompts import prompts_of
 from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search
 from methods.pecan.skills import skills
-
-__all__ = ["Pecan"]
 
 
 class Pecan(Method):

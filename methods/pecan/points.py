@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Parsed", "Point", "parse_points"]
-
 # "*", a bullet sign, "-" or "1." / "1)" at the start of a line; the last two need a space, or -5 and 3.5 were marks.
 # "**Points**" is a heading in bold: no bullet, and no part of the one before it.
 _MARK = re.compile(r"[ \t]*(?:(?:\*(?!\*)|[\u2022\u2023\u25aa\u25cf])[ \t]*|(?:-|\d{1,3}[.)])[ \t]+)")

@@ -12,8 +12,6 @@ from methods.pecan.config import PecanConfig
 from methods.reading import options
 from methods.summary import DETAILED
 
-__all__ = ["BULLET", "POINTS", "PROBES", "SECOND_TURN", "prompts_of", "second_turn"]
-
 # S001 table 4.
 POINTS = Prompt(
     "points",

@@ -27,11 +27,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.failures import STOPS, failure
+from harness.engine.failures import STOPS, failure
 from harness.types import Answer, Question, Step
 from methods.pecan.search import Context, Search
-
-__all__ = ["RecordingSearch"]
 
 
 class RecordingSearch(Search):

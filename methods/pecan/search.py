@@ -15,18 +15,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from harness.cost.flops import Flops
 from harness.errors import WindowExceeded
-from harness.flops import Flops
 from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
 from harness.prompts import feed
 from harness.types import Answer, Document, Question, Shown, Step
+from methods.graph import Graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.prompts import BULLET, PROBES, second_turn
-
-__all__ = ["GREEDY_YES", "Context", "Search", "choose", "feed_node", "finish", "node_line"]
-__all__ += ["open_search"]
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05

@@ -11,8 +11,6 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import second_turn
 from methods.pecan.search import feed_node, finish, open_search
 
-__all__ = ["skills"]
-
 
 def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:

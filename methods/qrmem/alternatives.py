@@ -20,8 +20,6 @@ from methods.qrmem.merge import normal
 from methods.qrmem.trials import End, Moves, drive
 from methods.retry import fitting, window_of
 
-__all__ = ["entity_trial", "graph_expansion"]
-
 
 def entity_trial(desk: Desk) -> Answer:
     """Let the model choose entities until their segments answer."""

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.entities import opens, recogniser
 from harness.llm.base import MeteredModel
 from harness.method import IndexTools
 from harness.prompts import Pieces, texts_of
@@ -25,15 +24,14 @@ from harness.types import Document, Question
 from methods.condense import one_summary
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.entities import opens, recogniser
 from methods.qrmem.fusion import Fusing
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
 from methods.qrmem.pool import Pool
-from methods.raptor.sentences import packed
 from methods.retry import Retry, fitting, hear, window_of
+from methods.segments import packed
 from methods.summary import SUMMARY
-
-__all__ = ["build_memory", "retry_of"]
 
 _QUOTES = "\"'“”‘’«»"
 # The prompts of a first extraction.

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from harness.cost.flops import Flops
 from harness.errors import QuestionError
-from harness.flops import Flops
 from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.prompts import prompt_tokens
@@ -26,8 +26,6 @@ from methods.qrmem.build import retry_of
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
 from methods.retry import Heard, hear, window_of
-
-__all__ = ["Desk", "fit", "fit_start"]
 
 _FORM = "Reasoning:\nAction: -2\nAnswer:\n"
 _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer

@@ -22,8 +22,6 @@ from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Relation
 from methods.retry import Heard, Retry, reply_to, window_of
 
-__all__ = ["Fusing"]
-
 
 @dataclass
 class Fusing:

@@ -16,8 +16,6 @@ import numpy as np
 from harness.method import Index
 from methods.qrmem.merge import acronym, places
 
-__all__ = ["Memory"]
-
 
 def _nothing() -> np.ndarray:
     return np.zeros((0, 0), np.float32)

@@ -14,18 +14,6 @@ from dataclasses import dataclass, field
 
 from methods.qrmem.replies import Triple
 
-__all__ = [
-    "FUNCTION",
-    "Entities",
-    "SubGraph",
-    "acronym",
-    "merge_entities",
-    "merge_relations",
-    "normal",
-    "occurs",
-    "places",
-]
-
 # Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"): never names by
 # themselves.
 _FUNCTION_WORDS = (

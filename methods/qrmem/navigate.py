@@ -16,8 +16,6 @@ from harness.types import Answer
 from methods.qrmem.desk import NOT_PARSED, Desk, fit
 from methods.qrmem.trials import End, Moves, drive
 
-__all__ = ["navigate", "without_navigation"]
-
 
 def without_navigation(desk: Desk) -> Answer:
     """Answer from the segments of the question's entities."""

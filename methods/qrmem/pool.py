@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from methods.retrieval import words
 
-__all__ = ["Pool", "rouge_l"]
-
 
 class Pool:
     """novelty: the ROUGE-L with any question of the pool that a new one must stay below."""

@@ -15,8 +15,6 @@ from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.qrmem.merge import places
 
-__all__ = ["PROMPTS", "Asking", "Relation", "asked", "marked"]
-
 ENTITIES = Prompt(
     "entities",
     "Find the key entities in a part of a document, to help answer a question about the whole document.\n\nQuestion: "

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from methods.memwalker import replies
 from methods.retry import listed
 
-__all__ = ["Triple", "Verdict", "names", "questions", "sentence", "triples", "verdict"]
-
 Triple = tuple[str, str, str]
 
 _REASON = re.compile(r"\A(.*?)^[ \t]*Action:", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """What QRMeM asks of a model, played with the method's own prompts.
 
-The texts of a scene, lists a line an item and "" for none (harness/pocket/scenes_memory.py):
+The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_memory.py):
 "entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
 "doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
 "reflection"  segments                                 "trial"       reason, chosen, others, segments
@@ -15,8 +15,6 @@ from harness.method import Scene, Skill, Tools
 from harness.prompts import feed
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Asking, Relation
-
-__all__ = ["skills"]
 
 
 def skills(config: QRMeMConfig) -> list[Skill]:

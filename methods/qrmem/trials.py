@@ -23,8 +23,6 @@ from harness.errors import QuestionError
 from harness.types import Answer
 from methods.qrmem.desk import Desk
 
-__all__ = ["MAX_TRIALS", "End", "Moves", "drive"]
-
 MAX_TRIALS = "max trials"
 
 

@@ -23,8 +23,6 @@ import numpy as np
 from harness.errors import CannotRun
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
-__all__ = ["clusters", "in_order"]
-
 _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
 # numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.
 _ONE = threading.Lock()

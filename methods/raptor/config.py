@@ -9,8 +9,6 @@ from pydantic import Field, field_validator
 
 from harness.method import MethodConfig
 
-__all__ = ["INDEX_FIELDS", "NEEDS_UMAP", "RaptorConfig"]
-
 NEEDS_UMAP = (
     "'umap' needs the package umap-learn, which is not installed; run: pip install 'longdoc-harness[raptor]', or "
     "choose pca, which is not what the papers ran"

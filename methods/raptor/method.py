@@ -11,12 +11,10 @@ from harness.method import Index, Method, Skill, Task, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
-from methods.pecan.graph import Graph
+from methods.graph import Graph
 from methods.raptor.config import INDEX_FIELDS, RaptorConfig
 from methods.raptor.select import collapsed, traversal
 from methods.raptor.tree import build_tree
-
-__all__ = ["Raptor"]
 
 
 class Raptor(Method):

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from methods.pecan.graph import Graph
-
-__all__ = ["collapsed", "traversal"]
+from methods.graph import Graph
 
 
 def _nearest(nodes: Sequence[int], similarity: np.ndarray) -> list[int]:

@@ -20,12 +20,10 @@ from harness.llm.base import MeteredModel
 from harness.method import Tools
 from harness.types import Document
 from methods import summary
-from methods.pecan.graph import Graph
+from methods.graph import Graph
 from methods.raptor.cluster import clusters
 from methods.raptor.config import RaptorConfig
-from methods.raptor.sentences import packed
-
-__all__ = ["build_tree"]
+from methods.segments import packed
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:

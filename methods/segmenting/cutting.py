@@ -16,8 +16,6 @@ from itertools import pairwise
 from harness.llm.base import MeteredModel
 from methods.chunks import Span, sentences
 
-__all__ = ["recursive"]
-
 _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 

@@ -15,11 +15,9 @@ from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, sentence_chunks
-from methods.scoring import ROLES, Scoring, distinct, fits
+from methods.passage_scores import ROLES, Scoring, distinct, fits
 from methods.segmenting.cutting import recursive
 from methods.segmenting.perplexity import segments
-
-__all__ = ["JinaSegments", "MetaChunking", "SegmentConfig", "SentenceSegments"]
 
 
 class SegmentConfig(MethodConfig):

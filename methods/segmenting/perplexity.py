@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from harness.llm.base import MeteredModel
 from methods.chunks import Span, packed_chunks, sentences
 
-__all__ = ["boundaries", "perplexities", "segments"]
-
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included (facts 7.5)
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 

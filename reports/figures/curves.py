@@ -26,18 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.config.row_label import label as label_of
+from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from harness.flops import DEFAULT
-from harness.labels import label as label_of
-from harness.stats import interval
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
 from reports.step_flops import full_only
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["DEFAULT_T_P", "Key", "Scored", "curve_labels", "frame", "grid", "slices", "wanted"]
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 _RULE = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports import facts
+from reports import stored as facts
 from reports.figures import nodes
 from reports.figures.curves import slices
 from reports.figures.plot import Bar, Line, Panel, Point, linear, logarithmic, steps
 from reports.figures.queries import column
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-
-__all__ = ["curve_panels", "node_panels", "query_panels"]
+    from harness.storage.run_folder import StoredRun
 
 
 def curve_panels(table: pd.DataFrame) -> list[Panel]:

@@ -26,16 +26,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats import interval
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures.plot import Line, Panel, Point, linear
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-    from reports.rows import Rows
+    from harness.storage.run_folder import StoredRun
+    from reports.gold_rows import Rows
 
-__all__ = ["ALL", "GROUPS", "Measured", "bucket_name", "frame", "group", "panels", "quantiles", "sections"]
 
 ALL = "all"
 GROUPS = 4

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.amounts import visited
+from harness.engine.sibling_values import visited
 from harness.errors import UserError
-from harness.stats import interval
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["FEWEST", "Fit", "counts", "fit", "frame", "width"]
 
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from reports.chart import log_ticks
 from reports.markup import Html, el, joined
 
-__all__ = ["STYLE", "Axis", "Bar", "Line", "Panel", "Point", "draw", "linear", "logarithmic", "steps"]
-
 _W, _H = 560, 380  # pixels of a panel
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 62, 58, 52
 _CHAR = 6.6  # pixels of a 12 px character

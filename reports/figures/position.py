@@ -24,20 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.config import digest
+from harness.config.row_label import label as label_of
+from harness.config.schema import digest
+from harness.engine.document_view import GAP
 from harness.errors import UserError
-from harness.labels import label as label_of
-from harness.stats import interval
-from harness.views import GAP
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
 from reports.figures.plot import Line, Panel, Point, linear
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
     from harness.types import Document, Example
-    from reports.rows import Rows
+    from reports.gold_rows import Rows
 
-__all__ = ["APART", "Place", "frame", "panels", "part_names", "place", "sections"]
 
 APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.flops import DEFAULT
-from reports import facts, tables
+from harness.cost.flops import DEFAULT
+from reports import stored as facts
+from reports import tables
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["PER_DOCUMENT", "break_even", "column", "frame", "shared"]
 
 PER_DOCUMENT = (1, 2, 4, 8)
 

@@ -18,13 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.flops import DEFAULT
+from harness.cost.flops import DEFAULT
 from reports.step_flops import spent_flops, step_flops, stop_flops
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["GREEDY", "STUDY", "Recorded", "Rule", "Search", "Stop", "recorded", "shown"]
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""

@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.stats import interval
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
 from reports.figures.plot import KINDS, Line, Panel, Point, linear, logarithmic
 from reports.figures.queries import PER_DOCUMENT, shared
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["frame", "panels", "per_question", "sections", "spent"]
 
 _OWN = ("search", "answer")
 

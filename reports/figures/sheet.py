@@ -19,8 +19,6 @@ from reports.figures.plot import STYLE
 from reports.markup import Html, el, joined
 from reports.render import Cells
 
-__all__ = ["page", "picture", "told"]
-
 _PAGE = Template(
     """<!doctype html>
 <html lang="en">

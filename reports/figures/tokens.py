@@ -17,8 +17,6 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["KINDS", "Counted", "Texts", "count", "frame"]
-
 KINDS = ("document", "question", "answer")
 
 

@@ -18,15 +18,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.flops import DEFAULT
+from harness.cost.flops import DEFAULT
 from reports.figures.replay import STUDY
 from reports.figures.requests import spent
 from reports.step_flops import spent_flops, stop_flops
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["Key", "Recorded", "Stop", "recorded", "shown", "stop", "wanted"]
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""

@@ -20,20 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from harness.flops import DEFAULT
-from harness.stats import interval
-from reports import facts
+from harness.stats.bootstrap import interval
+from reports import stored as facts
+from reports.columns import legended
 from reports.figures.curves import curve_labels
 from reports.figures.plot import Line, Panel, Point, linear, steps
 from reports.figures.trials import Key, Recorded, Stop, stop
 from reports.step_flops import full_only
-from reports.views import legended
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
-
-__all__ = ["Scored", "frame", "panels", "sections"]
+    from harness.storage.run_folder import StoredRun
 
 
 @dataclass(frozen=True)

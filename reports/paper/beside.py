@@ -27,17 +27,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats import equivalence
-from reports import facts
+from harness.stats.bootstrap import equivalence
+from reports import stored as facts
 from reports.paper.comparable import listed, reasons
 from reports.paper.matching import Pair, matches
 from reports.paper.measured import Ours, mean, measure
 from reports.paper.printed import Value, load
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["DIFFERS", "EQUIVALENT", "MARGIN", "NOT_COMPARABLE", "UNDECIDED", "frame", "legend", "verdict"]
 
 EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
 MARGIN = 2.0

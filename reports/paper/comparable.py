@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness import embedded
-from harness.config import DatasetConfig
-from harness.layers import flatten
-from reports import facts
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import flatten
+from harness.engine import model_warnings as embedded
+from reports import stored as facts
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, settings_of, tail
 from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["listed", "reasons"]
 
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from harness.config import canonical
-from reports import facts
+from harness.config.schema import canonical
+from reports import stored as facts
 from reports.paper.comparable import listed
 from reports.paper.printed import Value, load
 from reports.paper.rules import DatasetRule
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["Pair", "incomplete", "matches"]
 
 Pair = tuple[DatasetRule, "StoredRun"]
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness import scorers
-from harness.stats import Interval, interval
-from reports import facts
+from harness.stats.bootstrap import Interval, interval
+from reports import stored as facts
 from reports.figures.requests import per_question
 from reports.paper.printed import Value
 from reports.paper.rules import Metric
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.storage.run_folder import StoredRun
 
-__all__ = ["Ours", "mean", "measure", "score_of", "scorer_of"]
 
-WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.equivalence
+WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.bootstrap.equivalence
 
 
 @dataclass(frozen=True)

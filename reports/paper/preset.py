@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from harness import presets, registry
-from harness.config import DatasetConfig, ModelConfig
+from harness.config import presets, registry
+from harness.config.layers import Choices
+from harness.config.resolve import Draft, draft, raise_all
+from harness.config.schema import DatasetConfig, ModelConfig
+from harness.config.yaml_tree import flatten
+from harness.engine.plan import make_method
 from harness.errors import ConfigError
-from harness.layers import flatten
 from harness.method import Method
-from harness.plan import make_method
-from harness.settings import Choices, Draft, draft, raise_all
 from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
 
-__all__ = ["Model", "Settings", "settings_of", "tail"]
-
-# What of a model or an encoder changes a prediction (harness.llm.facts, harness.embed.facts), its weights apart.
+# What of a model or an encoder changes a prediction (llm/model_info, embed/encoder_info), its weights apart.
 _MODEL = ("backend", "revision", "tokenizer", "dtype", "attention", "template", "template_date", "window")
 _ENCODER = ("query_source", "revision", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.

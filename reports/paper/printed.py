@@ -16,8 +16,6 @@ from importlib import resources
 from harness.errors import DataError
 from reports.paper.rules import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse
 
-__all__ = ["Value", "load"]
-
 COLUMNS = ("source", "table", "method", "dataset", "metric", "value")
 _EMPTY = "-"  # a cell in which a paper prints nothing
 _CSV, _YAML = "reports/paper/paper_results.csv", "reports/paper/mapping.yaml"

@@ -16,10 +16,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
+from harness.cost.flops import DEFAULT
 from harness.errors import DataError
-from harness.flops import DEFAULT
-
-__all__ = ["DatasetRule", "Deviation", "Entry", "LabelRule", "Mapping", "MeanRule", "Metric", "Paper", "parse"]
 
 _YAML = "reports/paper/mapping.yaml"
 

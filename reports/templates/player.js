@@ -1,8 +1,8 @@
 
 "use strict";
-// A search played step by step on its drawn graph; see reports/replay.py for the data. Text nodes only, as in page.js.
+// A search played step by step on its drawn graph; see reports/search_player.py for the data. Text nodes only, as in page.js.
 
-function curve(above, below) { // as reports/layout.py: path
+function curve(above, below) { // as reports/graph_layout.py: path
   const [y1, y2] = [above[1] + above[3] / 2, below[1] - below[3] / 2];
   const bend = (y1 + y2) / 2;
   return `M${above[0]} ${y1}C${above[0]} ${bend} ${below[0]} ${bend} ${below[0]} ${y2}`;

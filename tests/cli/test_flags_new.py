@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import runner
-from harness.commands import recording
+from harness.cli import recording
+from harness.cli.figure_flags import FIGURES, join_figure
+from harness.config.layers import Choices
+from harness.engine import runner
+from harness.engine.runner import RunResult
 from harness.errors import UserError
-from harness.figure_flags import FIGURES, join_figure
 from harness.method import Index, Tools
-from harness.runner import RunResult
-from harness.settings import Choices
 from harness.types import Answer, Document, Question
 from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.pocket import card as cards
-from harness.pocket.checkpoint import Progress
-from harness.pocket.curriculum import Curriculum, skills
+from harness.training.checkpoint import Progress
+from pocket.eval import card as cards
+from pocket.tasks.recipes import Curriculum
+from pocket.train.curriculum import skills
 from tests.cli.conftest import Cli
 from tests.cli.test_startup import REPORT
 from tests.pocket import tiny_model
@@ -300,7 +301,7 @@ def test_a_training_of_other_skills_is_not_gone_on_with(here: Cli, course: str, 
 
 
 def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
-    from harness.commands.pocket_train import Options, _course, _keep
+    from harness.cli.pocket_train import Options, _course, _keep
 
     out, path = tmp_path / "o", tmp_path / course
     first = Options(out, path, skills=("answer",))
@@ -326,7 +327,7 @@ def recipe(skill: str, **more: object) -> dict[str, object]:
 
 
 def test_only_some_skills() -> None:
-    from harness.commands.pocket_train import _only
+    from harness.cli.pocket_train import _only
 
     stages = [
         [recipe("recall")],

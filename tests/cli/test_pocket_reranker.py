@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.pocket import beginning, network, reranker_exam, reranker_training
-from harness.pocket.card import EMBEDDED
+from pocket.eval.card import EMBEDDED
+from pocket.reranker import exam as reranker_exam
+from pocket.reranker import train as reranker_training
+from pocket.train import initial_weights as beginning
+from pocket.train import network
 from tests.cli.conftest import Cli
 
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]

@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 import harness
-from harness import _follower
-from harness.commands import run as run_verb
+from harness.cli import run as run_verb
+from harness.engine.runner import RunResult
 from harness.errors import CannotRun
-from harness.runner import RunResult
+from harness.tracking import follower as _follower
 from harness.types import Answer, Question
 from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo

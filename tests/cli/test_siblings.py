@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 import harness
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import UserError
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
 from tests.cli.conftest import Cli
 
 BOTH = ["run", "--method", "walks-fixed,walks", "--mlflow", "off"]

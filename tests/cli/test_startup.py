@@ -10,7 +10,7 @@ import pytest
 HEAVY = ("torch", "transformers", "datasets", "mlflow", "pandas", "matplotlib", "sentence_transformers", "scipy")
 REPORT = f"""
 import sys
-from harness.cli import main
+from harness.cli.main import main
 try:
     main(sys.argv[1:])
 except SystemExit as e:

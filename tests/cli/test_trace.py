@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.commands.trace import main
-from harness.config import DatasetConfig
+from harness.cli.trace import main
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import SaveError, UnknownName, UserError
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from tests.reports.build import SCORE, usage
 from tests.reports.searches import KEY, index, keep, searched, step, steps
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.train import _method
+from harness.cli.train import _method
 from tests.cli.conftest import Cli, configs, environment, here
 from tests.training.small import save
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli import spread_sets
-from harness.commands.common import columns, split
-from harness.config import DatasetConfig
+from harness.cli.common import columns, split
+from harness.cli.main import spread_sets
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from tests.cli.conftest import Cli
 from tests.made_up import musique_rows, write_rows

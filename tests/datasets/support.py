@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 
 REAL = os.environ.get("HARNESS_TEST_DATA")
 needs_real = pytest.mark.skipif(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import registry
+from harness.config import registry
 from harness.datasets import formats, load
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName
 from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines

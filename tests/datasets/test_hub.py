@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.datasets import load
-from harness.datasets.hub import lock_path
+from harness.datasets.hub_files import lock_path
 from harness.errors import CannotRun, DataError
 from tests.datasets.fake_hub import FakeHub
 from tests.datasets.support import columns, config, hotpot, longbench, musique, parquet, qasper, story_row, tables
@@ -256,7 +256,7 @@ def test_bad_rows_of_the_hub_name_file_and_line(hub: FakeHub) -> None:
 def test_offline_in_a_fresh_process(tmp_path: Path) -> None:
     """With nothing set up but HF_HUB_OFFLINE, the shipped config fails with one sentence and touches no network."""
     code = (
-        "from harness.config import DatasetConfig\n"
+        "from harness.config.schema import DatasetConfig\n"
         "from harness.datasets import load\n"
         "from harness.errors import CannotRun\n"
         "config = DatasetConfig(name='m', format='musique', hub='me/mu', instruction='i', max_answer_tokens=1,"

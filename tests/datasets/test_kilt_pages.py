@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.pages import wiki
 from harness.errors import DataError
-from harness.settings import Choices, resolve
 from methods.longrefiner.pages import of_page
 from tests.datasets.support import config, parquet, write_lines
 

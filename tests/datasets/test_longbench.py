@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness import presets, scorers
-from harness.config import DatasetConfig
+from harness import scorers
+from harness.config import presets
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.errors import DataError
-from harness.summary import summarise
+from harness.storage.summary import summarise
 from tests.datasets.support import config, longbench, needs_real, real, write_lines
 
 

@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 from harness.datasets import load, option_names
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed, placement
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
-from harness.pocket.world import KINDS, sample
+from pocket.world.sample import KINDS, sample
 from reports.figures.position import place
 
 ROOT = Path(__file__).resolve().parents[2]

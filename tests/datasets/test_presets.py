@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from harness import presets, scorers
-from harness.commands import show
-from harness.config import DatasetConfig
+from harness import scorers
+from harness.cli import show
+from harness.cli.flags import Flags
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import DatasetConfig
 from harness.datasets import formats, option_fields, option_names
-from harness.flags import Flags
 from harness.scorers.longbench_eval import DATASETS
-from harness.settings import Choices, resolve
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from harness import scorers
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.pages import plain
 from harness.errors import DataError
-from harness.settings import Choices, resolve
 from tests.datasets.support import config, needs_real, parquet, real, write_lines
 
 

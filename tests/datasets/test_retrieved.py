@@ -308,8 +308,8 @@ REAL: list[tuple[str, str, str | None, int, int]] = [
 def test_real_rows_through_the_shipped_config(
     name: str, rows: str, documents: str | None, count: int, texts: int
 ) -> None:
-    from harness import presets
-    from harness.config import DatasetConfig
+    from harness.config import presets
+    from harness.config.schema import DatasetConfig
 
     (_, fields), *_ = presets.read("datasets", name)
     options = {} if documents is None else {"documents": str(real("data", documents))}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.layers import Choices
+from harness.config.yaml_tree import Raw
+from harness.engine.plan import Plan, plan_choices
 from harness.errors import HarnessError, UserError
-from harness.layers import Raw
-from harness.plan import Plan, plan_choices
-from harness.settings import Choices
 from tests.datasets.support import write_lines
 
 
@@ -21,7 +21,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"HARNESS_CONFIGS": tmp_path, "HARNESS_HOME": tmp_path, "HF_HUB_OFFLINE": 1}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.standin._loaded", {})
+    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
 
 
 def plan(dataset: str, *, data: str | None = None, require_full: bool = False, **sets: str) -> Plan:

@@ -10,16 +10,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import XLMRobertaForSequenceClassification, XLMRobertaModel
 
-from harness.config import EncoderConfig
-from harness.embed.facts import encoder_facts
+from harness.config.layers import Choices
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import encoder_facts
 from harness.embed.rerank import load_reranker
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import CannotRun, HarnessError
-from harness.meter import Meter
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from tests.embed.test_towers import packed, saved
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 300}

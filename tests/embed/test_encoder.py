@@ -9,11 +9,11 @@ import pytest
 import torch
 import yaml
 
-from harness.config import EncoderConfig
-from harness.embed.facts import chunk_warning, cut_warning, encoder_facts, encoder_folder, max_tokens
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import chunk_warning, cut_warning, encoder_facts, encoder_folder, max_tokens
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun, ModelOutputError
-from harness.meter import Meter
 
 TEXTS = ["The old bridge lies north of Abel.", "Mira", "A river town. " * 200]
 

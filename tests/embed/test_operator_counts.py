@@ -7,12 +7,13 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
-from harness.config import EncoderConfig
+from harness.config.schema import EncoderConfig
+from harness.cost.events import Event
+from harness.cost.flops import flops
+from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
 from harness.embed.rerank import load_reranker
 from harness.errors import CannotRun, ModelOutputError
-from harness.flops import flops
-from harness.meter import Event, Meter
 from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
 from tests.test_flops import counted
 

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.config import EncoderConfig
-from harness.digests import file_hash
-from harness.embed.facts import encoder_facts, encoder_folder
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_one
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import encoder_facts, encoder_folder
 from harness.embed.rerank import load_reranker
-from harness.meter import Meter
-from harness.plan import plan_choices
-from harness.pocket.reranker_lists import Texts, listed
-from harness.pocket.reranker_training import offsets_of
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices, resolve_one
-from harness.store import read_run
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
+from harness.storage.file_hash import file_hash
+from harness.storage.run_folder import read_run
+from pocket.reranker.data import Texts, listed
+from pocket.reranker.train import offsets_of
 from tests.test_flops import counted
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}

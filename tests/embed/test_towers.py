@@ -21,13 +21,13 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from harness.config import EncoderConfig
-from harness.embed.facts import encoder_facts
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
 from harness.embed.rerank import load_reranker
 from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
-from harness.meter import Meter
 
 WORDS = ["the", "old", "bridge", "lies", "north", "of", "river", "town", "mira", "query", "passage", ":"]
 # Of several lengths, so that a batch is padded.

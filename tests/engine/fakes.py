@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import DatasetConfig as Data
-from harness.config import EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.config.schema import DatasetConfig as Data
+from harness.config.schema import EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
+from harness.cost.events import Event
+from harness.cost.flops import ModelShape
 from harness.datasets.base import Dataset
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.engine.runner import RunResult, run
 from harness.errors import WindowExceeded
-from harness.flops import ModelShape
-from harness.meter import Event
 from harness.method import Index, Method, MethodConfig, Task, Tools
-from harness.plan import Plan
-from harness.progress import Silent
-from harness.runner import RunResult, run
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
 
 SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)

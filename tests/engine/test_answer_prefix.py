@@ -11,21 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import answer_prefix, suites
-from harness.commands import judging
-from harness.config import DatasetConfig
+from harness.cli import judging
+from harness.config import suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import Raw
+from harness.engine import answer_prefix
+from harness.engine.plan import Plan, plan_choices
+from harness.engine.runner import RunResult
+from harness.engine.scoring import judge, without_verdict
 from harness.errors import ConfigError
-from harness.layers import Raw
 from harness.method import Index, Tools
-from harness.plan import Plan, plan_choices
-from harness.runner import RunResult
 from harness.scorers.base import ScoreSheet
-from harness.settings import Choices, resolve
-from harness.store import read_run
-from harness.summary import summarise
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
 from harness.types import Answer, Document, Example, Gold, Question
-from harness.verdict import judge, without_verdict
-from reports import facts, rows
+from reports import gold_rows as rows
+from reports import stored as facts
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 PREFIX = "So the final answer is:"
@@ -221,7 +224,7 @@ def test_long_answers_are_asked_for_as_in_the_papers_prompt(name: str) -> None:
 
 
 def test_a_run_that_is_scored_again_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.commands.score import rescore
+    from harness.cli.score import rescore
 
     result = go(prefixed([f"{PREFIX} w0", "w1"]), tmp_path)
     before = read_run(result.folder).records

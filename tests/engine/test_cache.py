@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cache import Entry, IndexCache, _here, cache_root, index_key, key_digest
+from harness.cost.events import Event
+from harness.cost.flops import flops
+from harness.cost.meter import Meter
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
 from harness.errors import SaveError
-from harness.flops import flops
-from harness.lock import process_start
-from harness.meter import Event, Meter
 from harness.method import Index, IndexTools, Task, Tools
-from harness.plan import Plan
-from harness.progress import Silent
-from harness.serial import load
-from harness.store import read_run
+from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, index_key, key_digest
+from harness.storage.lock import process_start
+from harness.storage.run_folder import read_run
+from harness.storage.serialize import load
 from harness.types import Document, Passage, Question
 from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
 

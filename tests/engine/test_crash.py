@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from harness.errors import RunLocked, SaveError
-from harness.lock import FolderLock, process_start
-from harness.store import read_run
+from harness.storage.lock import FolderLock, process_start
+from harness.storage.run_folder import read_run
 from tests.engine.fakes import World, comparable, go, make_plan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness import crew as crews
-from harness.crew import Claims, Crew, Stopped, current
-from harness.mapping import map_together
-from harness.meter import Event, Meter
+from harness.cost.events import Event
+from harness.cost.meter import Meter
+from harness.engine import scheduler as crews
+from harness.engine.parallel_map import map_together
+from harness.engine.scheduler import Claims, Crew, Stopped, current
 from tests.engine.fakes import SHAPE
 
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from harness import crew as crews
+from harness.engine import scheduler as crews
+from harness.engine.parallel import in_flight, places_for
+from harness.engine.progress import Silent
+from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, SaveError, UserError
-from harness.inflight import in_flight, places_for
 from harness.method import Index, Tools
-from harness.progress import Silent
-from harness.runner import Interrupted
-from harness.store import RunStore, read_run
+from harness.storage.run_folder import RunStore, read_run
 from harness.types import Answer, Document
 from tests.engine import fakes
 from tests.engine.fakes import Words, World, comparable, go, make_plan

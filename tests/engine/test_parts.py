@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import manifest
-from harness.flops import DEFAULT
-from harness.meter import Meter
-from harness.progress import Progress
-from harness.serial import dump, load, plain
-from harness.tools import EngineTools, Models, derived_seed
+from harness.cost.flops import DEFAULT
+from harness.cost.meter import Meter
+from harness.engine.document_view import GAP, View
+from harness.engine.progress import Progress
+from harness.engine.tools import EngineTools, Models, derived_seed
+from harness.storage import manifest
+from harness.storage.serialize import dump, load, plain
 from harness.types import Answer, Document, Passage, Shown, Step, Support
-from harness.views import GAP, View
 from tests.engine.fakes import SCORER, make_plan
 
 TEXT = "0123456789" * 4

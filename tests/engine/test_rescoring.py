@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from harness import registry, scorers
-from harness.commands.common import mean_texts
-from harness.commands.run import _failures
-from harness.commands.score import rescore
+from harness import scorers
+from harness.cli.common import mean_texts
+from harness.cli.run import _failures
+from harness.cli.score import rescore
+from harness.config import registry
 from harness.datasets.base import Dataset
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.engine.scoring import zeros
 from harness.errors import UserError
-from harness.plan import Plan
-from harness.progress import Silent
-from harness.store import read_run
-from harness.summary import summarise
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
 from harness.types import Gold, Support
-from harness.verdict import zeros
 from reports.tables import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.datasets.base import Dataset
+from harness.engine.progress import Silent
+from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
 from harness.method import Index, Tools
-from harness.progress import Silent
-from harness.runner import Interrupted
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
 from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan, poisoned
 

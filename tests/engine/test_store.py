@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import files
+from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
-from harness.progress import Silent
-from harness.store import find_runs, read_run
+from harness.storage import files
+from harness.storage.run_folder import find_runs, read_run
 from tests.engine.fakes import comparable, go, make_plan
 
 
@@ -125,7 +125,7 @@ def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatc
             raise SaveError("cannot write summary.json")
         write(path, data)
 
-    monkeypatch.setattr("harness.store.write_atomic", refuse)
+    monkeypatch.setattr("harness.storage.run_folder.write_atomic", refuse)
     result = go(make_plan(), tmp_path)
     assert result.save_problems == ["cannot write summary.json"]
     assert result.summary["n_scored"] == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.llm.load import load_model
 from harness.llm.random_model import save
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm.facts import model_facts
 from harness.llm.load import load_model
-from harness.meter import Meter
+from harness.llm.model_info import model_facts
 
 peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import scorers
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm import session as sessions
 from harness.llm.endings import KNOWN, end_of, markers_of, pattern
 from harness.llm.load import load_model
-from harness.meter import Meter
 from tests.llm.loopback import Loopback, completion
 from tests.llm.test_endpoint import loaded
 

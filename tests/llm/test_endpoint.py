@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import ModelConfig, Shape
+from harness.config.schema import ModelConfig, Shape
+from harness.cost.flops import ModelShape, flops
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
-from harness.flops import ModelShape, flops
 from harness.llm import endpoint_http
 from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
-from harness.llm.facts import model_facts
 from harness.llm.light import LightTokenizer
 from harness.llm.load import load_model
+from harness.llm.model_info import model_facts
 from harness.llm.template import cut
 from harness.llm.text import Text
-from harness.meter import Meter
 from tests.llm.loopback import Loopback, completion
 
 POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"

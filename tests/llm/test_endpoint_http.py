@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.crew import Crew, Stopped
+from harness.engine.scheduler import Crew, Stopped
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_http import Patience, Server, Tries, _retry_after
 from harness.llm.endpoint_reply import complete

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.store import read_run
-from reports.facts import notes
+from harness.storage.run_folder import read_run
+from reports.stored import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
 from tests.llm.loopback import Loopback, completion
 from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm.load import load_model
-from harness.meter import Meter
 
 POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
 PATIENCE = 240.0

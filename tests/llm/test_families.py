@@ -14,12 +14,12 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ConfigError
 from harness.llm import families
-from harness.llm.facts import model_facts
 from harness.llm.load import load_model, unload
-from harness.meter import Meter
+from harness.llm.model_info import model_facts
 from tests.llm import tiny_families as tiny
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
@@ -251,8 +251,8 @@ def test_capture_itself_refuses_what_the_config_did_not_show(family, message, ca
 
 
 def test_a_plan_names_the_reason_and_other_methods_still_run(words, tmp_path, monkeypatch):
-    from harness.plan import plan_choices
-    from harness.settings import Choices
+    from harness.config.layers import Choices
+    from harness.engine.plan import plan_choices
 
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
     folder = tiny.describe(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import CannotRun
 from harness.llm.light import LightTokenizer
-from harness.pocket.teacher import Teacher
+from harness.training.teacher import Teacher
 
 MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "content": "b\n\nc"}]
 
@@ -21,7 +21,7 @@ MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "c
 @pytest.fixture(scope="session")
 def folder() -> Path:
     """The embedded model's."""
-    from harness.pocket.card import EMBEDDED
+    from pocket.eval.card import EMBEDDED
 
     return EMBEDDED
 
@@ -74,7 +74,7 @@ def test_a_file_that_is_missing_or_broken_is_one_sentence(name: str, folder: Pat
 def test_it_imports_neither_transformers_nor_torch(folder: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from harness.llm.light import LightTokenizer; "
-        "from harness.pocket.teacher import Teacher; Teacher(LightTokenizer(Path(sys.argv[1]))); "
+        "from harness.training.teacher import Teacher; Teacher(LightTokenizer(Path(sys.argv[1]))); "
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)

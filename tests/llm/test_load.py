@@ -7,11 +7,11 @@ import shutil
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm.facts import memory_problem, model_facts
 from harness.llm.load import load_model
-from harness.meter import Meter
+from harness.llm.model_info import memory_problem, model_facts
 from tests.datasets.fake_hub import FakeHub
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.cost.meter import Meter
 from harness.llm.endings import KNOWN, OPENING
 from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces
-from harness.meter import Meter
 from tests.llm.loopback import Loopback
 from tests.llm.test_endpoint import loaded
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.cost.meter import Meter
 from harness.llm.base import MeteredModel
 from harness.llm.load import load_model
-from harness.meter import Meter
 from harness.method import Task
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, keep_middle_out
@@ -44,7 +44,7 @@ class Tools:
 
 def test_a_question_that_just_fits_is_asked_without_the_text(tiny_folder):
     """The window has room for the question and the answer, and 0, 1, 2 ... tokens of text."""
-    from harness.config import ModelConfig
+    from harness.config.schema import ModelConfig
 
     question, document = Question("q", "Who founded the school?", ("d",)), Document("d", "The river town \u6771. " * 50)
     whole = Tools(load_model(ModelConfig(name="tiny", source=str(tiny_folder))))
@@ -61,7 +61,7 @@ def test_a_question_that_just_fits_is_asked_without_the_text(tiny_folder):
 
 
 def test_the_first_prompt_is_kept_for_each_role(tiny_folder):
-    from harness.config import ModelConfig
+    from harness.config.schema import ModelConfig
 
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder)))
     assert model.first_prompts == {}

@@ -10,10 +10,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.load import load_model
-from harness.meter import Meter
 from tests.llm.conftest import WORDS
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]

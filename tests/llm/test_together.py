@@ -12,14 +12,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.config import ModelConfig
-from harness.crew import Crew
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.engine.scheduler import Crew
 from harness.errors import CannotRun
 from harness.llm import together
 from harness.llm.kv import new_cache
 from harness.llm.load import load_model
 from harness.llm.random_model import save
-from harness.meter import Meter
 from tests.llm.conftest import WORDS
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
@@ -84,7 +84,7 @@ def same(one, other, tolerance=1e-5):
 @pytest.fixture(autouse=True)
 def _no_early_pass(monkeypatch):
     """On a busy machine a thread may be late; a pass without it would still be right, but not what is tested here."""
-    monkeypatch.setattr("harness.crew.PATIENCE", 100.0)
+    monkeypatch.setattr("harness.engine.scheduler.PATIENCE", 100.0)
 
 
 @pytest.fixture
@@ -333,11 +333,11 @@ def test_adapters_share_no_pass(tiny_folder, tmp_path, passes):
 
 
 def _run(tmp_path, monkeypatch, folder, name, parallel):
-    from harness.plan import plan_choices
-    from harness.progress import Silent
-    from harness.runner import run
-    from harness.settings import Choices
-    from harness.store import read_run
+    from harness.config.layers import Choices
+    from harness.engine.plan import plan_choices
+    from harness.engine.progress import Silent
+    from harness.engine.runner import run
+    from harness.storage.run_folder import read_run
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / f"cache-{name}"))
     sets = {"model.window": 2048, "method.reserve": 20, "method.batch_tokens": 900, "method.max_nodes": 14}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.config import ModelConfig
-from harness.llm.facts import hash_files, model_facts
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.llm.load import load_model
+from harness.llm.model_info import hash_files, model_facts
 from harness.llm.tokenizer_files import place, template_digest
-from harness.meter import Meter
 from tests.datasets.fake_hub import FakeHub
 
 TURN = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"

@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 
+from harness.cost.meter import Meter
 from harness.llm.base import MeteredModel
 from harness.llm.scripted import Script, ScriptedModel
-from harness.meter import Meter
 from harness.method import Task
 
 

@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.random_model import save
 from harness.llm.scripted import Rule, Script, ScriptedModel, ScriptedSession
-from harness.pocket.world import sample
 from harness.types import Document, Question
 from methods.compression import config, lingua
 from methods.compression.ranking import choose, perplexities
@@ -28,6 +27,7 @@ from methods.compression.selective import _above, _groups, _information
 from methods.compression.surprise import opened, surprise
 from methods.compression.tokens import ratios, threshold, windows
 from methods.compression.units import joined, kept, units_of
+from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 
 REPLY = [Rule(reply="Mira")]

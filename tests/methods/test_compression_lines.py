@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from harness import presets
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
-from harness.settings import Choices, resolve
 from harness.types import Document, Passage, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, lingua2
 from methods.compression.classifier import Tokenized

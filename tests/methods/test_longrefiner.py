@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness import presets
-from harness.config import ModelConfig
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import ModelConfig
+from harness.engine.plan import plan_choices
 from harness.errors import ConfigError, UserError, WindowExceeded
-from harness.plan import plan_choices
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig

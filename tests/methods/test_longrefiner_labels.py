@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.layers import Choices
+from harness.config.schema import ModelConfig
+from harness.config.yaml_tree import Raw
+from harness.cost.meter import Meter
+from harness.engine.plan import plan_choices
+from harness.engine.suggest import fitting
 from harness.errors import UserError
-from harness.fitting import fitting
-from harness.layers import Raw
 from harness.llm.adapters import furnished
 from harness.llm.base import CAPABILITIES, MeteredModel
 from harness.llm.scripted import Script, ScriptedModel
-from harness.meter import Meter
 from harness.method import Scene, Task
-from harness.plan import plan_choices
-from harness.pocket.listening import Heard
-from harness.settings import Choices
 from harness.training.data import from_json, labelled, scenes_of, to_json
+from harness.training.recorded_session import Heard
 from harness.training.sources import items
 from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
-from methods.longrefiner.labels import level
 from methods.longrefiner.pages import of_page
+from methods.longrefiner.teacher_labels import level
 from methods.longrefiner.training import f1, pieces, tasks
 from tests.methods.conftest import FakeTools
 

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Scene
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
+from methods.graph import Graph
 from methods.memwalker import MemWalker
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.replies import BACK, Verdict, choice, verdict
 from methods.memwalker.tree import even
-from methods.pecan.graph import Graph
 from tests.methods.conftest import FakeTools
 
 # Four segments of four words; at most two children: s0 s1 | s2 s3, then a root over the two.

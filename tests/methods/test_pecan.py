@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
+from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.build import normalise_rows, pack
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import POINTS
 from methods.pecan.search import choose

@@ -9,10 +9,10 @@ import pytest
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
+from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.graph import Graph
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes, run
 

@@ -12,18 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness import presets, suites
-from harness.config import ModelConfig
+from harness.config import presets, suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.meter import Meter
-from harness.plan import plan_choices
-from harness.settings import Choices, resolve
 from methods import summary
+from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from methods.pecan.graph import Graph
 from reports.compare import config_difference
 from tests.cli.conftest import configs, environment, here
 from tests.methods.conftest import FakeTools

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harness import entities, presets
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.engine.plan import plan_choices
 from harness.errors import ConfigError, HarnessError
-from harness.plan import plan_choices
-from harness.settings import Choices, resolve
+from methods.qrmem import entities
 from methods.qrmem.build import _written
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import SubGraph, acronym, merge_entities, normal

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
 from methods.qrmem import QRMeM
 from methods.qrmem import method as method_module

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.cli import main
+from harness.cli.main import main
+from harness.config.layers import Choices
 from harness.datasets import load
-from harness.entities import recogniser
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
+from harness.storage.run_folder import read_run
+from methods.qrmem.entities import recogniser
 from methods.qrmem.merge import occurs
 from tests.datasets.support import config, needs_real, real
 

@@ -7,10 +7,10 @@ from dataclasses import asdict
 import pytest
 from pydantic import ValidationError
 
+from harness.cost.flops import CONVENTIONS, ModelShape
+from harness.cost.meter import Meter
 from harness.errors import RequestFailed, WindowExceeded
-from harness.flops import CONVENTIONS, ModelShape
 from harness.llm.scripted import Rule
-from harness.meter import Meter
 from harness.types import Document
 from methods import reading
 from methods.qrmem import QRMeM

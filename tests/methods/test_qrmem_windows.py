@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness import suites
+from harness.config import suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LongLLMLingua
 from methods.memwalker import MemWalker

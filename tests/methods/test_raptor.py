@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config.layers import Choices
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
 from harness.errors import ConfigError, QuestionError
 from harness.llm.scripted import Rule
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run
-from harness.settings import Choices
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
-from methods.pecan.graph import Graph
+from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.cluster import clusters, in_order
 from methods.raptor.config import RaptorConfig
 from methods.raptor.select import collapsed, traversal
-from methods.raptor.sentences import packed
+from methods.segments import packed
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 

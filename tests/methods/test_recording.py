@@ -6,15 +6,15 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from harness.config.layers import Choices
+from harness.cost.flops import Flops
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run as run_plan
 from harness.errors import ModelOutputError
-from harness.flops import Flops
 from harness.llm.scripted import Rule
-from harness.plan import plan_choices
-from harness.progress import Silent
-from harness.runner import run as run_plan
-from harness.settings import Choices
-from harness.store import read_run
-from harness.summary import summarise
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes, run
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness import presets, suites
-from harness.config import RunConfig
+from harness.config import presets, suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import RunConfig
 from harness.llm.scripted import Rule
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.chunks import packed_chunks, sentence_chunks, sentences
 from methods.retrieval import BM25, Dense, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words

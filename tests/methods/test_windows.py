@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Task
-from harness.settings import Choices, resolve
 from harness.types import Document, Question
 from methods.chunks import keep
 from methods.reading import room_for_text

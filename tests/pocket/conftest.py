@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.pocket import tokenizer
-from harness.pocket.recall import Drill
-from harness.pocket.teacher import Teacher
+from harness.training.teacher import Teacher
+from pocket.tasks.recall import Drill
+from pocket.train import tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def undisturbed(
     tokenizer_folder: Path, course: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[str]]:
     """A training of 200 steps, and what it said. Not to be written to."""
-    from harness.pocket.training import train
+    from pocket.train.trainer import train
     from tests.pocket import trainings
     from tests.pocket.slow_training import settings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.cost.meter import Meter
 from harness.llm.base import LanguageModel, Probe, Session, Span, Written
-from harness.meter import Meter
 from harness.method import Scene, Skill, Task, Tools
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact
-from harness.pocket.names import ENDINGS
-from harness.pocket.values import KINDS as VALUES
-from harness.pocket.values import make
-from harness.pocket.wording import _OPENERS, schema
+from harness.stats.rng import Dice
+from pocket.world.facts import Fact
+from pocket.world.names import ENDINGS
+from pocket.world.templates import _OPENERS, schema
+from pocket.world.values import KINDS as VALUES
+from pocket.world.values import make
 
 
 @cache

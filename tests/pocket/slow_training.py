@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.pocket.network import Shape
-from harness.pocket.training import Settings, train
+from pocket.train.network import Shape
+from pocket.train.trainer import Settings, train
 from tests.kills import kill_at
 
 SHAPE = Shape(vocabulary=9216, width=32, layers=1, heads=2, inner=48, window=256)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness import presets
-from harness.config import ModelConfig
+from harness.config import presets
+from harness.config.schema import ModelConfig
 from harness.llm.adapters import furnished, marks
-from harness.llm.facts import model_facts
+from harness.llm.model_info import model_facts
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 

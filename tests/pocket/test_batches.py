@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from harness.errors import UserError
-from harness.pocket import batches
-from harness.pocket.batches import make_batch, share_right
-from harness.pocket.curriculum import RecipeModel
-from harness.pocket.dice import Dice
-from harness.pocket.lessons import Batch
-from harness.pocket.recall import Drill
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import RecipeModel
+from pocket.train import batches
+from pocket.train.batches import make_batch, share_right
+from pocket.train.packing import Batch
 from tests.pocket.trainings import stage
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CannotRun, UserError
-from harness.pocket.beginning import check, shape, take_tokenizer
-from harness.pocket.network import Shape
+from pocket.train.initial_weights import check, shape, take_tokenizer
+from pocket.train.network import Shape
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONFIG = {

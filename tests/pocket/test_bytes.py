@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.pocket.world import KINDS, sample
+from pocket.world.sample import KINDS, sample
 
 ROOT = Path(__file__).resolve().parents[2]
 # sha256 of what `digest` joins. A change of the world changes them; then stored runs on pocket data sets are of another

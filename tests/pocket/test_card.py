@@ -10,12 +10,13 @@ import pytest
 
 from harness.errors import CannotRun
 from harness.method import Scene, Skill, Tools
-from harness.pocket import card as cards
-from harness.pocket.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
-from harness.pocket.card_page import page, tables
-from harness.pocket.checkpoint import Progress
-from harness.pocket.curriculum import Curriculum, skills
-from harness.pocket.measures import Row
+from harness.training.checkpoint import Progress
+from pocket.eval import card as cards
+from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
+from pocket.eval.card_page import page, tables
+from pocket.eval.metrics import Row
+from pocket.tasks.recipes import Curriculum
+from pocket.train.curriculum import skills
 from tests.pocket import tiny_model
 
 COURSE = Curriculum.model_validate(
@@ -119,7 +120,7 @@ def test_a_fingerprint_changes_with_the_tokenizer(folder: Path, tmp_path: Path) 
 def test_a_fingerprint_changes_with_the_instruction_of_a_data_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.pocket import scenes
+    from pocket.tasks import scenes
 
     before = fingerprint(probing(), folder)
     task = scenes.task_of("qasper")
@@ -135,7 +136,7 @@ def test_declared_skills_have_fingerprints_of_their_own(folder: Path) -> None:
 
 
 def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.pocket import scenes
+    from pocket.tasks import scenes
 
     monkeypatch.setitem(scenes.SCENES, "never", lambda *_: iter(()))
     with pytest.raises(CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"):

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from harness.errors import CannotRun, UserError
-from harness.pocket import checkpoint
-from harness.pocket.checkpoint import Progress, load, save, tokenizer_hash
+from harness.training import checkpoint
+from harness.training.checkpoint import Progress, load, save, tokenizer_hash
 
 ABOUT: dict[str, Any] = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 

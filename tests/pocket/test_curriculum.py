@@ -8,12 +8,13 @@ import pytest
 
 from harness.errors import ConfigError, UserError
 from harness.method import Skill
-from harness.pocket.batches import make_batch
-from harness.pocket.curriculum import RecipeModel, curriculum, skills
-from harness.pocket.dice import Dice
-from harness.pocket.recall import Drill
-from harness.pocket.scenes import SCENES, Recipe
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import RecipeModel
+from pocket.tasks.scenes import SCENES, Recipe
+from pocket.train.batches import make_batch
+from pocket.train.curriculum import curriculum, skills
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import presets, scorers
-from harness.config import DatasetConfig
+from harness import scorers
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import Raw
 from harness.datasets import formats, hotpotqa, load, musique, option_names, twowiki
 from harness.datasets.rows import Row, RowError, assemble
 from harness.errors import CannotRun, ConfigError, UnknownName, UserError
-from harness.layers import Raw
-from harness.pocket.world import FIRST_TRAINING_SEED, KINDS, check_memory, sample
-from harness.settings import Choices, resolve
+from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, check_memory, sample
 from tests.datasets.support import needs_real, real
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,11 +202,11 @@ def test_training_seeds_are_for_training() -> None:
 
 
 def test_memory_is_looked_at_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.pocket.world.available", lambda: 10**9)
+    monkeypatch.setattr("pocket.world.sample.available", lambda: 10**9)
     check_memory(1_000_000, 20)
     with pytest.raises(CannotRun, match=r"a text of 10,000,000 tokens would take about 1\.6 GB .* 1\.0 GB are free"):
         sample("musique", 0, tokens=10_000_000, purpose="evaluation")
-    monkeypatch.setattr("harness.pocket.world.available", lambda: None)
+    monkeypatch.setattr("pocket.world.sample.available", lambda: None)
     check_memory(10**15)
 
 

@@ -12,23 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.meter import Meter
 from harness.method import Scene, Skill, Tools
-from harness.pocket import exam, measures, scenes
-from harness.pocket.cells import ASKED, NEEDED, cells, general
-from harness.pocket.exam import examine, take
-from harness.pocket.facts import Fact, FactBase, prove
-from harness.pocket.facts import Path as Route
-from harness.pocket.growth import Asked
-from harness.pocket.listening import Heard, listen
-from harness.pocket.measures import EXACT, LIKELIHOOD, Row, Sat, alike, measure
-from harness.pocket.world import FIRST_TRAINING_SEED
+from harness.training.recorded_session import Heard, listen
 from harness.types import Question
+from pocket.eval import exam
+from pocket.eval import metrics as measures
+from pocket.eval.cells import ASKED, NEEDED, cells, general
+from pocket.eval.exam import examine, take
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sat, alike, measure
+from pocket.tasks import scenes
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact, FactBase, prove
+from pocket.world.facts import Path as Route
+from pocket.world.sample import FIRST_TRAINING_SEED
 from tests.pocket import tiny_model
 from tests.pocket.parrot import TASK, Parrots, knowing, skill
 from tests.pocket.reading import read
@@ -388,7 +390,7 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
 
 
 def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
-    from harness.pocket.curriculum import skills
+    from pocket.train.curriculum import skills
 
     told: list[str] = []
     rows = examine(model, questions=2, seed=0, progress=told.append, skills=[skills()["pecan points of points"]])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.pocket import feed
-from harness.pocket.feed import EXPERIMENT, Feed, points
+from harness.tracking import training_log as feed
+from harness.tracking.training_log import EXPERIMENT, Feed, points
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
 

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from harness.errors import CannotRun, UserError
-from harness.pocket import beginning, training
-from harness.pocket.checkpoint import Found
-from harness.pocket.training import Trainer, train
+from harness.training.checkpoint import Found
+from pocket.train import initial_weights as beginning
+from pocket.train import trainer as training
+from pocket.train.trainer import Trainer, train
 from tests.pocket.slow_training import SHAPE, settings
 from tests.pocket.trainings import RECALL, begun, lines, steady, weights
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.pocket.journal import append, cut
+from harness.training.log import append, cut
 
 
 def lines(path: Path) -> list[int]:

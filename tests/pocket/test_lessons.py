@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from harness.pocket import lessons
-from harness.pocket.dice import Dice
-from harness.pocket.lessons import IGNORED, Branch, Tree, fill, grow
-from harness.pocket.teacher import Aside, Told
+from harness.stats.rng import Dice
+from harness.training.teacher import Aside, Told
+from pocket.train import packing as lessons
+from pocket.train.packing import IGNORED, Branch, Tree, fill, grow
 from tests.pocket.trees import replies, seen, sequences
 
 # --- trees ------------------------------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from harness.errors import CannotRun
-from harness.pocket import network
-from harness.pocket.curriculum import skills
-from harness.pocket.dice import Dice
-from harness.pocket.lessons import Batch, Tree, fill, grow
-from harness.pocket.network import Shape
-from harness.pocket.recall import Drill, drill
-from harness.pocket.scenes import Recipe, stage
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from pocket.tasks.recall import Drill, drill
+from pocket.tasks.scenes import Recipe, stage
+from pocket.train import network
+from pocket.train.curriculum import skills
+from pocket.train.network import Shape
+from pocket.train.packing import Batch, Tree, fill, grow
 from tests.pocket.trees import replies, sequences
 
 SHAPE = Shape(vocabulary=9216, width=32, layers=2, heads=4, inner=48, window=512)  # more than the tokenizer has

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.pocket.dice import Dice, Draws
-from harness.pocket.facts import Compare, Fact, FactBase, Path, Same, number, prove, supports
-from harness.pocket.names import ENDINGS, MIDDLES, STARTS, Namer, core
-from harness.pocket.values import KINDS as VALUES
-from harness.pocket.values import aliases, make
-from harness.pocket.wording import schema
+from harness.stats.rng import Dice, Draws
+from pocket.world.facts import Compare, Fact, FactBase, Path, Same, number, prove, supports
+from pocket.world.names import ENDINGS, MIDDLES, STARTS, Namer, core
+from pocket.world.templates import schema
+from pocket.world.values import KINDS as VALUES
+from pocket.world.values import aliases, make
 
 KNOWN = [392, 747, 347, 74, 28]
 SHUFFLED = "efabdc"

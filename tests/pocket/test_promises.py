@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
-from harness.pocket.facts import Fact, FactBase, Path, prove
-from harness.pocket.names import core
-from harness.pocket.scenes import SCHEMAS
-from harness.pocket.world import KINDS, Sample, sample
+from pocket.tasks.scenes import SCHEMAS
+from pocket.world.facts import Fact, FactBase, Path, prove
+from pocket.world.names import core
+from pocket.world.sample import KINDS, Sample, sample
 from tests.pocket.reading import read
 
 LENGTHS = (200, 230, 400, 900, 2500)
@@ -210,7 +210,7 @@ def test_eight_documents() -> None:
 
 
 def test_things_in_a_story_go_their_way_in_order() -> None:
-    from harness.pocket.wording import schema
+    from pocket.world.templates import schema
 
     relations = schema("story").relations
     for _, made in documents("narrativeqa"):
@@ -231,8 +231,8 @@ def test_look_alikes() -> None:
 
 
 def test_names_are_no_words_of_the_templates() -> None:
-    from harness.pocket import words_encyclopedia, words_paper, words_places, words_story
-    from harness.pocket.names import ENDINGS
+    from pocket.world import words_encyclopedia, words_paper, words_places, words_story
+    from pocket.world.names import ENDINGS
 
     tables = "".join(m.TABLE for m in (words_encyclopedia, words_places, words_paper, words_story))
     words = {w.lower() for w in re.findall(r"\w+", tables)}

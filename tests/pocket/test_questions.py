@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from harness.pocket.dice import Dice
-from harness.pocket.facts import INVERSE, Compare, Fact, FactBase, Path, Same, number, prove
-from harness.pocket.growth import UNANSWERABLE, Asked
-from harness.pocket.questions import Asker
-from harness.pocket.scenes import SCHEMAS, Recipe, show
-from harness.pocket.wording import schema
+from harness.stats.rng import Dice
+from pocket.tasks.scenes import SCHEMAS, Recipe, show
+from pocket.world.fact_graph import UNANSWERABLE, Asked
+from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Same, number, prove
+from pocket.world.questions import Asker
+from pocket.world.templates import schema
 
 ASKS = ("one", "two", "compare", "same", "nothing")
 TEXTS = 280

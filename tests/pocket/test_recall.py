@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from harness.pocket.dice import Dice
-from harness.pocket.names import ENDINGS, core
-from harness.pocket.recall import PARTS, Drill, choices, drill, parts, scenes
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from pocket.tasks.recall import PARTS, Drill, choices, drill, parts, scenes
+from pocket.world.names import ENDINGS, core
 
 
 def test_things_are_single_tokens(teacher: Teacher, drills: Drill) -> None:

@@ -12,26 +12,24 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness.config import EncoderConfig
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
 from harness.embed.rerank import load_reranker
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.meter import Meter
-from harness.pocket import (
-    beginning,
-    network,
-    reranker_card,
-    reranker_exam,
-    reranker_folder,
-    reranker_lists,
-    reranker_training,
-)
-from harness.pocket.card import EMBEDDED
-from harness.pocket.reranker_lists import Listed, Texts, listed, lists_of_step
-from harness.pocket.reranker_training import Settings, offsets_of, train
-from harness.pocket.world import sample
 from harness.types import Support
 from methods.chunks import fixed_chunks
 from methods.retrieval import bm25_scores, words
+from pocket.eval.card import EMBEDDED
+from pocket.reranker import card as reranker_card
+from pocket.reranker import data as reranker_lists
+from pocket.reranker import exam as reranker_exam
+from pocket.reranker import model as reranker_folder
+from pocket.reranker import train as reranker_training
+from pocket.reranker.data import Listed, Texts, listed, lists_of_step
+from pocket.reranker.train import Settings, offsets_of, train
+from pocket.train import initial_weights as beginning
+from pocket.train import network
+from pocket.world.sample import sample
 
 TINY = {"width": 32, "layers": 2, "heads": 2, "inner": 48, "window": 1024}
 

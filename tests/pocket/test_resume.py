@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from harness.errors import UserError
-from harness.pocket.beginning import weights_mark
-from harness.pocket.checkpoint import Found, Progress
-from harness.pocket.recipes import Curriculum
-from harness.pocket.resume import course_notes, marks, start_notes
+from harness.training.checkpoint import Found, Progress
+from pocket.tasks.recipes import Curriculum
+from pocket.train.initial_weights import weights_mark
+from pocket.train.resume import course_notes, marks, start_notes
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}

@@ -10,13 +10,14 @@ import pytest
 
 from harness.errors import UnknownName
 from harness.method import Scene
-from harness.pocket import scene_parts, scenes
-from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact, FactBase, prove
-from harness.pocket.growth import UNANSWERABLE, Asked
-from harness.pocket.scenes import SCENES, SCHEMAS, Recipe, Shown, about, show, stage, task_of
-from harness.pocket.world import FIRST_TRAINING_SEED, Purpose
-from harness.pocket.world import sample as real_sample
+from harness.stats.rng import Dice
+from pocket.tasks import parts as scene_parts
+from pocket.tasks import scenes
+from pocket.tasks.scenes import SCENES, SCHEMAS, Recipe, Shown, about, show, stage, task_of
+from pocket.world.fact_graph import UNANSWERABLE, Asked
+from pocket.world.facts import Fact, FactBase, prove
+from pocket.world.sample import FIRST_TRAINING_SEED, Purpose
+from pocket.world.sample import sample as real_sample
 from tests.pocket.reading import read
 
 EVERY = {"one": 1.0, "two": 1.0, "compare": 1.0, "same": 1.0, "nothing": 1.0}

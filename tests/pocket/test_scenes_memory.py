@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method import Scene
-from harness.pocket import scenes_memory
-from harness.pocket.dice import Dice
-from harness.pocket.facts import FactBase, Path, prove
-from harness.pocket.growth import Asked
-from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
+from harness.stats.rng import Dice
 from methods.qrmem import replies
 from methods.retry import listed, numbered
+from pocket.tasks import entity_memory as scenes_memory
+from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import FactBase, Path, prove
 
 EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 KINDS = [*SCHEMAS]

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 import pytest
 from transformers import AutoTokenizer
 
-from harness.llm.facts import local_folder
+from harness.llm.model_info import local_folder
 from harness.method import Scene
-from harness.pocket import scenes_refine
-from harness.pocket.dice import Dice
-from harness.pocket.growth import Asked
-from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.prompts import titles
 from methods.longrefiner.skills import SKILLS
 from methods.longrefiner.tree import build
+from pocket.tasks import refinement as scenes_refine
+from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.world.fact_graph import Asked
 from tests.methods.conftest import FakeTools
 
 EVERY = {"one": 2.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
@@ -98,9 +98,9 @@ def test_titles_that_help_are_named_and_state_what_is_needed(monkeypatch: pytest
 
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda s: s.name)
 def test_the_skill_asks_for_what_the_scene_knows(skill) -> None:
-    from harness.config import ModelConfig
+    from harness.config.schema import ModelConfig
 
-    folder = local_folder(ModelConfig(name="pocket-llama", package="harness.pocket", package_path="model"))[0]
+    folder = local_folder(ModelConfig(name="pocket-llama", package="pocket", package_path="model"))[0]
     teacher = Teacher(AutoTokenizer.from_pretrained(folder))
     played = 0
     for recipe, shown, dice in shows(14):

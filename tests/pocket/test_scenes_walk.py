@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method import Scene
-from harness.pocket import scene_parts, scenes_walk
-from harness.pocket.dice import Dice
-from harness.pocket.facts import Fact, FactBase, prove
-from harness.pocket.growth import Asked
-from harness.pocket.scenes import SCHEMAS, Recipe, Shown, show
+from harness.stats.rng import Dice
 from methods.memwalker.replies import choice, verdict
+from pocket.tasks import parts as scene_parts
+from pocket.tasks import tree_walk as scenes_walk
+from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact, FactBase, prove
 
 EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 KINDS = [*SCHEMAS]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import pocket
-from harness.config import ModelConfig
-from harness.pocket import card as cards
-from harness.pocket import shipped
+from harness.cli import pocket
+from harness.config.schema import ModelConfig
+from pocket.eval import adapter_check as shipped
+from pocket.eval import card as cards
 
 TASKS = ("analysis", "structuring", "selection")
 Break = Callable[[Path], object]
@@ -25,7 +25,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A package of the test's own with the adapters, their cards made for the weights as they are."""
     if not (cards.EMBEDDED.parent / "adapters" / TASKS[0] / "card.json").is_file():
         pytest.skip("no adapters come with this package; make adapters trains them")
-    from harness.llm.facts import hash_files
+    from harness.llm.model_info import hash_files
 
     root = tmp_path / "made_up_package"
     shutil.copytree(cards.EMBEDDED.parent / "adapters", root / "adapters")

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.llm.base import Span, Written
 from harness.llm.load import load_model
 from harness.llm.session import HFSession, first_tokens
-from harness.meter import Meter
 from harness.method import Scene, Skill, Task, Tools
-from harness.pocket import network
-from harness.pocket.cells import general
-from harness.pocket.curriculum import skills
-from harness.pocket.dice import Dice
-from harness.pocket.network import Shape
-from harness.pocket.scenes import Recipe, stage
-from harness.pocket.teacher import Aside, SceneTools, Teacher
+from harness.stats.rng import Dice
+from harness.training.teacher import Aside, SceneTools, Teacher
 from harness.types import Question
 from methods import summary
+from pocket.eval.cells import general
+from pocket.tasks.scenes import Recipe, stage
+from pocket.train import network
+from pocket.train.curriculum import skills
+from pocket.train.network import Shape
 
 SCENE = Scene(
     Question("q", "Who wrote Velindra?", ("d",)),

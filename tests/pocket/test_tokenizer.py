@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from harness.llm.template import cut
 from harness.llm.text import Text
-from harness.pocket.names import ENDINGS, core
-from harness.pocket.tokenizer import _MOST, BEGIN, END
+from pocket.train.tokenizer import _MOST, BEGIN, END
+from pocket.world.names import ENDINGS, core
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL = (BEGIN, END, "<|user|>", "<|assistant|>")
@@ -34,9 +34,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_the_same_seed_gives_the_same_bytes(tokenizer_folder: Path, tmp_path: Path) -> None:
     """In another process, with other hashes and without threads."""
-    code = (
-        "import sys; from pathlib import Path; from harness.pocket.tokenizer import build; build(Path(sys.argv[1]), 0)"
-    )
+    code = "import sys; from pathlib import Path; from pocket.train.tokenizer import build; build(Path(sys.argv[1]), 0)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false"}
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "again")], env=environment, check=True, timeout=120)
     assert digests(tmp_path / "again") == digests(tokenizer_folder)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from harness.errors import CannotRun
-from harness.pocket import training
-from harness.pocket.curriculum import Stage
-from harness.pocket.training import Settings, Trainer, train
+from pocket.tasks.recipes import Stage
+from pocket.train import trainer as training
+from pocket.train.trainer import Settings, Trainer, train
 from tests.pocket.slow_training import settings
 from tests.pocket.trainings import begun, lines, stage, weights
 

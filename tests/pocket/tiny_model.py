@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.llm import random_model
-from harness.pocket import network
+from pocket.train import network
 
 SIZES = {"width": 32, "layers": 1, "heads": 2, "inner": 64, "window": 1024}
 

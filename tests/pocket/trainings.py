@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from harness.pocket.curriculum import RecipeModel, Stage
-from harness.pocket.network import load
+from pocket.tasks.recipes import RecipeModel, Stage
+from pocket.train.network import load
 from tests.pocket.slow_training import SHAPE
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.pocket.lessons import IGNORED, Batch, Tree
+from pocket.train.packing import IGNORED, Batch, Tree
 
 
 def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from harness.flops import CONVENTIONS
-from harness.store import StoredRun, read_run
+from harness.cost.flops import CONVENTIONS
+from harness.storage.run_folder import StoredRun, read_run
 
 SCORE = "longbench.qa_f1"
 

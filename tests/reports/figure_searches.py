@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from tests.reports.build import flops, record, usage, write_run
 
 TERA = 1e12

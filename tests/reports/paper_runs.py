@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.plan import make_method
-from harness.settings import Choices, config_of, draft, raise_all
-from harness.store import StoredRun, read_run
+from harness.config.layers import Choices
+from harness.config.resolve import config_of, draft, raise_all
+from harness.engine.plan import make_method
+from harness.storage.run_folder import StoredRun, read_run
 from tests.reports.build import record, write_run
 
 GONE = object()

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.cache import Entry, IndexCache, key_digest
-from harness.serial import dump
-from harness.store import StoredRun, read_run
-from reports.graph import Graph, graph_of
+from harness.storage.index_cache import Entry, IndexCache, key_digest
+from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.serialize import dump
+from reports.search_graph import Graph, graph_of
 from tests.reports.build import flops, record, write_run
 
 EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]

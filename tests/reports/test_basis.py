@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.store import StoredRun, read_run
-from reports import facts
+from harness.storage.run_folder import StoredRun, read_run
+from reports import stored as facts
 from reports.basis import main, strangers
+from reports.columns import legended, ordered, sections
 from reports.front import points
 from reports.page import page
 from reports.render import render, render_sections
 from reports.tables import frame
-from reports.views import legended, ordered, sections
 from tests.reports.build import SCORE, record, stored, usage, write_run
 
 SCORES = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]

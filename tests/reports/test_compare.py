@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harness.errors import UnknownName, UserError
-from harness.stats import detectable_difference, paired_test
-from harness.store import StoredRun, read_run
+from harness.stats.bootstrap import detectable_difference, paired_test
+from harness.storage.run_folder import StoredRun, read_run
 from reports.compare import compare, config_difference
 from reports.page import page
 from reports.render import render

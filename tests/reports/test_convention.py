@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main
-from harness.flops import DEFAULT
+from harness.cli.main import main
+from harness.cost.flops import DEFAULT
 from reports.figures.curves import Scored, frame, grid
 from reports.figures.replay import Recorded, Rule, Search
 from reports.page import page

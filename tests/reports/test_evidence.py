@@ -6,8 +6,8 @@ import pytest
 
 from harness.types import Document, Example, Gold, Question, Support
 from reports.evidence import evidence, supporting
-from reports.graph import Graph
-from reports.rows import Rows
+from reports.gold_rows import Rows
+from reports.search_graph import Graph
 from tests.reports.build import record
 from tests.reports.searches import made, searched
 

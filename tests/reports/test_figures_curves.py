@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import registry
-from harness.cli import main
-from harness.config import DatasetConfig
+from harness.cli.main import main
+from harness.config import registry
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.rows import Row
 from harness.scorers import version
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
 from reports.figures.curves import Scored, frame, grid, slices, wanted

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import main
-from harness.commands import tokens as token_module
+from harness.cli import tokens as token_module
+from harness.cli.main import main
 from harness.errors import CannotRun, UnknownName, UserError
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question
-from reports import rows as rows_module
+from reports import gold_rows as rows_module
 from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles, sections
-from reports.rows import Rows
+from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, write_run
 
 Call = Callable[..., tuple[int, str, str]]

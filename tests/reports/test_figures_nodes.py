@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.cli import main
+from harness.cli.main import main
 from harness.errors import UserError
 from reports.figures import nodes
 from reports.figures.drawn import node_panels

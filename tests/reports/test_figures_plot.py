@@ -77,7 +77,7 @@ def test_figures_load_no_model_library(tmp_path: Path) -> None:
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings())
     code = (
-        "import sys; from harness.commands import curves, figures; "
+        "import sys; from harness.cli import curves, figures; "
         "figures.nodes(None, None, 'n.html'); figures.queries(None, figures.Queries(out='q.md')); "
         "curves.main(None, curves.Options(out='c.svg')); "
         "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib', 'scipy') if m in sys.modules])"

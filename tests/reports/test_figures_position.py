@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import main
+from harness.cli.main import main
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
-from reports import rows as rows_module
+from reports import gold_rows as rows_module
 from reports.figures.position import APART, Place, frame, panels, part_names, place, sections
-from reports.rows import Rows
+from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, stored, write_run
 
 Call = Callable[..., tuple[int, str, str]]

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from harness import registry
-from harness.cli import main
-from harness.config import DatasetConfig
+from harness.cli.main import main
+from harness.config import registry
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from reports.figures.queries import break_even, column, frame, shared
 from reports.figures.tokens import Counted, Texts, count
 from reports.figures.tokens import frame as token_frame

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import harness
-from harness.cli import main
-from harness.flops import CONVENTIONS, DEFAULT, ModelShape
+from harness.cli.main import main
+from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape
+from harness.cost.meter import Meter
 from harness.llm.scripted import Rule as Line
-from harness.meter import Meter
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from reports.figures.replay import Recorded, Rule, Search, shown
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes

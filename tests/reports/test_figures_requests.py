@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.cli import main
+from harness.cli.main import main
+from harness.cost.events import Event
+from harness.cost.meter import Meter
 from harness.errors import UnknownName
-from harness.meter import Event, Meter
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from reports.figures import sheet
 from reports.figures.requests import frame, panels, per_question, sections, spent
 from tests.reports.build import SCORE, record, usage, write_run

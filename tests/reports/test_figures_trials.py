@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness import registry
-from harness.cli import main
-from harness.config import DatasetConfig
+from harness.cli.main import main
+from harness.config import registry
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.scorers import version
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from reports.figures.trials import Recorded, recorded, shown, stop, wanted
 from reports.figures.trials_table import Scored, frame, panels, sections
 from tests.reports.build import flops, record, usage, write_run

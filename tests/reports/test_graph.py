@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.drawing import svg
-from reports.graph import Graph, graph_of, read_graph, read_index
-from reports.layout import RADIUS, layout, lines_of, path, shade
-from reports.replay import _replay, drawn
-from reports.rows import Rows
+from reports.gold_rows import Rows
+from reports.graph_layout import RADIUS, layout, lines_of, path, shade
+from reports.search_graph import Graph, graph_of, read_graph, read_index
+from reports.search_player import _replay, drawn
 from reports.walk import walk
 from tests.reports.searches import folder_of, index, keep, made, searched, step, steps
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.commands.trace import main
-from harness.config import DatasetConfig
+from harness.cli.trace import main
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.store import StoredRun
-from reports.memory import Walked, as_json, lines, memory_of, walked
+from harness.storage.run_folder import StoredRun
+from reports.entity_memory import Walked, as_json, lines, memory_of, walked
 from tests.reports.build import SCORE, flops
 from tests.reports.searches import keep, searched
 

@@ -15,14 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import DatasetConfig
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from reports import chart, details, markup
+from reports.details import Limits
 from reports.front import points
+from reports.gold_rows import read_rows
 from reports.markup import el, script_json
-from reports.page import Limits, page
-from reports.rows import read_rows
+from reports.page import page
 from reports.tables import frame
 from tests.reports.build import SCORE, flops, record, stored, usage, write_run
 from tests.reports.searches import index, keep, searched

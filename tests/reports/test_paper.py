@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import presets, scorers
+from harness import scorers
+from harness.config import presets
+from harness.cost.flops import CONVENTIONS
 from harness.errors import DataError
-from harness.flops import CONVENTIONS
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
 from reports.paper import frame
 from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.printed import Value, load

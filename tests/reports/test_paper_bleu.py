@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import _columns, scorers
-from harness.cli import main
-from harness.commands.score import rescore
+from harness import scorers
+from harness.cli.main import main
+from harness.cli.score import rescore
 from harness.datasets.base import Dataset
 from harness.scorers.bleu import corpus_bleu, counts
-from harness.stats import corpus_interval, interval
-from harness.store import StoredRun, read_run
+from harness.stats.bootstrap import corpus_interval, interval
+from harness.storage.run_folder import StoredRun, read_run
+from harness.tracking import metrics as _columns
 from harness.types import Gold
-from reports import facts, tables
+from reports import stored as facts
+from reports import tables
+from reports.columns import sections
 from reports.paper import frame
 from reports.paper.printed import Value, load
 from reports.render import render
-from reports.views import sections
 from tests.engine.fakes import Plain, World, go, make_plan
 from tests.reports.build import record, stored
 from tests.reports.paper_runs import paper_run

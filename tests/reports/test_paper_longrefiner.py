@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.preset import settings_of

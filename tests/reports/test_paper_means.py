@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config import digest
+from harness.config.schema import digest
 from harness.errors import DataError
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
 from reports.paper.beside import NOT_COMPARABLE

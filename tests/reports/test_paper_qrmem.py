@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.errors import DataError
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.printed import Value, load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import presets
+from harness.config import presets
 from reports.paper import frame
 from reports.paper.beside import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from reports.paper.preset import settings_of

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import main
+from harness.cli.main import main
 from harness.errors import UserError
-from harness.stats import equivalence, interval
+from harness.stats.bootstrap import equivalence, interval
 from reports.page import page
 from reports.paper import frame
 from reports.paper.beside import verdict

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from harness.errors import UnknownName, UserError
-from harness.store import StoredRun, read_run
+from harness.storage.run_folder import StoredRun, read_run
+from reports.columns import ordered, sections, select
 from reports.compare import compare
 from reports.side_by_side import side_by_side
 from reports.tables import frame
-from reports.views import ordered, sections, select
 from tests.reports.build import SCORE, record, stored, write_run
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from harness.cli.main import main
 from tests.reports.build import SCORE, stored
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
@@ -174,7 +174,7 @@ class TestReport:
 def test_a_page_loads_no_model_library(tmp_path: Path) -> None:
     stored(tmp_path / "results", OURS)
     code = (
-        "import sys; from harness.commands import report; "
+        "import sys; from harness.cli import report; "
         "report.main('results', report.Options(html='p.html', paper=True)); "
         "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.graph import Graph
+from reports.search_graph import Graph
 from reports.walk import forest, walk
 from tests.reports.searches import made, steps
 

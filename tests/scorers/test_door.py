@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness import registry, scorers
+from harness import scorers
+from harness.config import registry
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_record
 from harness.scorers.table import TABLE

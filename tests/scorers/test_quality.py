@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.datasets.pocket import load
 from harness.scorers import ScoreError, problems, score, score_record
 from harness.scorers.quality import chosen
 from harness.types import Gold
+from pocket.datasets import load
 
 OPTIONS = ["Kelford", "Toren", "the flute Ardun", "in 1,924"]
 
@@ -96,8 +96,8 @@ def test_a_reference_that_is_no_option() -> None:
 
 
 def test_a_record_of_the_made_up_data_set_takes_its_options() -> None:
-    from harness import presets
-    from harness.config import DatasetConfig
+    from harness.config import presets
+    from harness.config.schema import DatasetConfig
 
     values = presets.read("datasets", "pocket/quality")[-1][1]
     assert "quality.accuracy" in values["scorers"]

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.hf import HFModel
 

@@ -18,14 +18,15 @@ from typing import Any
 
 import pytest
 
-from harness import cli, limits
+from harness.cli import main as cli
+from harness.config.yaml_tree import read_yaml
 from harness.datasets.files import Member, digest_of, opened, read_rows, whole
 from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
-from harness.layers import read_yaml
 from harness.llm import template
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
-from harness.store import read_run
+from harness.storage import limits
+from harness.storage.run_folder import read_run
 
 POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
 MEMORY = 700 << 20  # beyond what is in use when a bomb is opened

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.errors import SaveError
-from harness.store import read_run
+from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import World, comparable, go, make_plan
 from tests.engine.quiet import Quiet

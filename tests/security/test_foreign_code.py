@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 import harness
-from harness import registry
-from harness.config import DatasetConfig
+from harness.config import registry
+from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import UserError
 from tests.made_up import musique_rows, write_rows
@@ -60,7 +60,7 @@ READING = [
 # Runs every verb in one process: starting one for each would take a minute.
 DRIVER = """
 import json, sys
-from harness.cli import main
+from harness.cli.main import main
 codes = []
 for arguments in json.loads(sys.stdin.read()):
     sys.argv = ["harness", *arguments]
@@ -152,7 +152,8 @@ def test_the_loader_itself_refuses_too() -> None:
 
 
 def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path: Path) -> None:
-    from harness.settings import Choices, draft
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft
 
     file = tmp_path / "received.yaml"
     file.write_text(
@@ -189,7 +190,8 @@ BOTH = "model: {name: m, backend: endpoint, base_url: 'https://theirs.example/v1
 def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, sets: dict[str, str], refused: str | None
 ) -> None:
-    from harness.settings import Choices, draft
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft
 
     (tmp_path / "models").mkdir()
     mine = "backend: endpoint\nbase_url: https://mine.example/v1\napi_key_env: MY_KEY\n"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.cost.meter import Meter
 from harness.errors import ForgedTurn, QuestionError
 from harness.llm.session import HFSession
-from harness.meter import Meter
 from tests.security.chat_kinds import KINDS, NORMALIZERS, Format, Kind
 
 PAYLOADS = 608

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from harness.datasets.stories import _Folder
 from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
-from harness.files import write_atomic
-from harness.lock import FolderLock
-from harness.paths import inside
-from harness.store import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, RunStore, read_run
+from harness.storage.files import write_atomic
+from harness.storage.lock import FolderLock
+from harness.storage.paths import inside
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, RunStore, read_run
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
@@ -112,8 +112,8 @@ def test_a_document_id_reads_no_file_outside_the_stories(tmp_path: Path) -> None
 
 
 def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path: Path) -> None:
-    from harness.plan import plan_choices
-    from harness.settings import Choices
+    from harness.config.layers import Choices
+    from harness.engine.plan import plan_choices
 
     sets = {"dataset.tokens": 200, "dataset.questions": 1}
     file = tmp_path / "received.yaml"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.files import read_lines
-from harness.store import read_run
+from harness.storage.files import read_lines
+from harness.storage.run_folder import read_run
 from tests.engine.fakes import comparable, make_plan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.engine.runner import RunResult
 from harness.errors import SaveError
-from harness.runner import RunResult
 from tests.engine.fakes import FakeModel, World, go, make_plan
 from tests.engine.quiet import Quiet
 

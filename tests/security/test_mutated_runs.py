@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cli import main
+from harness.cli.main import main
 from harness.types import Shown
 from tests.reports.build import record, write_run
 from tests.reports.searches import steps

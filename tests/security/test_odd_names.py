@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import tracking
-from harness._uri import sqlite_path
-from harness.cli import main
+from harness.cli.main import main
+from harness.tracking import track as tracking
+from harness.tracking.uri import sqlite_path
 from tests.reports.build import record, write_run
 
 QUICK = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "random", "--profile", "pocket"]

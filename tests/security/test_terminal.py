@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness import cli
+from harness.cli import main as cli
+from harness.cli.terminal import guarded
+from harness.engine.progress import Progress
 from harness.errors import UserError, printable
-from harness.hub import DATASETS, download
-from harness.progress import Progress
-from harness.screen import guarded
+from harness.storage.hub import DATASETS, download
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness._columns import COLUMNS, Running, first_columns, paper_columns, params, suite_of, tags
-from harness.store import StoredRun
+from harness.storage.run_folder import StoredRun
+from harness.tracking.metrics import COLUMNS, Running, first_columns, paper_columns, params, suite_of, tags
 from tests.reports.build import SCORE, config, record, stored
 
 

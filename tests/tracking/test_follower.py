@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness._follower import Follower
+from harness.tracking.follower import Follower
 from tests.tracking.store import RUNNING, SCORES, client, history, only_run, row, run_folder
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -73,7 +73,7 @@ class TestFollower:
         code = f"""
             import os, signal
             from pathlib import Path
-            from harness._follower import Follower
+            from harness.tracking.follower import Follower
             follower = Follower({uri!r})
             follower.follow(Path({str(folder)!r}))
             print(follower.process.pid, flush=True)
@@ -162,7 +162,7 @@ class TestFollower:
         assert client(uri).get_experiment_by_name("musique") is None
 
     def test_tail_reads_whole_lines_once_and_anew_after_a_replacement(self, tmp_path: Path) -> None:
-        from harness._follow import Tail
+        from harness.tracking.follow import Tail
 
         path = tmp_path / "records.jsonl"
         tail = Tail(path)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness._follower import Follower
-from harness._reach import unreachable
-from harness._uri import masked, own_place
-from harness.tracking import StoreError, problems
+from harness.tracking.follower import Follower
+from harness.tracking.reach import unreachable
+from harness.tracking.track import StoreError, problems
+from harness.tracking.uri import masked, own_place
 
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import SaveError, UserError
-from harness.store import find_runs, read_run
-from harness.tracking import track, track_suites
+from harness.storage.run_folder import find_runs, read_run
+from harness.tracking.track import track, track_suites
 from reports.tables import frame
 from tests.tracking.store import RUNNING, SCORE, SCORES, append, client, history, only_run, row, run_folder
 

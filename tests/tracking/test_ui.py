@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.commands import ui
+from harness.cli import ui
 from harness.errors import UserError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness._follower import Follower
 from harness.errors import CannotRun, UserError
-from harness.tracking import default_uri, problems, track
+from harness.tracking.follower import Follower
+from harness.tracking.track import default_uri, problems, track
 from tests.reports.build import record, write_run
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -22,7 +22,7 @@ def run_folder(root: Path) -> Path:
 
 def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """`harness ARGUMENTS` in a fresh process, after the code in `before`."""
-    code = f"{before}\nimport sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli import main; main()"
+    code = f"{before}\nimport sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
@@ -108,7 +108,7 @@ class TestUri:
 
     def test_importing_the_module_imports_nothing_heavy(self) -> None:
         code = (
-            "import sys, harness.tracking, harness._follow, harness._follower, harness._columns; "
+            "import sys, harness.tracking.track, harness.tracking.follow, harness.tracking.follower, harness.tracking.metrics; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -128,7 +128,7 @@ class TestUri:
     def test_metric_names(self, name: str, expected: str) -> None:
         from mlflow.utils.validation import _validate_metric_name
 
-        from harness._columns import metric_name
+        from harness.tracking.metrics import metric_name
 
         assert metric_name(name) == expected
         _validate_metric_name(metric_name(name))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from tests.training import small
 
 

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from harness.llm import random_model
 from harness.training.course import Course
 from harness.training.settings import read

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.config.yaml_tree import Raw
+from harness.cost.flops import ModelShape
 from harness.errors import ConfigError, UserError
-from harness.flops import ModelShape
-from harness.layers import Raw
 from harness.llm.light import LightTokenizer
 from harness.method import Scene, Task
-from harness.pocket.card import EMBEDDED
-from harness.pocket.dice import Dice
-from harness.pocket.teacher import Teacher
+from harness.stats.rng import Dice
 from harness.training.need import Need, adapter_parameters, need, problem
-from harness.training.rows import Row, batches, rows
 from harness.training.settings import TaskSettings, profiles, read
+from harness.training.teacher import Teacher
+from harness.training.token_rows import Row, batches, rows
 from harness.training.trainer import rate, steps_of
 from harness.types import Question
 from methods.longrefiner.skills import SKILLS
+from pocket.eval.card import EMBEDDED
 
 TASKS = ("analysis", "structuring", "selection")
 QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)

@@ -16,18 +16,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness.config import DatasetConfig, ModelConfig
+from harness.config.schema import DatasetConfig, ModelConfig
+from harness.cost.meter import Meter
 from harness.datasets.base import Dataset
 from harness.errors import CannotRun, UserError
-from harness.llm.facts import model_facts
 from harness.llm.load import load_model
+from harness.llm.model_info import model_facts
 from harness.llm.scripted import Script, ScriptedModel
-from harness.meter import Meter
 from harness.method import Scene, Task
 from harness.training.base import Base
 from harness.training.course import Course, Labels, examine
-from harness.training.measures import compare
-from harness.training.rows import Row
+from harness.training.evaluate import compare
+from harness.training.token_rows import Row
 from harness.types import Document, Example, Gold, Question
 from tests.training import small
 
@@ -219,7 +219,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
         questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(4)]
         examples = tuple(Example(question, Gold(("never",))) for question in questions)
         found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
-        monkeypatch.setattr("harness.standin.load_once", lambda *_: found)
+        monkeypatch.setattr("harness.engine.dataset_fallback.load_once", lambda *_: found)
 
     rows("a")
     made._make_data(made.tasks[0], lambda _: None)

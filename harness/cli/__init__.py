@@ -1,0 +1,1 @@
+"""The command line: main.py, and one module per command."""

@@ -1,0 +1,61 @@
+"""Scores of answers that a search recorded beside its own, by the scorer and the gold that the run was scored with.
+
+    judged(run, {("q7", 12): Recorded("Paris", shown)}, "musique.answer_f1", data)     ->  {("q7", 12): 1.0}
+
+The data set is loaded for its gold answers, as `harness score` does. No model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An answer that another stop would have given; shown: what it had read, as in a record's `shown`."""
+
+    answer: str
+    shown: Sequence[dict[str, Any]]
+
+
+def judged(
+    run: StoredRun, answers: Mapping[tuple[str, int], Recorded], name: str, data: str | None
+) -> dict[tuple[str, int], float | None]:
+    """The score `name` of each answer, keyed by question and step; None where the scorer leaves one out.
+
+    data: where the rows are now. Raises UserError where the gold answers are not those of the run, or the scorer is of
+    another version.
+    """
+    from harness import scorers
+    from harness.config.schema import DatasetConfig
+    from harness.engine.rescore import shown_of
+    from harness.engine.scoring import judge
+    from reports import stored as facts
+    from reports.gold_rows import read_rows
+
+    before, now = facts.scorer_version(run, name), scorers.version(name)
+    if before != now:
+        raise UserError(
+            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
+            f"harness score {run.path}"
+        )
+    if data is not None:
+        run = replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+    rows = read_rows(run)
+    if rows.problem is not None:
+        raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
+    dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
+    found: dict[tuple[str, int], float | None] = {}
+    for (question, step), told in answers.items():
+        if question not in rows.examples:
+            raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
+        seen = [shown_of(part) for part in told.shown]
+        found[question, step] = judge(dataset, told.answer, seen, rows.examples[question].gold).scores.get(name)
+    return found

@@ -1,0 +1,89 @@
+"""`harness study length`: score and answer recall by the length of a question's documents.
+
+harness study length results --out length.svg
+harness study length results --edges 8000,16000 --score flashrag.f1
+
+No model is loaded, only the tokenizer of the model that a run read with; texts and gold answers come from the data set.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.cli.figures import Figure, form_of, numbers, show
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.figures.length import Measured
+    from reports.gold_rows import Rows
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the study is shown. score: by default each data set's first; edges: "1000,4000" tokens; data: the rows."""
+
+    form: str | None = None
+    out: str | None = None
+    score: str | None = None
+    edges: str | None = None
+    data: str | None = None
+
+
+def length(folders: Sequence[str], options: Options) -> int:
+    """Print or draw the study; 3 when a damaged run was left out.
+
+    Runs whose rows or tokenizer cannot be had are left out with a sentence. Raises UserError where none is left,
+    UnknownName for a score that a run does not have, SaveError.
+    """
+    from harness.cli.study import stored_runs, with_rows
+
+    form = form_of(options.form, options.out)
+    edges = _edges(options.edges)
+    runs, damaged = stored_runs(folders)
+    from reports.figures.length import frame, panels, sections
+
+    table = frame(_measured(with_rows(runs, options.data)), options.score, edges)
+    show(Figure("Length of the documents", table, sections(table), panels(table)), form, options.out)
+    return 3 if damaged else 0
+
+
+def _edges(text: str | None) -> tuple[int, ...] | None:
+    """ "1000,4000" -> (1000, 4000). Raises UserError for what is no rising list of tokens."""
+    if text is None:
+        return None
+    found = numbers(text, "--edges", int, lambda n: n > 0, "numbers of tokens")
+    if found != sorted(found):
+        raise UserError(f"--edges {text}: should rise from edge to edge")
+    return tuple(found)
+
+
+def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
+    """Each run with what counts a document's tokens, once for runs over the same rows with the same model."""
+    from harness.cli.tokens import tokens_by
+    from reports.figures.length import Measured, group
+
+    counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
+    found: list[Measured] = []
+    problems: list[UserError] = []
+    for run, rows in runs:
+        try:
+            if (key := group(run)) not in counts:
+                counts[key] = _counting(rows, tokens_by(run))
+        except UserError as error:
+            problems.append(error)
+            continue
+        found.append(Measured(run, rows, counts[key]))
+    if not found:
+        raise problems[0]
+    for problem in problems:
+        sys.stderr.write(f"warning: left out: {problem}\n")
+    return found
+
+
+def _counting(rows: Rows, tokens: Callable[[str], int]) -> Callable[[str], int]:
+    return functools.cache(lambda name: tokens(rows.documents[name].text))

@@ -1,0 +1,97 @@
+"""Flags of `harness run` that set a field of the method, in the rows whose method has that field.
+
+--record-stops 8      method.record_stops=8    search on behind the stop, and record what every stop would answer
+--record-t-p 0.9      method.record_t_p=0.9    for every confidence threshold up to this one
+
+A method is asked for the field by its Config, never by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+
+
+FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
+_STOPS, _T_P = "record_stops", "record_t_p"
+
+
+def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: bool) -> tuple[list[Choices], list[str]]:
+    """The rows with `given` set as --set would, and a sentence for each flag that does not apply to some methods.
+
+    given: field name -> value; mixed: in a suite, a method without the field, or one that refuses it as it is set, is
+    left as it is. Raises UserError where that is a mistake, for a field given twice, and for a t_p that nothing is
+    recorded for. A row that cannot be resolved is left as it is: its own mistake is told when it is planned.
+    """
+    for name in given:
+        if any(f"method.{name}" in row.sets for row in rows):
+            raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
+    out: list[Choices] = []
+    refused: dict[str, list[str]] = {name: [] for name in given}
+    for row in rows:
+        found = _resolved(row)
+        if found is None:
+            out.append(row)
+            continue
+        method, fields, params = found
+        if _T_P in given and _STOPS not in given and _STOPS in fields and params.get(_STOPS) is None:
+            raise UserError("--record-t-p says up to which t_p stops are recorded; add --record-stops N")
+        mine = {f"method.{name}": value for name, value in given.items() if name in fields}
+        if mixed and mine and not _accepts(row, mine):
+            mine = {}
+        for name in given:
+            if f"method.{name}" not in mine:
+                refused[name].append(method)
+        out.append(replace(row, sets={**row.sets, **mine}))
+    told = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
+    for name, methods in told.items():
+        if not mixed or all(f"method.{name}" not in row.sets for row in out):
+            raise UserError(_missing(name, methods))
+    return out, [f"{FLAGS[name]} does not apply to {', '.join(methods)}" for name, methods in told.items()]
+
+
+def methods_with(name: str) -> list[str]:
+    """The presets whose method has the field `name`, sorted."""
+    from harness.config import presets
+    from harness.config.layers import Choices
+
+    found = {method: _resolved(Choices(method=method)) for method in presets.names("methods")}
+    return [method for method, told in found.items() if told is not None and name in told[1]]
+
+
+def _missing(name: str, methods: Sequence[str]) -> str:
+    known = methods_with(name)
+    have = f"these have it: {', '.join(known)}" if known else "no method has it"
+    return f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
+
+
+def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
+    """The preset's name, the names of the method's fields and the values set; None where the row has a mistake."""
+    from harness.config.resolve import parameters, resolve_one
+
+    try:
+        method = resolve_one("methods", row).parts["method"]
+        return str(method.name), parameters(str(method.implementation)), dict(method.params)
+    except UserError:
+        return None
+
+
+def _accepts(row: Choices, mine: Mapping[str, float]) -> bool:
+    """Whether the row's method, which is right without them, is right with these values too."""
+    from harness.config.resolve import resolve_one
+    from harness.engine.plan import make_method
+
+    def right(sets: Mapping[str, Any]) -> bool:
+        try:
+            make_method(resolve_one("methods", replace(row, sets=sets)))
+        except UserError:
+            return False
+        return True
+
+    return right({**row.sets, **mine}) or not right(row.sets)

@@ -1,0 +1,223 @@
+"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a data set needs.
+
+method.chunk_tokens   300       default
+method.t_p            0.55      configs/methods/pecan.yaml
+method.t_n            3         --set
+"""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import dataclass, field, replace
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+from harness.cli.common import choices, columns, split
+from harness.cli.list import KINDS, entries, find_kind
+from harness.config import presets
+from harness.config.validation import typed
+from harness.config.yaml_tree import Tree, flatten
+from harness.errors import UnknownName, UserError
+
+if TYPE_CHECKING:
+    from harness.cli.flags import Flags
+    from harness.config.resolve import Draft
+    from harness.config.schema import DatasetConfig
+
+_REPLACED = "method.params.prompts."
+_PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text; origins has "prompt NAME"
+    for each prompt that is replaced.
+    """
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+    prompts: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
+
+
+def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, json: bool) -> int:
+    """Print NAME, or how it differs from another of its kind. Raises UserError for unknown names."""
+    kind = find_kind(kind) if kind else None
+    if name is None:
+        name = next(iter(split(flags.method)), None)
+        kind = kind or "methods"
+        if name is None:
+            raise UserError("name what to show: harness show NAME  (harness list)")
+    kind = kind or kind_of(name)
+    this = _describe(flags, kind, name)
+    if diff is not None:
+        _print_difference(this, _describe(flags, kind, diff), (name, diff), json)
+    elif json:
+        told = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
+        print(json_.dumps(told, indent=2))
+    else:
+        print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
+        for prompt, text in this.prompts.items():
+            origin = this.origins.get(f"prompt {prompt}")
+            head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
+            print(f"\n{head}\n" + "\n".join("  | " + line for line in text.splitlines()))
+        _print_notes(this.notes)
+    return 0
+
+
+def kind_of(name: str) -> str:
+    """The one kind that has `name`. Raises UserError when none or several do."""
+    known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
+    found = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
+    if len(found) > 1:
+        raise UserError(f"'{name}' is a name in {' and '.join(found)}; add --kind {found[0]}")
+    if not found:
+        raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
+    return found[0]
+
+
+def one(kind: str, name: str, flags: Flags | None = None) -> tuple[Draft, Any]:
+    """One method, data set, model or encoder with the layers that `flags` add; raises UserError."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+
+    said = choices(flags) if flags else Choices()
+    part = _PARTS[kind]
+    named: dict[str, Any] = {"sets": {**said.sets, part: name}} if part == "encoder" else {part: name}
+    said = replace(said, **named)
+    d = resolve_one(kind, said)
+    return d, d.parts[part]
+
+
+def _describe(flags: Flags, kind: str, name: str) -> Shown:
+    if kind == "scorers":
+        return _scorer(name)
+    if kind in ("suites", "profiles"):
+        return _file(kind, name)
+    if kind == "methods" and flags.dataset:
+        return _run(flags, name)
+    d, part = one(kind, name, flags)
+    shown = _shown(d, {_PARTS[kind]: part})
+    if kind == "methods":
+        _add_by_dataset(shown, name)
+    return replace(shown, notes=_dataset_notes(name, part)) if kind == "datasets" else shown
+
+
+def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
+    """What to download, which options there are, and how retrieved documents are given."""
+    from harness.datasets import documents_given, option_fields
+
+    options = {
+        option_name: {
+            "type": _type(option.annotation),
+            "default": None if option.is_required() else option.get_default(),
+            "meaning": option.description or "",
+        }
+        for option_name, option in option_fields(config.format).items()
+    }
+    given = documents_given(config.format).splitlines()
+    return {"download": presets.download(name), "options": options, "documents": given}
+
+
+def _type(annotation: Any) -> str:
+    """An option's type in words: "whole number", "text or list"."""
+    inner = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, inner))
+    if get_origin(annotation) is Annotated:
+        return _type(inner[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not type(None)))
+    if annotation is bool:
+        return "true or false"
+    return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
+
+
+def _print_notes(notes: dict[str, Any]) -> None:
+    if lines := notes.get("download"):
+        print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
+    if options := notes.get("options"):
+        rows = [(f"  dataset.{k}", o["type"], _value(o["default"]), o["meaning"]) for k, o in options.items()]
+        print("\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows]))
+    if lines := notes.get("documents"):
+        print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
+
+
+def _add_by_dataset(shown: Shown, name: str) -> None:
+    """What the method's files say for single data sets, as "method.params.t_p on musique"."""
+    for origin, values in presets.read("methods", name):
+        for dataset, params in (values.get("by_dataset") or {}).items():
+            for key, value in flatten(params, "method.params").items():
+                shown.values[f"{key} on {dataset}"] = value
+                shown.origins[f"{key} on {dataset}"] = origin
+
+
+def _run(flags: Flags, method: str) -> Shown:
+    """The whole configuration of a run."""
+    from harness.config.resolve import draft, raise_all
+
+    datasets = split(flags.dataset)
+    if len(datasets) > 1:
+        raise UserError("show one data set at a time")
+    d = draft(choices(flags, method, datasets[0]))
+    try:
+        shown = _shown(d, d.parts)
+    except UserError as e:
+        d.problems.append(e)
+    raise_all(d.problems)
+    return shown
+
+
+def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
+    from harness.engine.plan import awaited, make_method
+
+    values: dict[str, Any] = {}
+    prompts: dict[str, str] = {}
+    for path, part in parts.items():
+        if path == "method":
+            made = make_method(d)
+            prompts = made.prompts()
+            params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
+            part = part.model_copy(update={"params": params})
+        inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
+        values.update(flatten(inner, path))
+    origins = {k: d.origins.get(k, "default") for k in values}
+    for key, origin in d.origins.items():
+        if key.startswith(_REPLACED):
+            name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
+            origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
+    return Shown(values, origins, prompts)
+
+
+def _scorer(name: str) -> Shown:
+    from harness import scorers
+
+    known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), None)
+    if known is None:
+        raise UnknownName("scorer", name, scorers.names(), "harness list scorers")
+    values = {"name": known, "summary": scorers.summary(known), "version": scorers.version(known)}
+    return Shown(values, dict.fromkeys(values, "harness.scorers"))
+
+
+def _file(kind: str, name: str) -> Shown:
+    tree = Tree()
+    for origin, layer in presets.read(kind, name):
+        tree.merge(layer, origin)
+    return Shown(flatten(tree.values) if tree.values else {}, tree.origins)
+
+
+def _print_difference(a: Shown, b: Shown, names: tuple[str, str], json: bool) -> None:
+    """Print exactly the keys whose values differ, names apart."""
+    both = {**a.values, **b.values}
+    keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
+    if json:
+        print(json_.dumps({k: [a.values.get(k), b.values.get(k)] for k in keys}, indent=2))
+        return
+    rows = [(typed(k), *(_value(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
+    prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
+    rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
+    print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) and value else json_.dumps(value, ensure_ascii=False)

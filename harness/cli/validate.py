@@ -1,0 +1,150 @@
+"""`harness validate`: check a run without running it; with nothing chosen, check every configuration there is."""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from harness.cli import run as run_
+from harness.config import presets, registry
+from harness.config.layers import attempt
+from harness.errors import ConfigError, HarnessError, UnknownName
+
+if TYPE_CHECKING:
+    from harness.cli.flags import Flags
+    from harness.engine.plan import Plan
+
+
+def main(flags: Flags, *, json: bool) -> int:
+    """Print what would run, or raise ConfigError with all mistakes."""
+    if not any(getattr(flags, f.name) for f in fields(flags)):
+        return _everything(json)
+    planned, code = run_.plan_all(run_.rows(flags))
+    for plan in planned:
+        print(json_.dumps(_row(plan)) if json else _text(plan))
+    return code
+
+
+def _row(plan: Plan) -> dict[str, Any]:
+    limit = plan.config.limit or len(plan.dataset)
+    return {
+        "run": plan.folder,
+        "method": plan.config.method.name,
+        "dataset": plan.config.dataset.name,
+        "questions": min(limit, len(plan.dataset)),
+        "models": {role: model.name for role, model in plan.models.items()},
+        "encoders": {role: encoder.name for role, encoder in plan.encoders.items()},
+        "warnings": list(plan.warnings),
+    }
+
+
+def _text(plan: Plan) -> str:
+    row = _row(plan)
+    models = ", ".join(f"{role} {name}" for role, name in {**row["models"], **row["encoders"]}.items())
+    numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
+    place = f"run folder known later: {', '.join(numbers)}" if numbers else row["run"]
+    lines = [f"ok  {row['method']} on {row['dataset']}: {row['questions']} questions, {models}", f"    {place}"]
+    return "\n".join([*lines, *(f"    warning: {w}" for w in row["warnings"])])
+
+
+def _everything(json: bool) -> int:
+    """Check each file of each kind: every key known, every name there, every implementation importable."""
+    problems: list[str] = []
+    counts: dict[str, int] = {}
+    for kind in presets.KINDS:
+        names = presets.names(kind)
+        counts[kind] = len(names)
+        for name in names:
+            try:
+                check(kind, name)
+            except HarnessError as e:
+                told = e.problems if isinstance(e, ConfigError) else [str(e)]
+                problems += [f"{kind}/{name}: {sentence}" for sentence in told]
+    if problems:
+        raise ConfigError(problems)
+    if json:
+        print(json_.dumps(counts))
+    else:
+        print("ok  " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+    return 0
+
+
+def check(kind: str, name: str) -> None:
+    """Check one configuration by itself, without data or models. Raises UserError."""
+    if kind == "suites":
+        _check_suite(name)
+    elif kind == "profiles":
+        _check_profile(name)
+    else:
+        _check_part(kind, name)
+
+
+def _check_suite(name: str) -> None:
+    """A suite's settings must fit every method and data set it names."""
+    from harness.config import suites
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft, raise_all
+    from harness.engine.plan import make_method
+
+    suite = suites.read(name)
+    problems: list[HarnessError] = []
+    for dataset in suite.datasets:
+        for method in suite.methods:
+            d = draft(Choices(method=method, dataset=dataset, suite=suite))
+            problems += d.problems
+            if "method" in d.parts:
+                attempt(problems, partial(make_method, d))
+    raise_all(problems)
+
+
+def _check_profile(name: str) -> None:
+    """A profile must fit every method; what it says of all ("*") must be known to one at least."""
+    from harness.cli.show import one
+    from harness.config.layers import Choices
+    from harness.config.resolve import draft, parameters, raise_all
+    from harness.config.validation import unknown
+    from harness.engine.plan import make_method
+
+    for method in presets.names("methods"):
+        d = draft(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
+        raise_all(d.problems)
+        make_method(d)
+    known: set[str] = set()
+    for method in presets.names("methods"):
+        known |= parameters(str(one("methods", method)[1].implementation))
+    for origin, values in presets.read("profiles", name):
+        for key in (values.get("methods") or {}).get("*") or {}:
+            if key not in known:
+                raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
+
+
+def _check_method(name: str) -> None:
+    """A method's parameters must fit it, and those for each data set too."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+    from harness.engine.plan import make_method
+
+    tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
+    for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
+        d = resolve_one("methods", Choices(method=name, dataset=dataset))
+        make_method(d)
+
+
+def _check_part(kind: str, name: str) -> None:
+    from harness.cli.show import one
+
+    _, part = one(kind, name)
+    if kind == "methods":
+        _check_method(name)
+    elif kind == "datasets":
+        from harness import scorers
+        from harness.datasets import formats
+
+        if ":" in part.format:
+            registry.load(part.format)
+        elif part.format not in formats():
+            raise UnknownName("format", part.format, formats())
+        if wrong := scorers.problems(part.scorers):
+            raise ConfigError(wrong)

@@ -1,1 +1,0 @@
-"""The bodies of the verbs, one module each, imported when the verb is called."""

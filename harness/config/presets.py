@@ -1,0 +1,195 @@
+"""Named configurations: one YAML file each, in configs/<kind>/ or in the folder that HARNESS_CONFIGS names.
+
+    names("methods")                 ["bm25", "closed-book", ..., "pecan"]
+    find("methods", "Full_Context")  "full-context": case, "-" and "_" do not count
+    read("methods", "pecan-4k")      the layers, base first: [("configs/methods/pecan.yaml", {...}), (...)]
+
+A file in a folder of its own is named with it: configs/datasets/pocket/musique.yaml is "pocket/musique".
+A file may say `extends: other-name`; it is then laid over that one. The user's own folder is searched first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from harness.config.registry import ENV, GROUPS, additions, code_named, load, trust
+from harness.config.yaml_tree import read_yaml
+from harness.errors import ConfigError, UnknownName, UserError
+
+KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
+_TWIN = "pocket/"
+_SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
+_SINGULAR = {"methods": "method", "datasets": "data set"}
+
+
+def singular(kind: str) -> str:
+    """ "methods" -> "method", as messages say it."""
+    return _SINGULAR.get(kind, kind.rstrip("s"))
+
+
+def fold(name: str) -> str:
+    """The form names are compared in."""
+    return name.lower().replace("_", "-")
+
+
+@contextmanager
+def shipped_only() -> Iterator[None]:
+    """Inside, names mean the files of this project, whatever HARNESS_CONFIGS says."""
+    before = _SHIPPED_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _SHIPPED_ONLY.reset(before)
+
+
+def _folders() -> list[tuple[str, Path]]:
+    """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
+    import importlib.resources
+
+    shipped = ("configs", Path(str(importlib.resources.files("configs"))))
+    own = os.environ.get(ENV)
+    if not own or _SHIPPED_ONLY.get():
+        return [shipped]
+    if not Path(own).is_dir():
+        raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")
+    return [(f"${ENV}", Path(own)), shipped]
+
+
+def _files(kind: str) -> dict[str, tuple[str, Path]]:
+    """Name -> (shown path, path)."""
+    if kind not in KINDS:
+        raise UnknownName("kind", kind, KINDS)
+    folders = tuple(_folders())
+    before = _walked.get((kind, folders))
+    if before is not None and all(_stamp(folder) == stamp for folder, stamp in before[0].items()):
+        return before[1]
+    stamps: dict[Path, int] = {}
+    found: dict[str, tuple[str, Path]] = {}
+    taken: set[str] = set()
+    for label, folder in folders:
+        stamps |= {path: _stamp(path) for path in (folder / kind, *(folder / kind).rglob("**/"))}
+        for path in sorted((folder / kind).rglob("*.yaml")):
+            inside = path.relative_to(folder / kind)
+            name = inside.with_suffix("").as_posix()
+            if fold(name) not in taken:
+                taken.add(fold(name))
+                found[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
+    _walked[kind, folders] = (stamps, found)
+    return found
+
+
+# What was found, with the times of the folders it was found in: a list of all plans asks 11,000 times.
+_walked: dict[tuple[str, tuple[tuple[str, Path], ...]], tuple[dict[Path, int], dict[str, tuple[str, Path]]]] = {}
+
+
+def _stamp(folder: Path) -> int:
+    """When something was last added to or taken from the folder, in ns; -1 where there is none."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def names(kind: str) -> list[str]:
+    """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
+    more = additions(GROUPS[kind]) if kind in GROUPS else {}
+    return sorted({**_files(kind), **more})
+
+
+def find(kind: str, name: str) -> str:
+    """The registered spelling of `name`. Raises UnknownName with close matches."""
+    known = names(kind)
+    for candidate in known:
+        if fold(candidate) == fold(name):
+            return candidate
+    also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
+    raise UnknownName(singular(kind), name, known, f"harness list {kind}{also}")
+
+
+def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    name = find(kind, name)
+    files = _files(kind)
+    if name in files:
+        shown, path = files[name]
+        values = read_yaml(path, shown)
+        trust(*code_named(values))  # shipped, or in the user's own folder
+        return shown, values
+    target = additions(GROUPS[kind])[name]
+    trust(target)  # its package was installed
+    if kind == "methods":
+        return target, {"implementation": target}
+    values = load(target)
+    if not isinstance(values, dict):
+        raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
+    trust(*code_named(values))
+    return target, dict(values)
+
+
+def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The layers of a preset, base first, as (origin, values); `summary`, `download` and `extends` are taken out.
+
+    Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
+    """
+    layers: list[tuple[str, dict[str, Any]]] = []
+    seen: list[str] = []
+    following: str | None = name
+    while following is not None:
+        shown, values = _one(kind, following)
+        if shown in seen:
+            raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
+        seen.append(shown)
+        values.pop("summary", None)
+        values.pop("download", None)
+        if layers:
+            values.pop("name", None)  # the base's own name in tables
+        following = values.pop("extends", None)
+        if following is not None and not isinstance(following, str):
+            raise ConfigError([f"{shown}: 'extends' must be the name of another file"])
+        layers.insert(0, (shown, values))
+    return layers
+
+
+def download(dataset: str) -> list[str]:
+    """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
+    where it says nothing itself; [] for a data set that is no preset.
+    """
+    if fold(dataset) not in map(fold, names("datasets")):
+        return []
+    _, values = _one("datasets", dataset)
+    lines = values.get("download")
+    if lines is None and isinstance(values.get("extends"), str):
+        return download(values["extends"])
+    return [str(line) for line in lines or ()]
+
+
+def summaries(kind: str) -> dict[str, str]:
+    """Name -> one line about it, sorted by name; from the files, without importing what they name."""
+    files = _files(kind)
+    lines = {name: read_yaml(path, shown).get("summary") for name, (shown, path) in files.items()}
+    found = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
+    for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
+        found.setdefault(name, f"added by {target}")
+    return dict(sorted(found.items()))
+
+
+def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
+    """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
+
+    Another form of a data set, "pocket/<name>", "longbench/<name>" or "longbench/<name>_e" (LongBench-E), is treated as
+    it where it has none of its own.
+    """
+    table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
+    name = fold(dataset or "")
+    plain = name.rpartition("/")[2]
+    return dict(table.get(name) or table.get(plain) or table.get(plain.removesuffix(fold("_e"))) or {})
+
+
+def twin(dataset: str) -> str | None:
+    """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
+    wanted = fold(_TWIN + dataset)
+    return next((name for name in names("datasets") if fold(name) == wanted), None)

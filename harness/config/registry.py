@@ -1,0 +1,120 @@
+"""Names are strings until used: "methods.pecan:Pecan" is imported when a run is planned, not before.
+
+load("methods.pecan:Pecan", Method)      -> the class
+additions("harness.methods")             -> {"their-method": "their_package:Theirs"} from installed packages
+trust("mine:parse_row")                  the user named it: it may be imported from now on
+trusted("mine:parse_row")                whether it may
+
+Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
+in a shipped preset, in a file of the folder HARNESS_CONFIGS, or by installing a package with entry points. A run folder
+or a configuration file from elsewhere cannot choose one (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness.config.yaml_tree import read_yaml
+from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close_matches
+
+# A folder of the user's own presets and the modules they name.
+ENV = "HARNESS_CONFIGS"
+
+GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
+
+# Keys of a configuration whose values name code.
+_CODE_KEYS = ("format", "implementation", "scorers")
+_trusted: set[str] = set()
+
+
+def trust(*targets: str) -> None:
+    """Allow `load` to import these "module:name" targets; call it only for what the user chose."""
+    _trusted.update(targets)
+
+
+def trusted(target: str) -> bool:
+    """Whether the user chose `target`. Reads the files in the folder HARNESS_CONFIGS; imports nothing."""
+    return target in _trusted or any(target in additions(group).values() for group in GROUPS.values()) or _own(target)
+
+
+def refusal(target: str, key: str) -> str:
+    """The sentence about a target that nobody chose; `key` is its place in the configuration."""
+    return (
+        f"{key} names code ('{target}') that neither the command line nor a preset in the folder {ENV} names, so it is "
+        f"not imported; if you trust it, add: --set {key}={target}"
+    )
+
+
+def code_named(values: Any, path: str = "") -> dict[str, str]:
+    """Target -> key, for all code that a configuration names at any depth.
+
+    {"dataset": {"format": "mine:rows"}} -> {"mine:rows": "dataset.format"}
+    """
+    targets: dict[str, str] = {}
+    if isinstance(values, dict):
+        for name, value in values.items():
+            key = f"{path}.{name}" if path else str(name)
+            listed = value if isinstance(value, (list, tuple)) else [value]
+            if str(name).rpartition(".")[2] in _CODE_KEYS:
+                targets |= {one: key for one in listed if isinstance(one, str) and ":" in one}
+            targets |= code_named(value, key)
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            targets |= code_named(value, path)
+    return targets
+
+
+def _own(target: str) -> bool:
+    """Whether a file in the folder HARNESS_CONFIGS names `target`."""
+    folder = os.environ.get(ENV)
+    for path in sorted(Path(folder).rglob("*.yaml")) if folder else ():
+        with contextlib.suppress(ConfigError):  # a damaged file names nothing; the command that needs it says so
+            if target in code_named(read_yaml(path)):
+                trust(target)
+                return True
+    return False
+
+
+def load(target: str, base: type | None = None) -> Any:
+    """Import "module:name"; with `base`, the result must be a subclass of it.
+
+    Raises UserError for a malformed target and for one that the user did not choose, UnknownName for a module or name
+    that does not exist, CannotRun for a package the module needs and that is not installed.
+    """
+    module_name, colon, name = target.partition(":")
+    if not colon or not module_name or not name.isidentifier():
+        raise UserError(f"'{target}' is not of the form module:Class")
+    if not trusted(target):
+        raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
+    own = os.environ.get(ENV)
+    if own and os.path.abspath(own) not in sys.path:
+        # Modules may lie beside the user's own presets; last, so that they shadow nothing.
+        sys.path.append(os.path.abspath(own))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as e:
+        missing = e.name or ""
+        if module_name == missing or module_name.startswith(missing + "."):
+            raise UserError(f"no module '{module_name}' (named by '{target}'); is its package installed?") from e
+        raise CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}") from e
+    if not hasattr(module, name):
+        public = [n for n in vars(module) if not n.startswith("_")]
+        raise UnknownName(f"name in module '{module_name}'", name, close_matches(name, public) or public)
+    found = getattr(module, name)
+    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+        raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
+    return found
+
+
+@functools.cache
+def additions(group: str) -> dict[str, str]:
+    """Name -> "module:attribute" that installed packages add under an entry-point group; nothing is imported."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=group)}

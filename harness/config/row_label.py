@@ -1,0 +1,80 @@
+"""What a run's row is called in tables: the preset's name, marked where the method is not the preset's own.
+
+    mark(...)       "pocket"                    a profile other than `paper` put values in place of the preset's
+                    "chunk_tokens=200"          the user did: up to two settings by name, more by number
+    label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
+
+The reference is the preset under profile `paper` for the same data set (docs/methods.md, The profiles). Only parameters
+and prompts of the method count, and of these only those that change a prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.config.schema import MethodChoice
+from harness.config.yaml_tree import flatten
+from harness.errors import UserError
+from harness.method import Method
+
+_PARAMS = "method.params."
+_PROFILE = "profile "
+_REFERENCE = "paper"
+_NAMED = 2  # settings by name in a mark; more are counted
+
+
+def label(method: Mapping[str, Any]) -> str:
+    """The name of a method in tables; a run from before there were marks has its name alone."""
+    found = method.get("mark")
+    return f"{method['name']} [{found}]" if found else str(method["name"])
+
+
+def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
+    """Where the values that differ from the preset's come from, "" where none differ, or it is nobody's preset."""
+    said = {key.removeprefix(_PARAMS): o for key, o in origins.items() if key.startswith(_PARAMS)}
+    said = {key: o for key, o in said.items() if o != "default" and not o.startswith(("configs/", "$"))}
+    reference = _reference(method, choice, dataset) if said else None
+    if reference is None:
+        return ""
+    ours, theirs = _counted(method), _counted(reference)
+    changed = [key for key in ours if ours[key] != theirs.get(key)]
+    profiles, settings = [], []
+    for key in changed:
+        prompt = key.removeprefix("prompt ").removesuffix(", system")
+        near = [o for k, o in said.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}."))]
+        origin = near[0] if near else ""
+        if origin.startswith(_PROFILE):
+            profiles.append(origin.removeprefix(_PROFILE))
+        else:
+            settings.append(key if key.startswith("prompt ") else f"{key}={_short(ours[key])}")
+    if len(settings) > _NAMED:
+        settings = [f"{len(settings)} settings"]
+    return ", ".join([*dict.fromkeys(profiles), *settings])
+
+
+def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+
+    named = choice.name.partition("[")[0]  # without the encoder that stands in
+    try:
+        found = resolve_one("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
+    except UserError:
+        return None
+    if found.implementation != choice.implementation:
+        return None
+    # Not validated: the preset may need a package that is not installed, which the run's own settings do without.
+    return type(method)(type(method.config).model_construct(**found.params))
+
+
+def _counted(method: Method) -> dict[str, Any]:
+    """Key -> value of what changes a prediction: parameters, and prompts in use as "prompt NAME"."""
+    left_out = {"prompts", *method.recording_fields}
+    params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
+    return {**flatten(params), **{f"prompt {name}": text for name, text in method.prompts().items()}}
+
+
+def _short(value: Any) -> str:
+    text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    return "null" if value is None else text if len(text) <= 24 else text[:21] + "..."

@@ -1,0 +1,186 @@
+"""What a run is: pydantic models of every choice, frozen, unknown keys refused.
+
+RunConfig
+├── method    MethodChoice   preset, implementation "module:Class", view, params (checked by the method's Config)
+├── dataset   DatasetConfig  name, format, where the rows are, instruction, scorers
+├── model     ModelConfig    the reader
+├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
+├── encoder / reranker  EncoderConfig
+└── seed, limit, failed, profile
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from harness.storage.paths import expanded
+
+ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+
+
+# A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
+Place = Annotated[str, AfterValidator(expanded)]
+
+_Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: the form that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MethodChoice(_Frozen):
+    """A preset: which implementation with which parameters, on which view of the documents.
+
+    view "evidence" cuts the documents to the supporting passages before the method sees them (oracle-evidence only).
+    encoder, reranker: the preset's own, where it has one; a run with another shows that in its name. mark: what tables
+    add to the name where parameters or prompts are not the preset's (harness/config/row_label.py); written by the plan.
+    """
+
+    name: str
+    implementation: str
+    view: Literal["document", "evidence"] = "document"
+    params: dict[str, Any] = Field(default_factory=dict)
+    encoder: str | None = None
+    reranker: str | None = None
+    mark: str = ""
+
+
+class DatasetConfig(_Frozen):
+    """Where questions come from and how answers are judged.
+
+    format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
+    instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
+    answer, which scorers then see alone; None = the reply is the answer; demonstration: a question with its reply,
+    shown behind the instruction as an example (both: harness/engine/answer_prefix.py).
+    """
+
+    name: str
+    format: str
+    hub: str | None = None
+    subset: str | None = None
+    revision: str | None = None
+    split: str = "validation"
+    data: Place | None = None
+    instruction: str
+    max_answer_tokens: int = Field(gt=0)
+    answer_prefix: _Phrase | None = None
+    demonstration: _Phrase | None = None
+    scorers: tuple[str, ...] = Field(min_length=1)
+    licence: str = ""
+    citation: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class Shape(_Frozen):
+    """The sizes of a model that runs elsewhere, as its config.json has them; FLOPs are counted from them."""
+
+    layers: int = Field(gt=0)
+    width: int = Field(gt=0)
+    heads: int = Field(gt=0)
+    kv_heads: int = Field(gt=0)
+    head_size: int = Field(gt=0)
+    mlp: int = Field(gt=0)
+    vocab: int = Field(gt=0)
+    gated: bool = True
+
+
+class ModelConfig(_Frozen):
+    """A language model and how it is run.
+
+    source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
+    as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and cache, "auto" = the one that the checkpoint's config.json names,
+    else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
+    transformers picks; window: tokens, None = the model's own; template: "model" (its own chat
+    template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
+    share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:
+    adapters that come with the package, loaded for a role whose method uses one of that name.
+
+    backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
+    api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
+    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none; shape: for FLOPs.
+    """
+
+    name: str
+    backend: Literal["hf", "scripted", "random", "endpoint"] = "hf"
+    source: Place | None = None
+    package: str | None = None
+    package_path: str | None = None
+    sha256: str | None = None
+    revision: str | None = None
+    tokenizer: Place | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+    device_map: str | None = None
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    template: Place = "model"
+    template_date: str = "26 Jul 2024"
+    window: int | None = Field(default=None, gt=0)
+    prefill_chunk: int = Field(default=2048, gt=0)
+    memory_fraction: float = Field(default=0.9, gt=0, le=1)
+    trust_remote_code: bool = False
+    adapters: dict[str, Place] = Field(default_factory=dict)
+    offers: dict[str, str] = Field(default_factory=dict)
+    script: Place | None = None
+    embedded: bool = False
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    logprobs: int = Field(default=0, ge=0)
+    shape: Shape | None = None
+
+
+class EncoderConfig(_Frozen):
+    """A sentence encoder: everything about it that changes a vector is data.
+
+    package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
+    pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
+    for questions is, None = one network for both.
+    """
+
+    name: str
+    source: Place
+    query_source: Place | None = None
+    revision: str | None = None
+    package: str | None = None
+    package_path: str | None = None
+    sha256: str | None = None
+    pooling: Literal["mean", "cls"] | None = None
+    similarity: Literal["cosine", "dot"] = "cosine"
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_length: int | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    device: str = "auto"
+
+
+class RunConfig(_Frozen):
+    """One method over one data set with its models: everything that can be said about a run.
+
+    limit and failed do not change a prediction and are left out of the hash.
+    """
+
+    method: MethodChoice
+    dataset: DatasetConfig
+    model: ModelConfig
+    roles: dict[str, ModelConfig] = Field(default_factory=dict)
+    encoder: EncoderConfig
+    reranker: EncoderConfig | None = None
+    seed: int = 0
+    limit: int | None = Field(default=None, gt=0)
+    failed: Literal["zero", "skip"] = "zero"
+    profile: str | None = None

@@ -1,0 +1,81 @@
+"""A suite: methods and data sets that belong together, and the settings they are run with.
+
+methods:                                every method over every data set
+  - pecan
+  - bm25-topx: {k: from:pecan}          a row with parameters of its own
+datasets: [pocket/musique]
+profile: pocket                         these three may be left out; what is said on the command line wins
+set: [dataset.tokens=1640]              as after --set
+limit: 24
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.config import presets
+from harness.config.validation import unknown
+from harness.config.yaml_tree import assignments
+from harness.errors import ConfigError
+
+_LISTS = {
+    "methods": "names, or NAME: {PARAMETER: VALUE}",
+    "datasets": "names",
+    "set": "KEY=VALUE, as after --set",
+}
+_KEYS = (*_LISTS, "profile", "limit")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """sets: as in Choices; params: parameters of single methods, by name.
+
+    limit: questions, as it stands in the file: the run's configuration checks it.
+    """
+
+    name: str
+    methods: Sequence[str]
+    datasets: Sequence[str]
+    profile: str | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    limit: Any = None
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def read(name: str) -> Suite:
+    """The suite `name`. Raises UnknownName, and ConfigError with all that is wrong in its file."""
+    layers = presets.read("suites", name)
+    merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
+    shown = layers[-1][0]
+    problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
+    params = _own_parameters(merged)
+    for key in _LISTS:
+        wanted, value = _LISTS[key], merged.get(key)
+        if value is None and key == "set":
+            continue
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            problems.append(f"{shown}: '{key}' must be a list of {wanted}")
+            merged[key] = []
+    if not isinstance(merged.get("profile"), str | None):
+        problems.append(f"{shown}: 'profile' must be the name of a profile")
+    sets, mistakes = assignments(merged.get("set") or [], f"{shown}, set: ")
+    if problems + mistakes:
+        raise ConfigError(problems + mistakes)
+    found = presets.find("suites", name)
+    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"), params)
+
+
+def _own_parameters(merged: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Replace each {NAME: {KEY: VALUE}} among the methods by NAME; return these mappings by name."""
+    params: dict[str, dict[str, Any]] = {}
+    names: list[Any] = []
+    for row in merged["methods"] if isinstance(merged.get("methods"), list) else ():
+        if isinstance(row, dict) and len(row) == 1 and isinstance((own := next(iter(row.values()))), dict):
+            row = str(next(iter(row)))
+            params[row] = own
+        names.append(row)
+    if names:
+        merged["methods"] = names
+    return params

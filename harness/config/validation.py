@@ -1,0 +1,111 @@
+"""pydantic's findings as sentences: the key as the user types it, the origin of the value, the nearest known key.
+
+model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
+unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from harness.config.yaml_tree import Tree
+from harness.errors import ConfigError, UserError, close_matches
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
+    """ "unknown <what>." with close matches of `name`, or all that is known."""
+    known = sorted(known)
+    near = close_matches(name, known)
+    if near:
+        return UserError(f"unknown {what}. Did you mean {' or '.join(repr(n) for n in near)}?")
+    return UserError(f"unknown {what}. Known: {', '.join(known)}." if known else f"unknown {what}.")
+
+
+def typed(path: str) -> str:
+    """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
+    return path.replace("method.params.", "method.", 1) if path.startswith("method.params.") else path
+
+
+def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+    """`values` with the keys among `known`, and not among `fields`, put into the mapping `under`.
+
+    A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
+    """
+    fields, known = set(fields), set(known)
+    if not isinstance(values.get(under, {}), dict):
+        return values  # what stands there is no mapping; the check of the whole will say so
+    nearest = {key: next(iter(close_matches(key, sorted(fields | known), 1)), "") for key in values.keys() - fields}
+    own = {key: value for key, value in values.items() if nearest.get(key) in known}
+    kept = {key: value for key, value in values.items() if key not in own}
+    return {**kept, under: {**kept.get(under, {}), **own}} if own else kept
+
+
+def build(model: type[M], tree: Tree, path: str, within: str = "") -> M:
+    """Validate `tree` (its mapping `within`, "" for all of it) as `model`; `path` is where it sits in a RunConfig.
+
+    A value typed after --set is taken as text where a field wants text. Raises ConfigError with all mistakes.
+    """
+    values: Any = tree.values
+    for key in within.split(".") if within else ():
+        values = values.get(key, {})
+    head = f"{within}." if within else ""
+    origins = {k[len(head) :]: v for k, v in tree.origins.items() if k.startswith(head)}
+    raw = {k[len(head) :]: v for k, v in tree.raw.items() if k.startswith(head)}
+    try:
+        return model.model_validate(values)
+    except ValidationError as first:
+        retyped = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in raw]
+        if not retyped:
+            raise ConfigError(explain(first, model, path, origins)) from first
+    for loc in retyped:
+        values = _replaced(values, loc, raw[_dotted(loc)])
+    try:
+        return model.model_validate(values)
+    except ValidationError as e:
+        raise ConfigError(explain(e, model, path, origins)) from e
+
+
+def _dotted(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(p) for p in loc)
+
+
+def _replaced(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
+    """A copy of nested mappings with the value at `loc` replaced."""
+    head, *rest = loc
+    inner = _replaced(values[str(head)], tuple(rest), text) if rest else text
+    return {**values, str(head): inner}
+
+
+def explain(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:
+    """One sentence for each finding; `path` goes before every key, `origins` maps keys below it."""
+    return [_sentence(e, model, path, origins) for e in error.errors()]
+
+
+def _sentence(e: Any, model: type[BaseModel], path: str, origins: dict[str, str]) -> str:
+    loc = tuple(e["loc"])
+    key = typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
+    origin = next((origins[_dotted(loc[:n])] for n in range(len(loc), 0, -1) if _dotted(loc[:n]) in origins), None)
+    said = f" ({origin})" if origin else ""
+    if e["type"] == "extra_forbidden":
+        return str(unknown(f"key '{key}'{said}", str(loc[-1]), _fields(model, loc[:-1])))
+    if e["type"] == "missing":
+        return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
+    wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{key}={e['input']!r}{said}: {wish[:1].lower()}{wish[1:]}"
+
+
+def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields of the model that sits at `loc` below `model`."""
+    for step in loc:
+        fields = getattr(model, "model_fields", {})
+        if step not in fields:
+            continue  # an index, or a branch of a union
+        annotation = fields[step].annotation
+        inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
+        model = inner[0] if inner else None
+    return list(getattr(model, "model_fields", {}))

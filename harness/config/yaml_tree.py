@@ -1,0 +1,182 @@
+"""YAML read strictly, and a tree of values that remembers where each leaf came from.
+
+    tree = Tree()
+    tree.merge({"params": {"k": 5}}, "configs/methods/bm25.yaml")
+    tree.merge({"params": {"k": 7}}, "--set")
+    tree.values                  {"params": {"k": 7}}
+    tree.origins                 {"params.k": "--set"}
+
+Mappings are merged key by key; lists and everything else replace what was there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import ConfigError
+from harness.storage.limits import yaml_problem
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number; no key twice."""
+
+
+_NUMBERS = {
+    "tag:yaml.org,2002:bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    "tag:yaml.org,2002:int": (r"^[-+]?[0-9]+$", "-+0123456789"),
+    "tag:yaml.org,2002:float": (
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        "-+0123456789.",
+    ),
+    "tag:yaml.org,2002:null": (r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+}
+_Loader.yaml_implicit_resolvers = {}
+for _tag, (_pattern, _first) in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first.replace("\0", "")) + [""] * ("\0" in _first))
+
+
+def _integer(loader: Any, node: Any) -> int:
+    try:
+        return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
+    except ValueError as e:  # thousands of digits
+        raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from e
+
+
+def _number(loader: Any, node: Any) -> float:
+    text = str(loader.construct_scalar(node)).lower()
+    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
+    seen: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable) or key in seen:
+            problem = f"the key '{key}' is given twice" if isinstance(key, Hashable) else "a key must be plain text"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+class Raw(str):
+    """Text typed after `--set key=`: parsed as a YAML scalar, kept as typed where a field wants text."""
+
+    __slots__ = ()
+
+
+def scalar(text: str) -> Any:
+    """The value of a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
+
+    Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
+    and for bytes of the command line that are not UTF-8.
+    """
+    try:
+        return yaml.load(str(text), Loader=_Loader)
+    except UnicodeEncodeError as e:
+        raise ConfigError([f"{str(text)!r} is not UTF-8 text"]) from e
+    except yaml.YAMLError as e:
+        if text.lstrip()[:1] in ("[", "{"):
+            raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
+        return text
+
+
+def assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
+    """["method.k=3"] -> {"method.k": Raw("3")}, and a sentence for each that is no assignment or says it twice.
+
+    where: what stands before the text in a sentence, "--set " for instance.
+    """
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            problems.append(f"'{where}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
+        elif key in found and found[key] != value:
+            problems.append(f"'{key}' is set twice: to {found[key]} and to {value}")
+        else:
+            found[key] = Raw(value)
+    return found, problems
+
+
+def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
+    """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
+    shown = shown or str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if problem := yaml_problem(text):
+            raise ConfigError([f"{shown}: {problem}"])
+        value = yaml.load(text, Loader=_Loader)
+    except UnicodeDecodeError as e:
+        raise ConfigError([f"{shown}: not UTF-8 text"]) from e
+    except OSError as e:
+        raise ConfigError([f"{shown}: cannot be read ({e.strerror})"]) from e
+    except RecursionError as e:
+        raise ConfigError([f"{shown}: nested too deeply"]) from e
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError([f"{shown}{where}: {getattr(e, 'problem', None) or 'not valid YAML'}"]) from e
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
+        raise ConfigError([f"{shown}: must hold a mapping of keys to values"])
+    return value
+
+
+def flatten(value: Any, path: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf."""
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    out: dict[str, Any] = {}
+    for key, inner in value.items():
+        out.update(flatten(inner, f"{path}.{key}" if path else str(key)))
+    return out
+
+
+class Tree:
+    """Nested values with the origin of every leaf, and the text typed for those that came from `--set`."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, str] = {}
+        self.raw: dict[str, str] = {}
+
+    def merge(self, values: dict[str, Any], origin: str) -> None:
+        """Lay `values` over the tree: deep for mappings, replacing for all else."""
+        self._merge(self.values, values, "", origin)
+
+    def _merge(self, into: dict[str, Any], values: dict[str, Any], path: str, origin: str) -> None:
+        for key, value in values.items():
+            here = f"{path}.{key}" if path else str(key)
+            if isinstance(value, dict) and value:
+                if not isinstance(into.get(key), dict):
+                    self._forget(here)
+                    into[key] = {}
+                self.origins.pop(here, None)
+                self._merge(into[key], value, here, origin)
+            elif value == {} and isinstance(into.get(key), dict):
+                continue  # merging nothing into a mapping changes nothing
+            else:
+                self._forget(here)
+                into[key] = scalar(value) if isinstance(value, Raw) else value
+                self.origins[here] = origin
+                if isinstance(value, Raw):
+                    self.raw[here] = str(value)
+
+    def _forget(self, path: str) -> None:
+        for known in (self.origins, self.raw):
+            for old in [p for p in known if p == path or p.startswith(path + ".")]:
+                del known[old]

@@ -1,0 +1,1 @@
+"""What runs cost: events of model calls, the meter, FLOPs by convention, forecasts."""

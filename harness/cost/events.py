@@ -1,0 +1,46 @@
+"""What a call of a model reports: one event, the raw material of every cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank"]
+PHASES = ("index", "search", "answer", "study")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One call of a model.
+
+    new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits: positions
+    whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends on how a
+    prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; texts: given to an encoder or
+    reranker; cut: those of them that its length limit cut; retries: further tries that the request took, which are no
+    requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
+    they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
+    tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
+    taken off it; endings: 1 where markers of the end of a turn were cut off the end of the reply
+    (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
+    stand here; markers: markers of turns that were broken up in what a request sends to a server.
+    """
+
+    role: str
+    model: str
+    phase: str
+    kind: Kind
+    new: int
+    cached: int = 0
+    logits: int = 0
+    pairs: int = 0
+    requests: int = 0
+    out: int = 0
+    seconds: float = 0.0
+    cut: int = 0
+    texts: int = 0
+    retries: int = 0
+    shape: str = ""
+    reused: int = 0
+    endings: int = 0
+    recounted: int = 0
+    markers: int = 0

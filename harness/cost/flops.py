@@ -1,0 +1,135 @@
+"""FLOPs of one event, by formula, under four conventions; `all-params`, that of the papers, is the default.
+
+With L layers, width d, H query heads of size h, KV key/value heads, MLP width f and vocabulary V:
+
+    W        = L (2 d H h + 2 d KV h + m d f)      multiply-adds a token, m = 3 for a gated MLP, else 2
+    P_A      = W + d V                             all matrix-product weights (head included)
+    P_B      = P_A + V d                           plus the embedding table
+    pair     = 4 L H h                             FLOPs of one (query, key) pair: QK^T and AV
+
+    prefill of m tokens on c cached:   2 P m + pair * m (c + m)                    (full rectangle)
+    decode of g tokens after n:        2 P g + pair * (n g + g (g + 1) / 2)
+
+| convention | linear part       | attention                                              |
+|------------|-------------------|--------------------------------------------------------|
+| all-params | 2 P_B tokens      | full rectangle                                         |
+| full       | 2 P_A tokens      | full rectangle                                         |
+| causal     | 2 P_A tokens      | only pairs with key <= query                           |
+| executed   | 2 W tokens + head at the positions whose logits were computed | pairs really computed |
+
+The papers name no convention. PECAN's table A4 and GARLIC's table 3 print the TFLOPs of Llama-3.1-8B over whole
+documents, and GARLIC's table 6 their mean lengths. What is processed beside a document (prompt, question and a short
+answer, the same on all data sets) is then, in tokens:
+
+| data set | document | TFLOPs | all-params | full | causal | executed |
+|----------|----------|--------|------------|------|--------|----------|
+| HotpotQA | 1,318    | 23.6   | 87         | 176  | 213    | 277      |
+| Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 627      |
+| MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 379      |
+
+Only `all-params` gives one number. docs/methods.md, "Costs and FLOPs", has more of this check and its limits.
+
+Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
+(d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.cost.events import Event
+
+CONVENTIONS = ("all-params", "full", "causal", "executed")
+DEFAULT = "all-params"
+"""The convention of every table, curve and ratio that names no other."""
+
+
+class Flops(dict[str, float]):
+    """FLOPs by convention, {"all-params": 1.2e12, ...}; added and subtracted convention by convention."""
+
+    def __add__(self, other: Mapping[str, float]) -> Flops:
+        return Flops({name: self.get(name, 0.0) + other.get(name, 0.0) for name in CONVENTIONS})
+
+    def __sub__(self, other: Mapping[str, float]) -> Flops:
+        return Flops({name: self.get(name, 0.0) - other.get(name, 0.0) for name in CONVENTIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The sizes the formulas need. `vocab` is 0 for encoders, which have no language-model head."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    mlp: int
+    vocab: int
+    gated: bool = True
+
+    @property
+    def key(self) -> str:
+        """The sizes as one word, by which an event names them: "2-64-4-4-16-128-100-gated"."""
+        sizes = (self.layers, self.width, self.heads, self.kv_heads, self.head_size, self.mlp, self.vocab)
+        return "-".join([*map(str, sizes), "gated" if self.gated else "plain"])
+
+    @property
+    def linear(self) -> int:
+        """W: multiply-adds a token in all layers, without the head."""
+        attention = 2 * self.width * self.heads * self.head_size + 2 * self.width * self.kv_heads * self.head_size
+        return self.layers * (attention + (3 if self.gated else 2) * self.width * self.mlp)
+
+    @property
+    def head(self) -> int:
+        """d V: multiply-adds of the language-model head for one position."""
+        return self.width * self.vocab
+
+    @property
+    def pair(self) -> int:
+        """FLOPs of one (query, key) pair over all layers and query heads."""
+        return 4 * self.layers * self.heads * self.head_size
+
+
+def _causal_pairs(event: Event) -> int:
+    return event.new * event.cached + event.new * (event.new + 1) // 2
+
+
+def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
+    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs.
+
+    Raises ValueError for an unknown convention.
+    """
+    if convention not in CONVENTIONS:
+        raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
+    if event.kind in ("embed", "rerank"):
+        top = shape.width * shape.width + (shape.width if event.kind == "rerank" else 0)
+        return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
+    if convention == "executed":
+        return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
+    weights = shape.linear + shape.head * (2 if convention == "all-params" else 1)
+    triangular = convention == "causal" or event.kind == "decode"
+    pairs = _causal_pairs(event) if triangular else event.new * (event.cached + event.new)
+    return float(2 * weights * event.new + shape.pair * pairs)
+
+
+def shape_of(config: Any, head: bool = False) -> ModelShape:
+    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape.
+
+    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does.
+    """
+    heads = config.num_attention_heads
+    decoder = hasattr(config, "num_key_value_heads")
+    # GPT-2 and its kin: n_inner, whose None means four times the width.
+    mlp = (config.n_inner or 4 * config.hidden_size) if hasattr(config, "n_inner") else config.intermediate_size
+    return ModelShape(
+        layers=config.num_hidden_layers,
+        width=config.hidden_size,
+        heads=heads,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        mlp=mlp,
+        vocab=config.vocab_size if decoder or head else 0,
+        gated=decoder,
+    )

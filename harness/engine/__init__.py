@@ -1,0 +1,1 @@
+"""A run: the plan, the loop over questions, indexing, the tools a method gets, scoring, parallel execution."""

@@ -1,0 +1,157 @@
+"""What a method is handed instead of the documents themselves, and the way back to their offsets.
+
+documents ──evidence(supports)──► only their supporting parts       (view "evidence": oracle-evidence)
+          ──joined()────────────► one document, a blank line between (a method that takes one document)
+
+view.original(shown) maps every span a method says it showed back to (document, start, end) of the data set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from harness.types import Answer, Document, Passage, Shown, Step, Support
+
+GAP = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """view text[start : start + length] is original document_id text[origin : origin + length]."""
+
+    start: int
+    length: int
+    document_id: str
+    origin: int
+
+
+@dataclass(frozen=True)
+class View:
+    """Documents as a method sees them; `pieces` says for each of them (by id) where its characters come from."""
+
+    documents: tuple[Document, ...]
+    pieces: dict[str, tuple[Piece, ...]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> View:
+        """The documents as they are."""
+        return cls(tuple(documents), {d.id: (Piece(0, len(d.text), d.id, 0),) for d in documents})
+
+    @classmethod
+    def evidence(cls, documents: Sequence[Document], supporting: Sequence[Support]) -> View:
+        """Only the supporting parts, in the order of the text; documents without any are left out.
+
+        Where nothing is marked, as for a question that cannot be answered, the first document without its text.
+        """
+        kept: list[Document] = []
+        pieces: dict[str, tuple[Piece, ...]] = {}
+        for document in documents:
+            spans = _merged((s.start, s.end) for s in supporting if s.document_id == document.id)
+            if spans:
+                cut, parts = _cut(document, spans)
+                kept.append(cut)
+                pieces[document.id] = parts
+        if not kept:
+            first = replace(documents[0], text="", passages=())
+            return cls((first,), {first.id: ()})
+        return cls(tuple(kept), pieces)
+
+    def joined(self) -> View:
+        """The documents in order as one, a blank line between."""
+        titled = any(d.passages for d in self.documents)
+        passages: list[Passage] = []
+        pieces: list[Piece] = []
+        at = 0
+        for document in self.documents:
+            own = document.passages
+            if titled and not own:
+                own = (Passage(document.title, 0, len(document.text)),)
+            passages += [replace(p, start=p.start + at, end=p.end + at) for p in own]
+            pieces += [replace(p, start=p.start + at) for p in self.pieces[document.id]]
+            at += len(document.text) + len(GAP)
+        titles = {d.title for d in self.documents}
+        one = Document(
+            id=_joined_id([d.id for d in self.documents]),
+            text=GAP.join(d.text for d in self.documents),
+            title=titles.pop() if len(titles) == 1 else "",
+            passages=tuple(passages),
+        )
+        return View((one,), {one.id: tuple(pieces)})
+
+    def original(self, answer: Answer) -> Answer:
+        """The answer with what was shown, in its steps too, as spans of the data set's documents.
+
+        Raises ValueError when a span names a document the method was not handed, or leaves its text.
+        """
+        return replace(
+            answer,
+            shown=tuple(s for shown in answer.shown for s in self._back(shown)),
+            steps=tuple(s if s.shown is None else self._step(s) for s in answer.steps),
+        )
+
+    def _step(self, step: Step) -> Step:
+        assert step.shown is not None
+        back = self._back(step.shown)
+        if len(back) == 1:
+            return replace(step, shown=back[0])
+        # A step shows one thing: a span over several pieces becomes the sources of a text without a place of its own.
+        sources = tuple((s.document_id, s.start, s.end) for s in back)
+        return replace(step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources))
+
+    def _back(self, shown: Shown) -> list[Shown]:
+        if shown.kind == "generated":
+            sources = tuple(span for source in shown.sources for span in self._spans(*source))
+            return [replace(shown, sources=sources)]
+        return [
+            replace(shown, document_id=d, start=start, end=end)
+            for d, start, end in self._spans(shown.document_id, shown.start, shown.end)
+        ]
+
+    def _spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
+        if document_id not in self.pieces:
+            raise ValueError(f"the method showed document '{document_id}', which it was not handed")
+        size = next(len(d.text) for d in self.documents if d.id == document_id)
+        if not 0 <= start <= end <= size:
+            raise ValueError(f"the method showed [{start}, {end}) of '{document_id}', which has {size} characters")
+        spans = []
+        for piece in self.pieces[document_id]:
+            a, b = max(start, piece.start), min(end, piece.start + piece.length)
+            if a < b:
+                spans.append((piece.document_id, a - piece.start + piece.origin, b - piece.start + piece.origin))
+        return spans
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sort spans and unite those that overlap."""
+    united: list[tuple[int, int]] = []
+    for start, end in sorted(s for s in spans if s[0] < s[1]):
+        if united and start < united[-1][1]:
+            united[-1] = (united[-1][0], max(end, united[-1][1]))
+        else:
+            united.append((start, end))
+    return united
+
+
+def _cut(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
+    """Put `spans` of the document together, a blank line between; passages are cut along."""
+    pieces: list[Piece] = []
+    passages: list[Passage] = []
+    at = 0
+    for start, end in spans:
+        pieces.append(Piece(at, end - start, document.id, start))
+        for p in document.passages:
+            a, b = max(p.start, start), min(p.end, end)
+            if a < b:
+                passages.append(Passage(p.title, a - start + at, b - start + at))
+        at += end - start + len(GAP)
+    text = GAP.join(document.text[a:b] for a, b in spans)
+    return replace(document, text=text, passages=tuple(passages)), tuple(pieces)
+
+
+def _joined_id(ids: Sequence[str]) -> str:
+    name = "+".join(ids)
+    if len(name) <= 80:
+        return name
+    return f"{ids[0]}+{len(ids) - 1} more, {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"

@@ -1,0 +1,94 @@
+"""A question that failed, as the record tells it: {"type", "message"} and, for the unexpected, where it happened.
+
+QuestionError, MemoryError, torch's OutOfMemoryError    expected: a sentence is enough
+any other exception of a method                         with its traceback, paths cut to their package
+what a scorer raises                                    the same with "stage": "scoring": the answer is there
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import QuestionError, SaveError, UserError
+from harness.storage.paths import said_without_home
+
+# These end the run: the first is the user's to mend, the second would hit every question that follows.
+STOPS = (UserError, SaveError)
+SCORING = {"stage": "scoring"}
+"""Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
+NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
+_NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
+
+
+def unscored(error: Mapping[str, str] | None) -> bool:
+    """Whether a record's error is that of a scorer, so that the answer needs no model to be scored again."""
+    return error is not None and error.get("stage") == SCORING["stage"]
+
+
+def answered(row: Mapping[str, Any]) -> bool:
+    """Whether a record holds an answer, scored or not."""
+    return row["error"] is None or unscored(row["error"])
+
+
+class Failed(Exception):
+    """A failure that was already described, raised again for the next question on the same document."""
+
+    def __init__(self, error: dict[str, str]) -> None:
+        super().__init__(error["message"])
+        self.error = error
+
+
+def failure(error: Exception) -> dict[str, str]:
+    """Describe `error` for a record; after an out-of-memory error free what can be, for the questions that follow."""
+    if isinstance(error, Failed):
+        return error.error
+    name = type(error).__name__
+    out_of_memory = _out_of_memory(error)
+    if out_of_memory and type(error) is RuntimeError:
+        name = "OutOfMemoryError"  # what torch calls it on a GPU
+    message = said_without_home(str(error))
+    told = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
+    if out_of_memory:
+        _free_memory(error)
+    elif not isinstance(error, QuestionError):
+        told["traceback"] = _traceback(error)
+    return told
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # By name and words: torch is not imported for a run without a model, and on the main memory it raises a plain
+    # RuntimeError.
+    named = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+    return named or isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY in str(error))
+
+
+def _free_memory(error: Exception) -> None:
+    if error.__traceback__ is not None:
+        traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that did not fit
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _traceback(error: Exception) -> str:
+    """The traceback without absolute paths: equal on every machine, and it names no user."""
+    told = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = told
+    while link is not None:
+        for frame in link.stack:
+            frame.filename = _short(frame.filename)
+        link = link.__cause__ or link.__context__
+    return said_without_home("".join(told.format()))
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
+    fitting = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
+    return min(fitting, key=len, default=path.name)

@@ -1,0 +1,125 @@
+"""The index of a document: from memory, from the cache, or built now; its cost is known in every case.
+
+    Indexer(plan, models, cache, store, progress).indexes(documents, question) -> [Index, ...]
+
+One line of documents.jsonl a document: {document_id, key, "status": built | hit | failed, usage}, with question_id for
+methods whose index belongs to a question.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.meter import Meter
+from harness.engine.failures import STOPS, Failed, failure
+from harness.engine.scheduler import Claims, current
+from harness.engine.tools import EngineTools, IndexScope, Models
+from harness.errors import SaveError
+from harness.storage.index_cache import Entry, IndexCache, index_key, key_digest
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+    from harness.method import Index
+    from harness.storage.run_folder import RunStore
+    from harness.types import Document, Question
+
+
+_KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
+
+
+class Indexer:
+    """Indexes for the questions of one run, several of which may ask at once: an index is built by one of them."""
+
+    def __init__(self, plan: Plan, models: Models, cache: IndexCache, store: RunStore, progress: Progress) -> None:
+        self._plan, self._models, self._cache = plan, models, cache
+        self._store, self._progress = store, progress
+        self.kept = _KEPT
+        self._building = Claims()
+        self._lock = threading.Lock()  # for what all questions share: the recent indexes, documents.jsonl
+        self._recent: OrderedDict[str, Entry] = OrderedDict()
+        self._failed: dict[str, dict[str, str]] = {}
+        self._uncached: list[str] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be saved, in sentences."""
+        count = len(self._uncached)
+        what = "an index was" if count == 1 else f"{count} indexes were"
+        return [f"{what} not cached: {self._uncached[0]}"] if count else []
+
+    def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
+        """The index of each document, every one a fresh copy. Raises Failed when one cannot be built."""
+        if self._plan.method.scope == "none":
+            return [{} for _ in documents]
+        asked = question if self._plan.method.scope == "question" else None
+        return [self._index(document, asked) for document in documents]
+
+    def _index(self, document: Document, question: Question | None) -> Index:
+        key = index_key(self._plan, document, question)
+        digest = key_digest(key)
+        with self._building.hold(digest):
+            entry = self._entry(document, question, key, digest)
+        value: Index = entry.value()
+        return value
+
+    def _entry(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
+        if digest in self._failed:  # the other questions of this document do not pay for the same failure again
+            raise Failed(self._failed[digest])
+        with self._lock:
+            entry = self._recent.get(digest)
+        if entry is None:
+            entry = self._cache.get(key)
+            status = "hit" if entry is not None else "built"
+            if entry is None:
+                entry = self._build(document, question, key)
+            self._tell(document, question, digest, status, entry.usage)
+        with self._lock:
+            self._recent[digest] = entry
+            self._recent.move_to_end(digest)
+            while len(self._recent) > self.kept:
+                self._recent.popitem(last=False)
+        return entry
+
+    def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
+        plan, digest = self._plan, key_digest(key)
+        meter = Meter("index")
+        scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
+        task = plan.task if question is not None else None
+        tools = EngineTools(self._models, meter, task, plan.config.seed, self._progress.part, scope)
+        tools.question = question
+        self._models.begin(digest)
+        try:
+            value = plan.method.index(document, tools)
+            if not isinstance(value, dict):
+                raise TypeError(f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a dict")
+            entry = Entry.of(value, meter.events, meter)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
+            self._failed[digest] = failure(error)
+            self._tell(document, question, digest, "failed", meter.usage())
+            raise Failed(self._failed[digest]) from None
+        try:
+            self._cache.put(key, entry)
+        except SaveError as error:
+            if self._cache.root_identity is not None:  # it could be written before: later indexes would be lost too
+                raise
+            if not self._uncached:  # a cache that cannot be written says so once, not once a document
+                self._progress.note(f"an index is not cached: {error}")
+            self._uncached.append(str(error))
+        return entry
+
+    def _tell(
+        self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]
+    ) -> None:
+        row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
+        if question is not None:
+            row["question_id"] = question.id
+        with self._lock:
+            if crew := current():
+                crew.check()  # an interrupted run may have closed its folder
+            self._store.add_document(row)

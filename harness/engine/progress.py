@@ -1,0 +1,147 @@
+"""How far a run is, on one line of stderr.
+
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
+
+Where a model tells no shape, as one behind an endpoint may, "FLOPs unknown" stands there: part of them is no sum.
+On a terminal the line is rewritten in place; elsewhere (a log file) a line is written about every 10 %.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import Any, TextIO
+
+from harness.cli.terminal import erase_line
+from harness.cost.flops import DEFAULT
+from harness.errors import printable
+
+_REDRAW = 0.1  # seconds between two drawings of the live line
+
+
+class Progress:
+    """Counts records and draws; everything it knows comes through its methods."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._live = self._stream.isatty()
+        self._total = self._done = self._failed = self._fresh = self._tokens = 0
+        self._flops = self._score = 0.0
+        self._uncounted = False
+        self._headline = ""
+        self._begun = time.monotonic()
+        self._drawn = 0.0
+        self._told = -1
+        self._part = ""
+        self._gone = False
+
+    def start(self, total: int, headline: str) -> None:
+        """A run over `total` questions begins; `headline` is the scorer whose running mean is shown."""
+        self._total, self._headline, self._begun = total, headline, time.monotonic()
+
+    def seen(self, row: dict[str, Any]) -> None:
+        """A record that an earlier start of the same run left."""
+        self._count(row)
+
+    def done(self, row: dict[str, Any]) -> None:
+        """A question has just been recorded."""
+        self._count(row)
+        self._fresh += 1
+        self._part = ""
+        self._draw()
+
+    def part(self, done: int, total: int, what: str) -> None:
+        """A long step inside a question is at `done` of `total`."""
+        self._part = f"{what} {done}/{total}"
+        if self._live:
+            self._draw()
+
+    def note(self, text: str) -> None:
+        """Say something that stays on the screen."""
+        self._write(text + "\n")
+        self._drawn = 0.0
+
+    def stop(self) -> None:
+        """The run ends: the last state stays as a line of its own."""
+        if self._live:
+            self._write(self.line() + "\n")
+
+    def line(self) -> str:
+        """The line of the module's docstring."""
+        parts = [f"{self._done}/{self._total}"]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
+        parts += [f"{_short(self._tokens)} tokens", flops]
+        if self._headline and self._done:
+            parts.append(f"{self._headline} {self._score / self._done:.3f}")
+        if left := self._left():
+            parts.append(left)
+        if self._part:
+            parts.append(self._part)
+        return " · ".join(parts)
+
+    def _count(self, row: dict[str, Any]) -> None:
+        self._done += 1
+        self._failed += row["error"] is not None
+        self._score += row["scores"].get(self._headline) or 0.0
+        for usage in row["usage"].values():
+            self._tokens += usage["tokens_in"] + usage["tokens_out"]
+            self._flops += usage["flops"][DEFAULT]
+            self._uncounted |= bool(usage.get("uncounted"))
+
+    def _left(self) -> str:
+        open_questions = self._total - self._done
+        if not self._fresh or open_questions <= 0:
+            return ""
+        seconds = (time.monotonic() - self._begun) / self._fresh * open_questions
+        if seconds < 90:
+            return f"{seconds:.0f} s left"
+        return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"
+
+    def _draw(self) -> None:
+        if not self._live:
+            tenth = 10 * self._done // max(self._total, 1)
+            if tenth != self._told:
+                self._told = tenth
+                self._write(self.line() + "\n")
+            return
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW or self._done == self._total:
+            self._drawn = now
+            self._write(printable(self.line())[: shutil.get_terminal_size().columns - 1])
+
+    def _write(self, text: str) -> None:
+        if self._gone:
+            return
+        try:
+            if self._live:
+                erase_line(self._stream)
+            self._stream.write(printable(text))
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._gone = True  # the terminal was closed: no reason to lose a long run
+
+
+class Silent(Progress):
+    """Counts and says nothing: for use from Python. Notes are kept in `notes`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._live = False
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keep the note."""
+        self.notes.append(text)
+
+    def _write(self, text: str) -> None:
+        """Say nothing."""
+
+
+def _short(count: int) -> str:
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    return str(count)

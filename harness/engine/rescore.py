@@ -1,0 +1,121 @@
+"""Stored answers judged again, without a model: by `harness score`, and where a run goes on with other scorers.
+
+rejudged(row, config.dataset, gold)     the record with new scores; a question that was not answered stays failed
+recover(store, plan, note)              the answers that a stopped run did not come to score
+refresh(store, plan, note)              all records of the folder, where their scorers are not the plan's
+
+A scorer is known by its name and version. One mean over records that two scorers wrote would be nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.failures import SCORING, STOPS, failure, unscored
+from harness.engine.scoring import judge, unanswered, without_verdict
+from harness.errors import UserError
+from harness.storage.run_folder import MANIFEST, RunStore
+from harness.types import Gold, Shown
+
+if TYPE_CHECKING:
+    from harness.config.schema import DatasetConfig
+    from harness.engine.plan import Plan
+
+
+def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
+    """Score all records again where names or versions of their scorers are not the plan's, and say so.
+
+    unscored_too: also where a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
+    """
+    from harness import scorers
+
+    now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    manifest = store.manifest()
+    before: dict[str, str] = manifest.get("scorers") or {}
+    alike = before == now and all(_judged_by(row, now) for row in store.records())
+    if alike and not (unscored_too and any(unscored(row["error"]) for row in store.records())):
+        return
+    rows = {row["question_id"]: row for row in store.records()}
+    if rows:
+        store.replace(rejudge(rows.values(), plan.config.dataset, _gold(plan, rows)))
+        if not alike:
+            note(f"the records were of {_named(before)}: {len(rows)} scored again by {_named(now)}")
+    if manifest and before != now:
+        store.write(MANIFEST, {**manifest, "scorers": now})
+
+
+def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
+    """Score the answers that a stopped run had on disk and not scored yet, and record them. Raises SaveError."""
+    left = store.left()
+    if not left:
+        return
+    gold = _gold(plan, {row["question_id"]: row for row in left})
+    for row in rejudge(left, plan.config.dataset, gold):
+        store.append(row)
+    note(f"answers of a run that was stopped, scored now: {len(left)}")
+
+
+def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold]) -> list[dict[str, Any]]:
+    """All records with new scores. Raises UserError for a question that the data set does not have any more."""
+    found = []
+    for row in rows:
+        if row["question_id"] not in gold:
+            raise UserError(f"question '{row['question_id']}' is not in the data set any more")
+        found.append(rejudged(row, dataset, gold[row["question_id"]]))
+    return found
+
+
+def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
+    """The record with new scores, flags and, where a scorer had failed on its answer, without that error.
+
+    A question that was not answered scores 0. Raises what a scorer raises on an answer that was scored before: the
+    mistake is in the scorer, and the scores that are there are better than none.
+    """
+    error = row["error"]
+    if error is not None and not unscored(error):
+        return _failed(row, dataset, gold, error)
+    try:
+        found = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
+    except STOPS:
+        raise
+    except Exception as broken:
+        if error is None:
+            broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
+            raise
+        return _failed(row, dataset, gold, {**failure(broken), **SCORING})
+    notes = {**without_verdict(row["notes"]), **found.notes}
+    return {**row, "scores": found.scores, "error": None, "notes": notes}
+
+
+def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:
+    blank = unanswered(dataset, gold)
+    notes = {**without_verdict(row["notes"]), **blank.notes}
+    return {**row, "scores": blank.scores, "error": error, "notes": notes}
+
+
+def shown_of(values: dict[str, Any]) -> Shown:
+    """A record's `shown` entry as scorers take it."""
+    sources = tuple((str(d), int(a), int(b)) for d, a, b in values["sources"])
+    return Shown(**{**values, "sources": sources})
+
+
+def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
+    """Whether a record has the scores of `names` and no others; what a scorer left out is flagged."""
+    held = row["scores"].keys()
+    flagged = (row.get("notes") or {}).get("flags") or {}
+    return held <= names.keys() and (row["error"] is not None or names.keys() <= held | flagged.keys())
+
+
+def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
+    """By question; of the whole data set where the folder holds questions beyond the plan's --limit."""
+    gold = {example.question.id: example.gold for example in plan.dataset.examples}
+    if rows.keys() <= gold.keys():
+        return gold
+    from harness.datasets import load
+
+    return {example.question.id: example.gold for example in load(plan.config.dataset, None).examples}
+
+
+def _named(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items()) or "scorers that are not recorded"

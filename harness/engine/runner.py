@@ -1,0 +1,292 @@
+"""The loop: for each question, documents -> view -> index -> answer, on disk -> scores -> one line on disk.
+
+    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
+
+Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
+where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
+end the run with everything recorded so far on disk.
+
+With `parallel` above 1 that many questions are in flight, each in a thread (engine/parallel.py); scoring and writing
+stay in this one. A question's `seconds` then hold what it waited for the others.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import cut_warning
+from harness.engine.document_view import View
+from harness.engine.failures import NOT_YET, STOPS, answered, failure
+from harness.engine.indexing import Indexer
+from harness.engine.parallel import OneAtATime, draws_watched, in_flight, places_for
+from harness.engine.rescore import recover, refresh, rejudged
+from harness.engine.tools import EngineTools, Models, derived_seed
+from harness.errors import HarnessError, SaveError, UserError
+from harness.storage import manifest as manifests
+from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore
+from harness.storage.serialize import plain
+from harness.storage.summary import summarise
+from harness.tracking.uri import masked
+from harness.types import Answer, Document, Example, Record
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+
+
+# Where nothing is marked as supporting, the method reads an empty text, and the record's stop reason says so.
+_NO_EVIDENCE = "no evidence"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written."""
+
+    folder: Path
+    summary: dict[str, Any]
+    failed: int
+    save_problems: list[str] = field(default_factory=list)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run was stopped by a signal; partial results are in `folder`, and `resume_command` goes on."""
+
+    def __init__(self, folder: Path, command: Sequence[str]) -> None:
+        self.folder, self.resume_command = folder, shlex.join(map(masked, command))
+        super().__init__(f"interrupted; partial results are in {folder}")
+
+
+def run(
+    plan: Plan, out: Path, *, command: list[str], progress: Progress, retry_failed: bool = False, parallel: int = 1
+) -> RunResult:
+    """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
+
+    Stored answers are scored again where the plan's scorers are not those of the records. `retry_failed` asks again the
+    questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
+    are in flight at once, which changes no prediction in float32. Raises UserError (RunLocked, DataError), SaveError,
+    and Interrupted on SIGINT, SIGTERM or SIGHUP.
+    """
+    if parallel < 1:
+        raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
+    for name, text in plan.awaits.items():
+        raise UserError(f"method.{name}={text} has no number yet; call sibling_values.settle first.")
+    folder = Path(out) / plan.folder
+    try:
+        with _signals_interrupt():
+            config = plan.config.model_dump(mode="json")
+            _check_ids(plan)
+            with RunStore.open(folder, plan.dataset.fingerprint, progress.note) as store:
+                refresh(store, plan, progress.note, unscored_too=retry_failed)
+                store.describe(config, plan.origins)
+                recover(store, plan, progress.note)
+                return _Job(plan, store, progress, command, parallel).run(retry_failed)
+    except KeyboardInterrupt as error:
+        raise Interrupted(folder, command) from error
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the run as Ctrl-C does; one that is ignored (nohup) stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals can be handled by the main thread only
+        return
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGHUP)}
+    changed = {s: handler for s, handler in before.items() if handler is signal.SIG_DFL}
+    for s in changed:
+        signal.signal(s, interrupt)
+    try:
+        yield
+    finally:
+        for s, handler in changed.items():
+            signal.signal(s, handler)
+
+
+def _check_ids(plan: Plan) -> None:
+    """Questions are told apart by id alone: two of one id would count as one."""
+    seen: set[str] = set()
+    for example in plan.dataset.examples:
+        question = example.question
+        if question.id in seen:
+            raise UserError(f"data set {plan.dataset.name} has two questions with the id '{question.id}'.")
+        seen.add(question.id)
+        if missing := [d for d in question.document_ids if d not in plan.dataset.documents]:
+            raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
+
+
+class _Job:
+    """One start of a run, from the first question to the summary."""
+
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int) -> None:
+        self.plan, self.store, self.parallel = plan, store, parallel
+        self.progress = progress = progress if parallel == 1 else OneAtATime(progress)
+        self.models = Models(plan)
+        cache = IndexCache(cache_root(), progress.note, plan.served())
+        self.indexer = Indexer(plan, self.models, cache, store, progress)
+        self.examples = plan.dataset.examples[: plan.config.limit]
+        self.problems: list[str] = []
+        self.recorded = 0  # by this start
+        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, parallel)
+
+    def run(self, retry_failed: bool) -> RunResult:
+        try:
+            self.store.write(MANIFEST, self.manifest)
+            done = self._done(retry_failed)
+            self._ask([example for example in self.examples if example.question.id not in done])
+        except KeyboardInterrupt:
+            self._close("interrupted")
+            raise
+        except BaseException as error:
+            self._close("stopped")
+            for problem in self.problems:
+                error.add_note(problem)
+            if isinstance(error, HarnessError):
+                error.midway = self.recorded > 0
+            if isinstance(error, UserError):
+                self.store.discard()
+            raise
+        summary = self._close("finished")
+        if told := summary.get("texts_cut"):
+            self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), told['texts'], told['cut'])}")
+        return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
+
+    def _done(self, retry_failed: bool) -> set[str]:
+        """Ids of the questions that are answered already."""
+        self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
+        asked = {example.question.id for example in self.examples}
+        # An answer that could not be scored was paid for: it is not asked for again.
+        last = {r["question_id"]: not answered(r) for r in self.store.records()}
+        again = {q for q, failed in last.items() if failed and retry_failed and q in asked}
+        kept = asked - again
+        place = {row["question_id"]: n for n, row in enumerate(self.store.records())}
+        for n, row in enumerate(self.store.records()):
+            if row["question_id"] in kept and place[row["question_id"]] == n:
+                self.progress.seen(row)
+        if beyond := len(last.keys() - asked):
+            self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
+        return last.keys() - again
+
+    def _ask(self, examples: list[Example]) -> None:
+        """Answer the questions and put their records on disk as they come."""
+        if self.parallel == 1 or not examples:
+            for example in examples:
+                self._finish(self._answered(example))
+            return
+        places = places_for(self.models.load(), self.parallel, self.progress.note)
+        self.indexer.kept = max(self.indexer.kept, places)
+        with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
+            in_flight(examples, places, self._answered, self._finish)
+
+    def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
+        """The question and its record without scores, which is on disk: what the method said, or how it failed."""
+        meter, begun = Meter("answer"), time.perf_counter()
+        notes: dict[str, Any] = {}
+        answer, error = Answer(""), NOT_YET
+        try:
+            answer = self._answer(example, meter, notes)
+        except STOPS:
+            raise
+        except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
+            error = failure(e)
+        notes["seconds"] = round(time.perf_counter() - begun, 6)
+        record = Record(
+            question_id=example.question.id,
+            document_ids=example.question.document_ids,
+            prediction=answer.text,
+            scores={},
+            usage=meter.usage(),
+            shown=answer.shown,
+            stop_reason=answer.stop_reason,
+            steps=answer.steps,
+            truncated=answer.truncated,
+            error=error,
+            notes=notes,
+        )
+        row = plain(asdict(record), lost=[])
+        self.store.keep(row)
+        return example, row
+
+    def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
+        """Score an answer and put its record on disk."""
+        example, kept = outcome
+        row = rejudged(kept, self.plan.config.dataset, example.gold)
+        self.store.append(row)
+        self.recorded += 1
+        self.progress.done(row)
+        self._keep_first_prompts()
+
+    def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
+        plan, question = self.plan, example.question
+        view = self._view(example, notes)
+        if plan.method.one_document or plan.config.method.view == "evidence":
+            question = replace(question, document_ids=tuple(d.id for d in view.documents))
+        indexes = self.indexer.indexes(view.documents, question)
+        self.models.begin("answer", question.id)
+        tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
+        answer = plan.method.answer(question, view.documents, indexes, tools)
+        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+            raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
+        lost: list[str] = []
+        plain(asdict(answer), lost)  # a value that JSON cannot hold must fail here, not after it was scored
+        if lost:
+            notes["not_finite"] = lost
+        answer = view.original(answer)
+        return replace(answer, stop_reason=notes["view"]) if notes.get("view") == _NO_EVIDENCE else answer
+
+    def _view(self, example: Example, notes: dict[str, Any]) -> View:
+        documents: list[Document] = [self.plan.dataset.documents[d] for d in example.question.document_ids]
+        view = View.of(documents)
+        if self.plan.config.method.view == "evidence":
+            view = View.evidence(documents, example.gold.supporting)
+            notes["view"] = "evidence" if any(d.text for d in view.documents) else _NO_EVIDENCE
+        if self.plan.method.one_document and len(view.documents) > 1:
+            notes["joined"] = len(view.documents)
+            view = view.joined()
+        return view
+
+    def _keep_first_prompts(self) -> None:
+        """Put the first prompt of each model into the manifest as soon as there is one."""
+        known = self.manifest.get("first_prompts", {})
+        new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
+        if new:
+            gpu = manifests.describe_gpu() if self.manifest.get("gpu") is None else self.manifest["gpu"]
+            self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
+            self.store.write(MANIFEST, self.manifest)
+
+    def _close(self, state: str) -> dict[str, Any]:
+        """Write what can be written of the end: order, summary, manifest."""
+        self.progress.stop()
+        plan = self.plan
+        summary: dict[str, Any] = {}
+        try:
+            self.store.sort([e.question.id for e in plan.dataset.examples])
+            config = plan.config
+            numbers = summarise(
+                self.store.records(),
+                self.store.documents(),
+                failed=config.failed,
+                seed=config.seed,
+                form=config.dataset.format,
+            )
+            summary = {"state": state, "n_asked": len(self.examples), **numbers}
+            self.store.write(SUMMARY, summary)
+            self.manifest = manifests.ended(self.manifest, state)
+            self.store.write(MANIFEST, self.manifest)
+        except SaveError as error:
+            self.problems.append(str(error))
+        return summary

@@ -1,0 +1,308 @@
+"""Threads that work side by side, and the one thread that runs what they wait for.
+
+    question 1 ──method code──┐ forward pass
+    question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► all go on
+    map item 2 ──method code──┘ forward pass
+
+    crew = Crew(4)                        at most 4 threads work at once; each holds a place
+    crew.start(work, work)                members: work() in a thread of its own, waiting for a place first
+    current()                             the crew of the calling thread, None outside of one
+    crew.do(lane, ask)                    lane.run([ask, ...]) with what the other members wait for; this ask's result
+    crew.call(fn)                         fn() in the thread that runs the passes
+    with crew.aside(): ...                wait for another member; the place is free meanwhile
+    crew.stop(); crew.wait()              members end with Stopped at their next call; then wait until they have
+
+Method code stays straight-line. A pass waits until no member works any more, so that it holds as many asks as there
+are; for PATIENCE seconds at most, so that a member which waits for something unknown here holds up nobody for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+# Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
+PATIENCE = 0.25
+R = TypeVar("R")
+_local = threading.local()
+
+
+class Stopped(BaseException):
+    """The run ends: not an Exception, so that no method takes it for a failure of its own."""
+
+
+class Lane(Protocol):
+    """What runs asks of one kind together. `ahead`: its asks are not worth waiting for others of their kind."""
+
+    ahead: bool
+
+    def run(self, asks: Sequence[Any]) -> list[Any]:
+        """The result of each ask, in order; the exception, where one failed."""
+
+
+class _Calls:
+    """Plain functions, one after the other."""
+
+    ahead = True
+
+    def run(self, asks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return [caught(fn) for fn in asks]
+
+
+_CALLS = _Calls()
+
+
+def caught(fn: Callable[[], Any]) -> Any:
+    """fn(), or the exception that it raised."""
+    try:
+        return fn()
+    except Exception as error:  # noqa: BLE001 - it is raised again in the thread that asked
+        return error
+
+
+def current() -> Crew | None:
+    """The crew that the calling thread is a member of."""
+    crew: Crew | None = getattr(_local, "crew", None)
+    return crew
+
+
+class _Waiting:
+    """One ask: where it belongs, since when it waits, and the gate its thread stands at."""
+
+    def __init__(self, lane: Lane, ask: Any) -> None:
+        self.lane, self.ask, self.since = lane, ask, time.monotonic()
+        self.outcome: Any = None
+        # A bare lock is a third of an Event's cost, and there is one for every token that is written.
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+
+class Crew:
+    """At most `places` threads at work; see the module's docstring."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.stopped = False
+        self._working = 0  # members that hold a place and wait for nothing
+        self._held = 0  # places that are taken
+        self._asks: list[_Waiting] = []
+        self._ended = 0.0  # when the last pass did
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)  # told to the thread that runs the passes
+        self._free = threading.Condition(self._lock)  # told to who waits for a place
+        self._members: list[threading.Thread] = []
+        self._passes = threading.Thread(target=self._serve, name="passes", daemon=True)
+        self._passes.start()
+
+    # -- members ---------------------------------------------------------------------------------------------------
+
+    def start(self, *works: Callable[[], None]) -> None:
+        """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
+        with self._lock:
+            ready = min(len(works), self.places - self._held)
+            self._reserve(ready)
+            for n, work in enumerate(works):
+                self._begin(work, reserved=n < ready)
+
+    def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
+        """As `start`, unless every place is taken; tells whether it began. Never waits.
+
+        ended() is called when the member ends, also where the run ended before it came to its work.
+        """
+        with self._lock:
+            if self._held >= self.places or self.stopped:
+                return False
+            self._reserve(1)
+            self._begin(work, reserved=True, ended=ended)
+        return True
+
+    def _reserve(self, count: int) -> None:
+        # Counted before they run: the next pass waits for what the new members will ask.
+        self._held += count
+        self._working += count
+
+    def _begin(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
+        def body() -> None:
+            _local.crew = self
+            if not reserved:
+                self._take()
+            try:
+                with contextlib.suppress(Stopped):
+                    self.check()
+                    work()
+            finally:
+                if ended is not None:
+                    ended()
+                self._give()
+
+        thread = threading.Thread(target=body, name="member", daemon=True)
+        self._members = [*(t for t in self._members if t.is_alive()), thread]
+        thread.start()
+
+    def _take(self) -> None:
+        with self._lock:
+            while self._held >= self.places and not self.stopped:
+                self._free.wait()
+            self._reserve(1)
+
+    def _give(self) -> None:
+        with self._lock:
+            self._held -= 1
+            self._working -= 1
+            self._free.notify()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._working == 0 or len(self._asks) == 1:
+            self._idle.notify()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Give the place away while waiting for another member. Raises Stopped afterwards when the run ends."""
+        self._give()
+        try:
+            yield
+        finally:
+            self._take()
+        self.check()
+
+    def check(self) -> None:
+        """Raise Stopped when the run ends."""
+        if self.stopped:
+            raise Stopped
+
+    # -- passes ----------------------------------------------------------------------------------------------------
+
+    def do(self, lane: Lane, ask: Any) -> Any:
+        """The result of `ask`, run by its lane together with what others ask. Raises what it raised, or Stopped."""
+        waiting = _Waiting(lane, ask)
+        with self._lock:
+            self.check()
+            self._asks.append(waiting)
+            self._working -= 1
+            self._tell()
+        waiting.gate.acquire()
+        if isinstance(waiting.outcome, BaseException):
+            raise waiting.outcome
+        return waiting.outcome
+
+    def call(self, fn: Callable[[], R]) -> R:
+        """fn() in the thread that runs the passes: one call at a time, and one pool of a library's own threads."""
+        result: R = self.do(_CALLS, fn)
+        return result
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                while not self.stopped and not self._ready():
+                    self._idle.wait(self._patience())
+                if self.stopped:
+                    self._end(self._asks, [Stopped() for _ in self._asks])
+                    return
+                taken = self._next()
+            lane = taken[0].lane
+            try:
+                outcomes = lane.run([w.ask for w in taken])
+            except BaseException as error:  # noqa: BLE001 - a fault of the lane itself is raised by every ask
+                outcomes = [error] * len(taken)
+            with self._lock:
+                self._end(taken, outcomes)
+                self._ended = time.monotonic()
+            del taken, outcomes  # logits, until somebody asks again
+
+    def _ready(self) -> bool:
+        return bool(self._asks) and (self._working == 0 or self._left() <= 0)
+
+    def _left(self) -> float:
+        # A long pass uses up nobody's patience: what waited for it still goes on together with what it held.
+        return max(self._asks[0].since, self._ended) + PATIENCE - time.monotonic()
+
+    def _patience(self) -> float | None:
+        return max(self._left(), 0) if self._asks else None
+
+    def _next(self) -> list[_Waiting]:
+        """What is run now: lanes whose asks make others wait first, then the lane that has waited longest."""
+        lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
+        return [w for w in self._asks if w.lane is lane]
+
+    def _end(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
+        done = set(map(id, taken))
+        self._asks = [w for w in self._asks if id(w) not in done]
+        # Counted before they wake: else the first one to ask again would find nobody at work, and go alone.
+        self._working += len(taken)
+        for waiting, outcome in zip(taken, outcomes, strict=True):
+            waiting.outcome = outcome
+            waiting.gate.release()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Members end with Stopped at their next call; a pass that runs is still finished."""
+        with self._lock:
+            self.stopped = True
+            self._idle.notify_all()
+            self._free.notify_all()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Return when all threads have ended; only after `stop`, or when the members end by themselves.
+
+        seconds: leave members that have not ended so long after the pass that runs; a pass is always waited for.
+        """
+        if seconds is not None:  # after `stop` no further pass begins
+            self._passes.join()
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            with self._lock:
+                alive = [t for t in self._members if t.is_alive()]
+            if not alive or (end is not None and time.monotonic() >= end):
+                break
+            for thread in alive:
+                thread.join(None if end is None else max(end - time.monotonic(), 0))
+        self.stop()
+        self._passes.join()
+
+
+class Claims:
+    """One member at a time a key; the others wait aside. Outside of a crew there is nobody to wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._claimed: dict[str, tuple[Any, int]] = {}
+
+    @contextlib.contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        """Hold `key` inside; a thread that holds it already passes. Raises Stopped when the run ends meanwhile."""
+        crew = current()
+        if crew is None:
+            yield
+            return
+        with self._lock:
+            lock, users = self._claimed.get(key, (threading.RLock(), 0))
+            self._claimed[key] = lock, users + 1
+        try:
+            _acquire(lock, crew)
+            try:
+                yield
+            finally:
+                lock.release()
+        finally:
+            with self._lock:
+                lock, users = self._claimed[key]
+                if users == 1:
+                    del self._claimed[key]
+                else:
+                    self._claimed[key] = lock, users - 1
+
+
+def _acquire(lock: Any, crew: Crew) -> None:
+    if lock.acquire(blocking=False):
+        return
+    try:
+        with crew.aside():
+            lock.acquire()
+    except Stopped:
+        lock.release()
+        raise

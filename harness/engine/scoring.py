@@ -1,0 +1,106 @@
+"""The scores of one answer as a record holds them: by the data set's scorers, each a number, what was odd noted.
+
+found = judge(config.dataset, answer.text, answer.shown, gold)
+found.scores      {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
+found.notes       {"flags": {scorer: why}}           where a scorer said so
+                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: where one is asked for
+                  {"counts": {scorer: [...]}}        where sums over all answers give a score of the corpus (BLEU)
+
+unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.answer_prefix import final
+from harness.engine.failures import STOPS
+
+if TYPE_CHECKING:
+    from harness.config.schema import DatasetConfig
+    from harness.scorers import ScoreSheet
+    from harness.types import Gold, Shown
+
+
+PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
+_NOTES = ("flags", PREFIX, "scored", COUNTS)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """scores: by scorer; notes: to be added to the record's."""
+
+    scores: dict[str, float]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
+    """Score a reply, or what stands behind the prefix that the data set asks for.
+
+    Raises what harness.scorers.score_record raises.
+    """
+    from harness import scorers
+
+    notes: dict[str, Any] = {}
+    text = reply
+    if dataset.answer_prefix is not None:
+        answer = final(reply, dataset.answer_prefix)
+        text = reply if answer is None else answer
+        notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
+    sheet = scorers.score_record(dataset.scorers, text, shown, gold)
+    flags = dict(sheet.flags)
+    scores = {name: float(value) for name, value in sheet.scores.items()}
+    for name in [name for name, value in scores.items() if not math.isfinite(value)]:
+        flags.setdefault(name, f"{scores[name]} counts as 0")
+        scores[name] = 0.0
+    return Verdict(scores, {**notes, **({"flags": flags} if flags else {}), **_counts(sheet)})
+
+
+def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
+    """What a question without an answer is recorded with: `zeros`, and the counts of an empty answer.
+
+    So a score of all answers counts it as it counts a reply without a word.
+    """
+    from harness import scorers
+
+    counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
+    try:
+        sheet = scorers.score_record(counting, "", (), gold)
+    except STOPS:
+        raise
+    except Exception:  # noqa: BLE001 - as in `zeros`
+        sheet = scorers.ScoreSheet()
+    return Verdict(zeros(dataset, gold), _counts(sheet))
+
+
+def _counts(sheet: ScoreSheet) -> dict[str, Any]:
+    return {COUNTS: sheet.counts} if sheet.counts else {}
+
+
+def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
+    """0 by every scorer that counts this question: what one that failed is recorded with.
+
+    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks,
+    answered or not; each is asked with an empty answer. A scorer that breaks on that one counts the question.
+    Raises UnknownName and CannotRun, as `judge` does.
+    """
+    return {name: 0.0 for name in dataset.scorers if _scores(name, gold)}
+
+
+def _scores(name: str, gold: Gold) -> bool:
+    from harness import scorers
+
+    try:
+        return name in scorers.score_record([name], "", (), gold).scores
+    except STOPS:
+        raise
+    except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same
+        return True
+
+
+def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """A record's notes without those that come from scoring, so that it can be scored again."""
+    return {key: value for key, value in notes.items() if key not in _NOTES}

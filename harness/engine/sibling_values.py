@@ -1,0 +1,189 @@
+"""Numbers of a method that come from another run: method.max_nodes=from:pecan, method.k=from:RUN_FOLDER.
+
+    nodes    the mean number of nodes that the run visited for an answered question, rounded
+    pieces   the number k of chunks or nodes whose predicted cost is nearest to the mean cost of the run's questions:
+
+             cost(k) = prefill(f + k p) + decode(g) + embed(q)        k = argmin over k >= 1 of |cost(k) - cost(run)|
+
+f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
+question, where the method embeds it. Costs are FLOPs of search and answer under the default convention; where the FLOPs
+of one of the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources
+and alternatives: docs/methods.md, Costs and FLOPs.
+
+Only the number reaches the method, and the number is what is hashed. It is stored with its source in run.yaml (origins)
+and manifest.json ("amounts").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config import presets
+from harness.cost.flops import DEFAULT
+from harness.cost.forecast import Cost, event_cost, shape_of_role, text_tokens
+from harness.engine.plan import FROM, Plan, plan_choices
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.cost.flops import ModelShape
+    from harness.storage.run_folder import StoredRun
+
+
+_STUDY = "study"  # the action of a step behind the stop of the run itself
+
+
+def preset_of(text: str) -> str | None:
+    """The preset that "from:NAME" names, None where it names a folder. Raises UserError for neither."""
+    name = text.removeprefix(FROM)
+    known = {presets.fold(preset): preset for preset in presets.names("methods")}
+    if presets.fold(name) in known:
+        return known[presets.fold(name)]
+    if Path(name).expanduser().is_dir():
+        return None
+    try:
+        presets.find("methods", name)
+    except UserError as e:
+        raise UserError(f"'{text}' names neither a run folder nor a method: {e}") from None
+    return None
+
+
+def stored(text: str) -> StoredRun:
+    """The finished run whose folder "from:FOLDER" names. Raises UserError."""
+    from harness.storage.run_folder import read_run
+
+    run = read_run(Path(text.removeprefix(FROM)).expanduser())
+    if run.summary.get("state") != "finished":
+        raise UserError(f"'{text}': that run is not finished; run its command again, then this one")
+    return run
+
+
+def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
+    """`plan` with the numbers it awaits; `runs`: field -> how the run is called, and the run.
+
+    Raises UserError for a run that has no such number, and what planning with the number raises.
+    """
+    amounts = {name: _amount(plan, name, *runs[name]) for name in plan.awaits}
+    sets = {f"method.{name}": amount["value"] for name, amount in amounts.items()}
+    made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
+    notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
+    warnings = [sentence for name in amounts for sentence in _strange(made, name, runs[name][1])]
+    return replace(
+        made,
+        origins={**made.origins, **notes},
+        amounts=amounts,
+        warnings=tuple(dict.fromkeys([*made.warnings, *warnings])),
+    )
+
+
+def described(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Field -> {"value", "note", ...} of each number that came from a run or is printed for the data set."""
+    printed = {}
+    for name in type(plan.method).takes:
+        origin = plan.origins.get(f"method.params.{name}", "")
+        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
+            value = getattr(plan.method.config, name)
+            printed[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
+    return printed | plan.amounts
+
+
+def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:
+    """The number of field `name`, with where it comes from."""
+    rows = [row for row in run.records if row["error"] is None]
+    if not rows:
+        raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
+    count, failed = len(rows), len(run.records) - len(rows)
+    where = f"mean of {count} question{'s'[: count > 1]} of {run.path.name}"
+    where += f", {failed} failed and left out" if failed else ""
+    if type(plan.method).takes[name] == "nodes":
+        mean, unit = sum(map(visited, rows)) / count, "nodes"
+        if mean == 0:
+            raise UserError(f"method.{name} cannot come from {run.path}: its records name no visited nodes")
+        value = max(1, math.floor(mean + 0.5))
+        note = f"{name} = {value}, as many nodes as {called} visits ({mean:.2f}, {where})"
+    else:
+        value, mean, unit = _pieces(plan, name, rows)
+        note = f"{name} = {value}, the same {unit} as {called} ({mean:.4g} a question, {where})"
+    source = {"source": called, "run": str(run.path), "questions": count, "failed": failed}
+    return {"value": value, "note": note, "mean": mean, "unit": unit, **source}
+
+
+def visited(record: Mapping[str, Any]) -> int:
+    """Nodes that the search of a record visited, the first ones included, up to its own stop."""
+    return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
+
+
+def _strange(plan: Plan, name: str, run: StoredRun) -> list[str]:
+    """What of a run differs from the plan that takes a number from it."""
+    own = {"data set": plan.config.dataset.name, "model": plan.config.model.name}
+    other = {"data set": run.config["dataset"]["name"], "model": run.config["model"]["name"]}
+    odd = [f"{what} '{other[what]}', not '{own[what]}'" for what in own if own[what] != other[what]]
+    return [f"method.{name} comes from {run.path.name}, a run with {' and '.join(odd)}"] if odd else []
+
+
+# --- as many pieces as cost the same ----------------------------------------------------------------------------------
+
+
+def nearest(cost: Callable[[int], float], target: float) -> int:
+    """The k >= 1 whose `cost`, which grows with k, is nearest to `target`; of two the smaller one."""
+    k = 1
+    while cost(k) < target:
+        k += 1
+    return k - 1 if k > 1 and target - cost(k - 1) <= cost(k) - target else k
+
+
+def _pieces(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
+    """The number of pieces, the mean cost it stands for, and the unit of that: "TFLOPs" or "tokens"."""
+    piece = plan.method.piece_tokens()
+    if piece is None:
+        raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
+    usages = [row["usage"].get(phase) or {} for row in rows for phase in ("search", "answer")]
+    tokens = sum(usage.get("tokens_in", 0) + usage.get("tokens_out", 0) for usage in usages) / len(rows)
+    flops = sum((usage.get("flops") or {}).get(DEFAULT, 0.0) for usage in usages) / len(rows)
+    written = round(sum((row["usage"].get("answer") or {}).get("tokens_out", 0) for row in rows) / len(rows))
+    cost = _costs(plan, piece, written)
+    if not any(usage.get("uncounted") for usage in usages) and cost(1).flops is not None:
+        return nearest(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"
+    return nearest(lambda k: cost(k).tokens, tokens), tokens, "tokens"
+
+
+def cost_of(
+    prompt: float, piece: int, written: int, reader: ModelShape | None, embedded: Cost | None = None
+) -> Callable[[int], Cost]:
+    """cost(k) as above: tokens of the prompt, of a piece and of the answer; what embedding the question costs."""
+
+    def cost(k: int) -> Cost:
+        read = round(prompt + k * piece)
+        total = event_cost("prefill", read, 0, reader).plus(event_cost("decode", written, read, reader))
+        return total if embedded is None else total.plus(embedded)
+
+    return cost
+
+
+def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
+    """The predicted mean cost of a question of the plan by the number of pieces."""
+    questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
+    count, turn = _counting(plan)
+    prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
+    embedded = None
+    if "encoder" in plan.encoders:
+        query = round(sum(count(question.text) for question in questions) / len(questions))
+        embedded = event_cost("embed", query, 0, shape_of_role(plan, "encoder"))
+    return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), embedded)
+
+
+def _counting(plan: Plan) -> tuple[Callable[[str], float], int]:
+    """What counts tokens as the reader does, and the tokens of its chat template; an estimate without a tokenizer."""
+    from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
+    from harness.llm.model_info import local_folder
+    from harness.llm.tokenizer_files import place
+
+    model = plan.models["reader"]
+    try:
+        tokens = Tokens(place(model, local_folder(model)[0]), model.name)
+    except UserError:
+        return text_tokens, ALLOWANCE
+    return tokens.count, tokens.turn

@@ -1,0 +1,40 @@
+"""Which presets a model could serve: what a refused pair is told to try instead.
+
+fitting({"sampling"})      ["bm25", "full-context", "memwalker", ...]: one preset of each implementation
+
+Of an implementation that trains adapters, the first preset that runs without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harness.config import presets, registry
+from harness.config.yaml_tree import Tree
+from harness.errors import HarnessError
+from harness.method import Method
+
+
+def fitting(capabilities: Collection[str]) -> list[str]:
+    """The first preset of every implementation whose roles need no more than `capabilities`, by name.
+
+    Presets on the supporting passages alone are left out, those that need trained adapters, and those whose files,
+    parameters or code cannot be read.
+    """
+    found: dict[str, str] = {}
+    for name in presets.names("methods"):
+        try:
+            tree = Tree()
+            for origin, layer in presets.read("methods", name):
+                tree.merge(layer, origin)
+            implementation = str(tree.values.get("implementation"))
+            if implementation in found or tree.values.get("view", "document") == "evidence":
+                continue
+            cls: type[Method] = registry.load(implementation, Method)
+            method = cls(cls.Config(**tree.values.get("params", {})))
+        except (HarnessError, ValueError):
+            continue  # `harness validate` tells what is wrong with it; here it is merely no help
+        trained = any(needed for names in method.adapters().values() for needed in names.values())
+        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
+            found[implementation] = name
+    return sorted(found.values())

@@ -1,0 +1,256 @@
+"""What the engine hands a method: metered models and encoders, and nothing that knows a gold answer.
+
+Models(plan)                 loads each distinct model once, at its first use; draws are seeded here
+EngineTools(models, meter)   harness.method.Tools for one question, or for one index (with an IndexScope)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from harness.cost.meter import Meter
+from harness.engine.parallel_map import map_together
+from harness.engine.scheduler import Claims, current
+from harness.llm.base import LanguageModel, MeteredModel
+from harness.method import Task
+
+if TYPE_CHECKING:
+    from harness.config.schema import EncoderConfig
+    from harness.embed.base import Encoder, Reranker
+    from harness.engine.plan import Plan
+    from harness.storage.index_cache import Parts
+    from harness.types import Question
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def derived_seed(seed: int, *parts: str) -> int:
+    """A seed in [0, 2**32) from the run's seed and `parts` alone: the order of questions changes nothing."""
+    text = json.dumps([seed, *parts])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and, where it is loaded, torch.
+
+    Methods are handed a seed; this covers libraries that draw from the global generators without being asked to. With
+    several questions in flight these generators are everybody's, so nothing is seeded then: a method that must give
+    the same answers at any --parallel draws from generators of its own, seeded with tools.seed.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+
+
+@contextlib.contextmanager
+def _draws_unchanged(seed: int) -> Iterator[None]:
+    """Leave the global generators as they were: a question must not depend on whether it was the one that loaded."""
+    python, array = random.getstate(), np.random.get_state()
+    before = sys.modules.get("torch")
+    state = before.get_rng_state() if before else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(array)
+        torch = sys.modules.get("torch")
+        if torch is not None and state is not None:
+            torch.set_rng_state(state)
+        elif torch is not None:
+            torch.manual_seed(seed)
+
+
+class Models:
+    """The models of a plan by role, loaded lazily; roles with equal configs share one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._loaded: dict[str, LanguageModel] = {}
+        self._loading = Claims()
+        self.seed = 0
+
+    def begin(self, *parts: str) -> None:
+        """Seed what follows by the run's seed and `parts` alone; nothing while several questions are in flight."""
+        if current() is None:
+            self.seed = derived_seed(self._plan.config.seed, *parts)
+            seed_everything(self.seed)
+
+    def load(self) -> list[LanguageModel]:
+        """Load every model of the plan now, each distinct one once. Raises CannotRun."""
+        found = [self.model(role) for role in self._plan.models]
+        return list({id(model): model for model in found}.values())
+
+    def model(self, role: str) -> LanguageModel:
+        """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
+        config = self._plan.models.get(role)
+        if config is None:
+            raise LookupError(_undeclared("needs", role, self._plan.models))
+        key = config.model_dump_json()
+        with self._loading.hold(key):
+            if key not in self._loaded:
+                from harness.llm.load import load_model
+
+                with _draws_unchanged(self.seed):
+                    self._loaded[key] = load_model(config)
+        return self._loaded[key]
+
+    def encoder(self, role: str, meter: Meter) -> Encoder:
+        """The encoder of `role`, bound to `meter`. Raises as `model` does."""
+        from harness.embed.load import load_encoder
+
+        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
+            return load_encoder(self._encoder_config(role), meter, role)
+
+    def reranker(self, role: str, meter: Meter) -> Reranker:
+        """The reranker of `role`, bound to `meter`. Raises as `model` does."""
+        from harness.embed.rerank import load_reranker
+
+        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
+            return load_reranker(self._encoder_config(role), meter, role)
+
+    def _encoder_config(self, role: str) -> EncoderConfig:
+        config = self._plan.encoders.get(role)
+        if config is None:
+            raise LookupError(_undeclared("encoders", role, self._plan.encoders))
+        return config
+
+    def first_prompts(self) -> dict[str, dict[str, Any]]:
+        """Role -> the first prompt it sent its model ({"text", "ids"}), where the back end keeps it."""
+        found: dict[str, dict[str, Any]] = {}
+        for role, config in self._plan.models.items():
+            model = self._loaded.get(config.model_dump_json())
+            prompts = getattr(model, "first_prompts", {})
+            if role in prompts:
+                found[role] = dict(prompts[role])
+        return found
+
+
+def _undeclared(attribute: str, role: str, known: Iterable[str]) -> str:
+    return f"the method asks for role '{role}', but its '{attribute}' declares only: {', '.join(known) or 'none'}"
+
+
+@dataclass(frozen=True)
+class IndexScope:
+    """What building an index may use: the roles that are part of its cache key, and its durable parts."""
+
+    roles: tuple[str, ...]
+    parts: Parts
+    making: Claims = field(default_factory=Claims)
+
+
+class EngineTools:
+    """Implements harness.method.Tools.
+
+    While an index is built (`scope` is given) a role that is not in the method's `index_roles`, and the task where the
+    index belongs to the document alone (`task` is None), are refused: they would change the index unseen by its key.
+    `question` is set while an index of scope "question" is built.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        meter: Meter,
+        task: Task | None,
+        seed: int,
+        report: Callable[[int, int, str], None],
+        scope: IndexScope | None = None,
+    ) -> None:
+        self.meter, self.seed = meter, seed
+        self.question: Question | None = None
+        self._models, self._task, self._report, self._scope = models, task, report, scope
+
+    @property
+    def task(self) -> Task:
+        """What the data set asks of every method alike."""
+        if self._task is None:
+            raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
+        return self._task
+
+    @task.setter
+    def task(self, task: Task) -> None:
+        self._task = task
+
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The language model of `role`, metered. Raises LookupError for an undeclared role."""
+        self._allow(role)
+        return MeteredModel(self._models.model(role), self.meter, role)
+
+    def encoder(self, role: str = "encoder") -> Encoder:
+        """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
+        self._allow(role)
+        return self._models.encoder(role, self.meter)
+
+    def reranker(self, role: str = "reranker") -> Reranker:
+        """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
+        self._allow(role)
+        return self._models.reranker(role, self.meter)
+
+    def _allow(self, role: str) -> None:
+        if self._scope is not None and role not in self._scope.roles:
+            raise LookupError(_undeclared("index_roles", role, self._scope.roles))
+
+    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Apply `fn` to every item, order kept; together where the run has places for it, else one after the other.
+
+        The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
+        map and the item's own.
+        """
+        crew = current()
+        if crew is None:
+            return [fn(item) for item in items]
+        return map_together(crew, fn, list(items), self.meter)
+
+    def keep(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Return fn(), or what a stopped run kept under `key` of this index; tuples come back as lists.
+
+        Raises LookupError while answering: parts belong to an index.
+        """
+        if self._scope is None:
+            raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
+        with self._scope.making.hold(key):
+            return self._scope.parts.keep(key, lambda: self._alone(key, fn), self.meter)
+
+    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+        """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
+
+        Raises LookupError while answering, for a role that the index's key does not cover, and where fn uses another.
+        """
+        if self._scope is None:
+            raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
+        self._allow(role)
+        from harness.storage.index_cache import Shared
+
+        shared = Shared(name, role, needs)
+        return self._scope.parts.share(shared, lambda: self._alone(f"share {name}", fn), self.meter)
+
+    def _alone(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Call fn with draws of its own: what follows must not depend on whether the part was kept or made."""
+        if current() is not None:
+            return fn()
+        seed = derived_seed(self.seed, key)
+        with _draws_unchanged(seed):
+            seed_everything(seed)
+            return fn()
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Book what happens inside under `name`; while an index is built everything is booked under "index"."""
+        if self._scope is not None and name != "index":
+            raise ValueError(f"building an index costs phase 'index', not '{name}'")
+        return self.meter.phase(name)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """Say how far a long step is."""
+        self._report(done, total, what)

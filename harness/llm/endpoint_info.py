@@ -1,0 +1,175 @@
+"""What can be known of a model behind a server without asking the server: names, numbers and files alone.
+
+    endpoint_facts(config)      capabilities, window, identity; every mistake as one sentence
+    key_of(config)              the key, read from the environment variable that model.api_key_env names
+    tokenizer_folder(config)    where tokenizer.json is, and what identifies it
+    sizes(config)               for FLOPs, None where model.shape does not tell them
+
+A key is read when a server is asked and kept in memory only. Messages never repeat a value that may be a key itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from harness.config.schema import ModelConfig
+from harness.cost.flops import ModelShape
+from harness.errors import CannotRun
+from harness.llm.base import ModelFacts
+from harness.llm.tokenizer_files import from_hub
+from harness.storage.file_hash import hash_named
+
+_HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
+_LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
+_ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")
+T = TypeVar("T")
+# An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
+_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
+
+
+def misplaced(config: ModelConfig) -> list[str]:
+    """A sentence for every setting that means nothing to the back end, so that none is silently ignored."""
+    if config.backend == "endpoint":
+        return [
+            f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
+            for name in _said(config, (*_HERE, *_LOADED))
+        ]
+    return [
+        f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
+        for name in _said(config, _ASKED)
+    ]
+
+
+def _said(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
+    fields = ModelConfig.model_fields
+    said = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    # float32 was the default before "auto", and stands in the run.yaml of every older run.
+    return [name for name in said if name != "dtype" or config.dtype != "float32"]
+
+
+def endpoint_facts(config: ModelConfig) -> ModelFacts:
+    """Facts of a model behind a server.
+
+    The identity holds the name the server knows it by and not the server's address, so that a run goes on when the
+    same server comes up elsewhere; two servers that answer differently under one name are told apart by model.revision.
+    Capabilities: sampling; probe where the server gives log-probabilities.
+    """
+    problems = [*misplaced(config), *_address(config)]
+    _tried(key_of, config, problems)
+    tokenizer = _tried(tokenizer_folder, config, problems)
+    window = config.window or (_positions(tokenizer[0]) if tokenizer else None)
+    if tokenizer and not window:
+        problems.append(f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS")
+    identity: dict[str, Any] = {
+        "served": config.source or config.name,
+        "revision": config.revision,
+        "tokenizer": tokenizer[1] if tokenizer else None,
+        "window": window,
+    }
+    if config.logprobs:
+        identity["logprobs"] = config.logprobs
+    capabilities = {"sampling", "probe"} if config.logprobs else {"sampling"}
+    return ModelFacts(config.name, frozenset(capabilities), window or 0, identity, problems, _warnings(config))
+
+
+def _tried(step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str]) -> T | None:
+    try:
+        return step(config)
+    except CannotRun as e:
+        problems.append(str(e))
+        return None
+
+
+def _warnings(config: ModelConfig) -> list[str]:
+    found = []
+    if config.shape is None:
+        found.append(
+            f"FLOPs of '{config.name}' are unknown, as it runs behind a server; to count them give its sizes: "
+            "--set model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
+        )
+    url = urlsplit(config.base_url or "")
+    if config.api_key_env and url.scheme == "http" and not is_loopback(url.hostname):
+        found.append("model.base_url is http, so the key travels unencrypted; use https where the server has it")
+    return found
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host name means this machine."""
+    return host in ("localhost", "::1") or bool(host and host.startswith("127."))
+
+
+def _address(config: ModelConfig) -> list[str]:
+    """What is wrong with model.base_url. A URL with something secret in it is not repeated."""
+    if not config.base_url:
+        return [f"'{config.name}' runs behind a server; say where: --set model.base_url=http://HOST:PORT/v1"]
+    try:
+        url = urlsplit(config.base_url)
+        port_is_valid = url.port is None or url.port > 0
+    except ValueError:
+        return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
+    if url.username is not None or url.password is not None or url.query or url.fragment:
+        wish = "must be a plain address without a user, a password or anything behind a '?'"
+        return [f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"]
+    if url.scheme not in ("http", "https") or not url.hostname or not port_is_valid:
+        return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
+    return []
+
+
+def key_of(config: ModelConfig) -> str | None:
+    """The key, None where no variable is named. Raises CannotRun: no such variable, or a value no header can hold."""
+    if config.api_key_env is None:
+        return None
+    if not _NAME.fullmatch(config.api_key_env):
+        raise CannotRun(
+            "model.api_key_env must be the name of an environment variable in capitals, not the key itself; put the "
+            "key into a variable, for example: export ENDPOINT_KEY=...; --set model.api_key_env=ENDPOINT_KEY"
+        )
+    key = os.environ.get(config.api_key_env, "").strip()
+    if not key:
+        raise CannotRun(
+            f"the environment variable {config.api_key_env}, which should hold the key of '{config.name}', is not set; "
+            f"set it with: export {config.api_key_env}=..."
+        )
+    if not all("!" <= c <= "~" for c in key):  # the HTTP library would repeat the key in its complaint
+        raise CannotRun(
+            f"the key in the environment variable {config.api_key_env} has a space, a line break or a letter beyond "
+            "ASCII in it; copy it again"
+        )
+    return key
+
+
+def sizes(config: ModelConfig) -> ModelShape | None:
+    """The sizes that FLOPs of the model are counted by, as the user tells them; None where they are unknown."""
+    return None if config.shape is None else ModelShape(**config.shape.model_dump())
+
+
+def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
+    """The folder with tokenizer.json, and what identifies it. Raises CannotRun where there is none."""
+    named = config.tokenizer
+    if not named:
+        raise CannotRun(
+            f"tokens of '{config.name}' are counted here, so its tokenizer must be at hand; name it with "
+            "--set model.tokenizer=FOLDER, or owner/name on the hub"
+        )
+    folder = Path(named)
+    if not folder.is_dir():
+        folder = from_hub(named, {*_TOKENIZER_FILES, "config.json"}.__contains__)
+    if not (folder / "tokenizer.json").is_file():
+        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
+    return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
+
+
+def _positions(folder: Path) -> int | None:
+    """The window that a config.json beside the tokenizer tells, None where there is none."""
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return int(told.get("max_position_embeddings") or 0) or None
+    except (OSError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,35 @@
+"""Models from the hub: the files a safe load reads, at the commit that harness.storage.hub pins."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+from harness.errors import CannotRun
+from harness.storage.hub import MODELS, download, resolve
+
+# No pickles, no code. Sub-folders hold other formats of the same weights, or a sentence encoder's pooling settings.
+PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
+SETTINGS = ("*/config.json",)
+
+
+def snapshot(repo: str, revision: str | None) -> tuple[Path, str]:
+    """Folder and commit of a hub model; downloads what is missing.
+
+    Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
+    """
+    commit, files = resolve(MODELS, repo, revision)
+    wanted = [f for f in files if _safe(f)]
+    if not any(f.endswith(".safetensors") for f in wanted):
+        raise CannotRun(
+            f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
+            "can run code)"
+        )
+    paths = [download(MODELS, repo, commit, name) for name in wanted]
+    return paths[wanted.index("config.json")].parent if "config.json" in wanted else paths[0].parent, commit
+
+
+def _safe(name: str) -> bool:
+    if "/" in name:
+        return any(fnmatch(name, pattern) for pattern in SETTINGS)
+    return any(fnmatch(name, pattern) for pattern in PATTERNS)

@@ -1,0 +1,248 @@
+"""What can be known of a model without loading it: its window, its capabilities, what identifies it, what is wrong.
+
+Reads config.json and hashes files; imports no torch. The plan calls it before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.config.schema import ModelConfig
+from harness.cost.free_memory import available
+from harness.errors import CannotRun
+from harness.llm import families, gguf, tokenizer_files
+from harness.llm.adapters import Base, check
+from harness.llm.base import ModelFacts
+from harness.storage.file_hash import hash_named
+
+_HF = frozenset({"attention", "probe", "score", "sampling"})
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def model_facts(config: ModelConfig) -> ModelFacts:
+    """Facts of the model that `config` names; never raises for a model that is merely unusable."""
+    try:
+        from harness.llm.endpoint_info import endpoint_facts, misplaced
+
+        if config.backend == "endpoint":
+            return endpoint_facts(config)
+        if wrong := misplaced(config):
+            return ModelFacts(config.name, problems=wrong)
+        if config.backend == "scripted":
+            from harness.llm.scripted import scripted_facts
+
+            return scripted_facts(config)
+        return _hf_facts(config)
+    except CannotRun as e:
+        return ModelFacts(config.name, problems=[str(e)])
+
+
+def _hf_facts(config: ModelConfig) -> ModelFacts:
+    try:
+        folder, where = local_folder(config)
+    except CannotRun as e:
+        if config.backend == "random":  # made here, so none are missing
+            raise
+        return ModelFacts(config.name, problems=[f"not run: weights: {e}"])  # as encoder_facts says it
+    settings = _read_json(folder / "config.json", config.name)
+    own = int(settings.get("max_position_embeddings") or 0)
+    problems = []
+    if config.window and own and config.window > own:
+        problems.append(f"model.window={config.window} is more than the {own} positions '{config.name}' has")
+    if reason := families.cache_problem(settings):
+        return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
+    tokenizer = tokenizer_files.place(config, folder)
+    if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
+        problems.append(
+            f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
+            "--set model.tokenizer=FOLDER"
+        )
+    if not (config.window or own):
+        problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
+    refusals = {}
+    if config.attention == "eager":
+        refusals["attention"] = "attention capture needs model.attention=sdpa"
+    elif reason := families.capture_problem(settings, config.window or own, config.trust_remote_code):
+        refusals["attention"] = f"'{config.name}' {reason}"
+    capabilities = _HF - refusals.keys()
+    base = Base(config.name, folder, where)
+    checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
+    for one in checked.values():
+        problems += one.problems
+    identity = {
+        "weights": where,
+        "dtype": resolved_dtype(config, settings),
+        "attention": _kernel(config, settings),
+        "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
+        "tokenizer": tokenizer_files.digest(tokenizer),
+        "template": tokenizer_files.template_digest(config, tokenizer),
+        "template_date": config.template_date,
+        "window": config.window or own,
+    }
+    return ModelFacts(
+        name=config.name,
+        capabilities=capabilities | ({"adapters"} if config.adapters else set()),
+        window=config.window or own,
+        identity=identity,
+        problems=problems,
+        warnings=[sentence for one in checked.values() for sentence in one.warnings],
+        refusals=refusals,
+    )
+
+
+def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The attention kernel: "sdpa" or "eager" as asked, "transformers" for what that library picks.
+
+    The session's fused kernel ignores whatever changes the scores but the mask, so sdpa is not for every model.
+    """
+    fused = families.capture_problem(settings, 0, config.trust_remote_code) is None
+    return config.attention if fused or config.attention == "eager" else "transformers"
+
+
+def local_folder(config: ModelConfig) -> tuple[Path, Any]:
+    """The folder with the model's files and what identifies them (recipe, file hash, or hub id with commit).
+
+    Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
+    """
+    if config.backend == "random":
+        from harness.llm.random_model import ensure, recipe
+
+        return ensure(), recipe()
+    if config.package:
+        return _packaged(config)
+    source = config.source or config.name
+    folder = Path(source).expanduser()
+    if folder.suffix == gguf.SUFFIX and folder.is_file():
+        return gguf.converted(folder, config.sha256)
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
+        return folder, {"files": hash_files(folder)}
+    if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+        if source.startswith(("http://", "https://")):
+            raise CannotRun(f"'{source}' is an address; for a server: --model endpoint --set model.base_url={source}")
+        raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
+    from harness.llm.hub_files import snapshot
+
+    path, commit = snapshot(source, config.revision)
+    return path, {"hub": source, "commit": commit}
+
+
+def _packaged(config: ModelConfig) -> tuple[Path, Any]:
+    found = importlib.util.find_spec(config.package or "")
+    if found is None or found.origin is None:
+        raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
+    folder = Path(found.origin).parent / (config.package_path or "")
+    if folder.suffix == gguf.SUFFIX:
+        return gguf.converted(folder, config.sha256)
+    if (folder / "card.json").exists():
+        from pocket.eval.card import check_weights
+
+        check_weights(folder)
+    return folder, {"files": hash_files(folder)}
+
+
+def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The dtype that the model is loaded in; `settings` are those of its config.json.
+
+    "auto" is the dtype that the checkpoint names, float32 where it names none that a model is run in here.
+    """
+    if config.dtype != "auto":
+        return config.dtype
+    stored = _stored_dtype(settings)
+    return stored if stored in _BYTES else "float32"
+
+
+def _stored_dtype(settings: dict[str, Any]) -> str:
+    """As transformers writes it: "torch_dtype" before its version 5, "dtype" since."""
+    return str(settings.get("dtype") or settings.get("torch_dtype")).removeprefix("torch.")
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as e:
+        raise CannotRun(f"the config.json of '{name}' cannot be read: {e}") from e
+
+
+def hash_files(folder: Path) -> str:
+    """sha256 over names and contents of the files that make up a saved model.
+
+    Raises CannotRun for weights that are not safetensors.
+    """
+    if not folder.is_dir():
+        raise CannotRun(f"no folder '{folder}'")
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise CannotRun(
+            f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
+        )
+    # A card says what is known of the weights; what is found out later does not make them another model.
+    told = [path for path in folder.glob("*.json") if path.name != "card.json"]
+    if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
+        told += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*told}
+    return hash_named(folder, (path.name for path in (*weights, *told, *folder.glob("*.jinja"))))
+
+
+def _adapter_hash(path: str) -> str:
+    return hash_files(Path(path))
+
+
+def system_problem(config: ModelConfig) -> str | None:
+    """A sentence where the model's chat template has no system role, None where it has one, or only loading can tell.
+
+    Renders the template without loading the tokenizer. A server is taken to accept a system turn.
+    """
+    if config.backend not in ("hf", "random"):
+        return None
+    from jinja2 import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    from harness.llm.endpoint_tokens import chat_template
+    from harness.llm.template import bounded, no_system, system_pieces
+
+    if config.template == "none":
+        return str(no_system(config.name))
+    found = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
+    text, named = found or ("", {})
+    if config.template != "model":
+        text = Path(config.template).read_text(encoding="utf-8")
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    made.globals["strftime_now"] = lambda _form: config.template_date
+    try:
+        template = made.from_string(text)
+    except TemplateError:
+        return None  # a tag of transformers' own; loading the model tells
+    variables = {**named, "add_generation_prompt": True, "date_string": config.template_date}
+    try:
+        pieces = bounded(lambda: system_pieces(lambda m: template.render(messages=m, **variables)), config.name)
+    except CannotRun as e:
+        return str(e)
+    return str(no_system(config.name)) if text and pieces is None else None
+
+
+def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: int | None = None) -> str | None:
+    """A sentence when weights and one full cache need more than memory_fraction of what is free, else None.
+
+    free: bytes; None reads the main memory's. Bytes = weights (file sizes, scaled to dtype) + 2 L KV h x window.
+    """
+    free = available() if free is None else free
+    settings = _read_json(Path(folder) / "config.json", config.name)
+    if free is None or "num_hidden_layers" not in settings:
+        return None
+    width = _BYTES[resolved_dtype(config, settings)]
+    stored = _BYTES.get(_stored_dtype(settings), width)
+    weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
+    heads = settings["num_attention_heads"]
+    size = settings.get("head_dim") or settings["hidden_size"] // heads
+    cache = 2 * settings["num_hidden_layers"] * (settings.get("num_key_value_heads") or heads) * size * window * width
+    if weights + cache <= free * config.memory_fraction:
+        return None
+    return (
+        f"'{config.name}' needs about {(weights + cache) / 1e9:.1f} GB ({weights / 1e9:.1f} weights, {cache / 1e9:.1f} "
+        f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
+        "--set model.dtype=bfloat16 or a smaller model.window"
+    )

@@ -1,0 +1,1 @@
+"""Statistics: intervals by clustered bootstrap, paired tests, and reproducible random draws."""

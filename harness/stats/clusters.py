@@ -1,0 +1,46 @@
+"""Which questions of a data set belong together when error bars are drawn.
+
+    question_labels("musique", ids, documents)       questions that share a document have one label
+    question_labels("retrieved", ids, documents)     each question has its own
+    linked(documents, labels)                        a sentence where most questions are one cluster
+
+A cluster is what was sampled as one (bootstrap.py). Of stories and papers that is the document: a data set has some of
+them, with all questions about each. Of open-domain questions it is the question: its passages were looked up for it in
+one corpus that stays the same whichever questions are drawn. Two questions that were shown one passage are no more one
+draw than two that were asked of one encyclopedia; joined through passages, 500 questions with 8 of 1,500 passages each
+would be a single cluster, and no interval could be given at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.stats.bootstrap import document_clusters
+
+_BY_QUESTION = frozenset({"retrieved"})
+"""Formats whose documents are drawn with their question."""
+_MANY = 20
+"""Fewer questions than this are not worth a word about the size of their clusters."""
+
+
+def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
+    """A label for each question, the same for those that are resampled as one; `form` is the data set's format."""
+    if form in _BY_QUESTION:
+        return list(question_ids)
+    return document_clusters(document_ids)
+
+
+def linked(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:
+    """A sentence without a full stop where all questions are one cluster, or more than half of many; else None."""
+    sizes = Counter(labels)
+    if not sizes:
+        return None
+    largest, total = max(sizes.values()), len(labels)
+    if len(sizes) == 1:
+        if set.intersection(*map(set, document_ids)):
+            return "all questions share one document"
+        return f"all {total} questions are linked through documents that they share"
+    if total < _MANY or 2 * largest <= total:
+        return None
+    return f"{largest} of {total} questions are linked through documents that they share, one of {len(sizes)} clusters"

@@ -1,0 +1,64 @@
+"""Chance that comes out the same on any machine: everything is drawn from `random.Random(text).random()`.
+
+    dice = Dice("musique", 7, 0)
+    dice.pick(["a", "b"]), dice.below(10), dice.chance(0.3), dice.shuffled([1, 2, 3])
+
+Python promises only that one stream to stay as it is from version to version, not `choice`, `sample` or `shuffle`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Dice:
+    """A seeded source of choices; `parts` are joined to the seed, so each document has a stream of its own."""
+
+    def __init__(self, *parts: object) -> None:
+        self.random = random.Random("pocket/" + "/".join(map(str, parts))).random
+
+    def below(self, n: int) -> int:
+        """A whole number from 0 to n - 1."""
+        return int(self.random() * n)
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from low to high, both included."""
+        return low + int(self.random() * (high - low + 1))
+
+    def chance(self, p: float) -> bool:
+        """True in a share `p` of the cases."""
+        return self.random() < p
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items. Raises IndexError when there is none."""
+        return items[int(self.random() * len(items))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in random order (Fisher and Yates)."""
+        out = list(items)
+        for i in range(len(out) - 1, 0, -1):
+            j = int(self.random() * (i + 1))
+            out[i], out[j] = out[j], out[i]
+        return out
+
+
+class Draws:
+    """The numbers 0 to n - 1 in random order, one at a time: a shuffle that costs only what is drawn."""
+
+    def __init__(self, dice: Dice, n: int) -> None:
+        self.dice, self.n, self.drawn = dice, n, 0
+        self._moved: dict[int, int] = {}
+
+    def next(self) -> int | None:
+        """The next number; None when all were drawn."""
+        if self.drawn == self.n:
+            return None
+        at = self.drawn + self.dice.below(self.n - self.drawn)
+        number = self._moved.get(at, at)
+        self._moved[at] = self._moved.pop(self.drawn, self.drawn)
+        self.drawn += 1
+        return number

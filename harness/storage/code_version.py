@@ -1,0 +1,56 @@
+"""What tells one state of code from another where its author raises no version: the user's own methods.
+
+    own_code(Lead)      {"lead": "<sha256 of lead.py>"}        {} for a method of this project
+    versions(names)     {"umap-learn": "0.5.7"}                of installed packages
+
+Shipped methods have an index_version that is raised, and prompts that are hashed. A method of the user's is edited and
+run again, so the files of its class and of its bases are hashed instead. Modules that these import are not seen: what
+they change must be told by raising index_version, or by removing the cache.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from harness.storage.file_hash import file_hash
+
+_PROJECT = Path(__file__).resolve().parents[2]
+_SHIPPED = tuple(_PROJECT / name for name in ("harness", "methods"))
+
+
+def own_code(cls: type) -> dict[str, str]:
+    """Module -> sha256 of its file, for those of `cls` and its bases that are no part of this project or of Python.
+
+    "no file" for a class that was typed in.
+    """
+    found: dict[str, str] = {}
+    for name in sorted({c.__module__ for c in cls.__mro__} - sys.stdlib_module_names):
+        path = _file(name)
+        if path is None:
+            found[name] = "no file"
+        elif not any(path.is_relative_to(folder) for folder in _SHIPPED):
+            found[name] = file_hash(path)
+    return found
+
+
+def _file(module: str) -> Path | None:
+    try:
+        source = inspect.getsourcefile(sys.modules[module])
+    except (KeyError, TypeError):
+        return None
+    return Path(source).resolve() if source and Path(source).is_file() else None
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Package -> its installed version, "not installed" for one that is missing."""
+    found = {}
+    for name in sorted(names):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found

@@ -1,0 +1,32 @@
+"""sha256 of files, each read once a process for as long as it stays as it is.
+
+file_hash(path)               of its content
+hash_named(folder, names)     over names and contents of several
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+_hashed: dict[tuple[str, int, int], str] = {}
+
+
+def file_hash(path: Path) -> str:
+    """sha256 (hex) of a file's content; remembered by path, size and time of change. Raises OSError."""
+    stat = path.stat()
+    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    if key not in _hashed:
+        with path.open("rb") as f:
+            _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
+    return _hashed[key]
+
+
+def hash_named(folder: Path, names: Iterable[str]) -> str:
+    """sha256 (hex) over names and contents of those of the named files that are in `folder`."""
+    whole = hashlib.sha256()
+    for path in sorted(folder / name for name in names):
+        if path.is_file():
+            whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
+    return whole.hexdigest()

@@ -1,0 +1,208 @@
+"""Files written so that a crash at any moment leaves them readable.
+
+write_atomic(path, data)     a temporary file beside it, fsync, rename: the old content or the new, never half
+append_line(fd, path, data)  one line, fsync; a failed write is cut off again
+read_lines(path, field)      every line of a JSON-lines file; a torn last line is left out, any other is an error
+repair(path, field)          cut a torn last line off, and say so
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, SaveError
+from harness.storage.limits import nesting_problem, too_deep
+
+if TYPE_CHECKING:
+    from harness.storage.shapes import Misshapen, Shape
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
+    """Say in one sentence what could not be written and what to do; `place` is what chooses the folder."""
+    why = error.strerror or str(error)
+    if error.errno == errno.ELOOP:
+        fix = "it is a link to another place; remove it, then run the same command again"
+    elif error.errno in _FULL:
+        fix = "make room, then run the same command again; what was saved before is kept"
+    else:
+        fix = f"choose a folder you may write to with {place}"
+    return SaveError(f"cannot write {path}: {why}; {fix}.")
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def no_link(path: str, flags: int) -> int:
+    """Open a file of a run folder, which may come from a stranger: a link raises OSError and is not followed."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`, links not followed; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(draft, "wb", opener=no_link) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise save_error(path, error) from error
+
+
+def tidy(folder: Path) -> None:
+    """Remove the drafts that a killed writer left in `folder`; call it with the folder's lock held."""
+    for draft in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def touch(folder: Path) -> None:
+    """Make `folder` and prove that it can be written. Raises SaveError."""
+    probe = folder / f".touch.{os.getpid()}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(probe, "wb", opener=no_link) as file:
+            file.write(b"\0" * 65536)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise save_error(folder, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def append_line(fd: int, path: Path, data: bytes) -> None:
+    """Append one line and wait until it is on disk.
+
+    Raises SaveError; what a failed write left behind is cut off, so that the file still ends with a whole line.
+    """
+    size = os.fstat(fd).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, size)
+        raise save_error(path, error) from error
+
+
+def json_line(value: Any) -> bytes:
+    """Strict JSON on one line, readable UTF-8 unless a lone surrogate forces escapes."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | Misshapen | None, str]:
+    """Return the line's object, or None and what is wrong with it; Misshapen where only a value of it is wrong."""
+    if shape is not None:
+        from harness.storage.shapes import Misshapen
+
+        try:
+            return shape.read(line), ""
+        except Misshapen as error:
+            if error.key not in ("", field):
+                return error, ""
+        except ValueError:
+            pass
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return None, f"not valid JSON ({error})"
+    if not isinstance(value, dict) or not isinstance(value.get(field), str):
+        return None, f"not an object with a '{field}'"
+    if too_deep(value, line.count(b"[") + line.count(b"{")):
+        return None, nesting_problem()
+    return value, ""
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (number, byte offset, line); lines end at \\n only, so U+2028 inside a text is no line end."""
+    offset = 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield number, offset, line
+            offset += len(line)
+
+
+def read_lines(
+    path: Path, field: str, notes: list[str] | None = None, shape: Shape | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the object of every line, checked by `shape` where one is given; a missing file has none.
+
+    A bad last line is what a killed writer leaves: it is left out, and said so in `notes`. A bad line before the end
+    raises DataError with its number.
+    """
+    if not path.exists():
+        return
+    bad: tuple[int, str] | None = None
+    for number, _, line in _numbered(path):
+        if bad is not None:
+            raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
+        value, problem = _parse(line, field, shape)
+        if isinstance(value, Exception):
+            raise DataError(path, number, getattr(value, "key", None), f"{value}; such a record cannot be used")
+        if value is None:
+            bad = (number, problem)
+        else:
+            yield value
+    if bad is not None and notes is not None:
+        notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
+
+
+def repair(path: Path, field: str) -> str | None:
+    """Cut a torn last line off `path` and return a sentence about it; None when the file was whole.
+
+    Raises DataError for a bad line before the last, and SaveError when the file cannot be changed.
+    """
+    if not path.exists():
+        return None
+    for _ in read_lines(path, field):
+        pass
+    number, offset, line = max(_numbered(path), key=lambda found: found[0], default=(0, 0, b"\n"))
+    torn = number > 0 and _parse(line, field)[0] is None
+    if not torn and line.endswith(b"\n"):
+        return None
+    try:
+        with open(path, "r+b", opener=no_link) as file:
+            if torn:
+                file.truncate(offset)
+            else:
+                file.seek(0, os.SEEK_END)
+                file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise save_error(path, error) from error
+    return f"{path.name}: line {number} was torn; repaired" + (f" by cutting {len(line)} bytes" if torn else "")

@@ -1,0 +1,174 @@
+"""Repositories on the Hugging Face hub, pinned: a branch is looked up once, then the lock file decides.
+
+    resolve(DATASETS, "hotpotqa/hotpot_qa", None)       -> ("<40 hex>", ["distractor/validation-0.parquet", ...])
+    download(DATASETS, "hotpotqa/hotpot_qa", commit, name) -> a local path
+
+The first look-up asks the hub what commit the default branch is at and writes it to the kind's lock file (in
+HARNESS_HOME, else `.harness/`); every later one uses that commit, from the cache where it can, so it also works
+offline. A revision that the config names is used instead; it is looked up again each time unless it is the locked
+commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.cli.terminal import bars_allowed
+from harness.errors import CannotRun, printable
+from harness.storage.home import home, read_lock, write_json
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_TIMEOUT = 10.0
+_DEFAULT_ENDPOINT = "https://huggingface.co"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a repository holds: how messages say it, its lock file, where its id is set, what works without a hub."""
+
+    noun: str
+    repo_type: str
+    lock: str
+    key: str
+    instead: str
+
+    @property
+    def lock_path(self) -> Path:
+        """The file that remembers which commit of each repository of this kind is used."""
+        return home() / self.lock
+
+
+DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`")
+MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
+
+
+def _endpoint() -> str:
+    return (os.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
+
+
+def _offline() -> bool:
+    values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
+    return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
+
+
+def _locked(kind: Kind, repo: str) -> dict[str, Any] | None:
+    path = kind.lock_path
+    try:
+        entry = read_lock(path).get(repo)
+    except (ValueError, TypeError, OSError) as error:
+        told = f"the lock file {path} cannot be read ({error})"
+        raise CannotRun(f"{told}: repair it, or delete it to look everything up anew") from None
+    if entry is None:
+        return None
+    known = isinstance(entry, dict) and isinstance(entry.get("files"), list)
+    if not known or not _COMMIT.fullmatch(str(entry.get("revision"))):
+        raise CannotRun(f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it up anew")
+    return dict(entry)
+
+
+def _remember(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
+    path = kind.lock_path
+    entry = {
+        "revision": revision,
+        "files": sorted(files),
+        "endpoint": _endpoint(),
+        "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    try:
+        write_json(path, {**read_lock(path), repo: entry})
+    except OSError as error:
+        told = f"the lock file {path} cannot be written ({error.strerror})"
+        raise CannotRun(f"{told}: set HARNESS_HOME to a folder that can be written, or {kind.instead}") from None
+
+
+@contextmanager
+def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
+    """Errors of huggingface_hub, which are pages long, as one sentence each."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except errors.RevisionNotFoundError:
+        raise CannotRun(f"the {kind.noun} '{repo}' on {_endpoint()} has no revision '{revision}'") from None
+    except errors.GatedRepoError:
+        told = f"the {kind.noun} '{repo}' on {_endpoint()} asks for consent first"
+        raise CannotRun(f"{told}: accept its terms there and set HF_TOKEN, or {kind.instead}") from None
+    except errors.RepositoryNotFoundError:
+        told = f"there is no {kind.noun} '{repo}' on {_endpoint()} (or it is private)"
+        raise CannotRun(f"{told}: check {kind.key}, or {kind.instead}") from None
+    except errors.HFValidationError as error:
+        raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
+    except errors.LocalEntryNotFoundError as error:
+        offline = "HF_HUB_OFFLINE is set and the file is not in the cache"
+        raise _unreachable(kind, repo, offline if _offline() else _brief(error.__cause__ or error)) from error
+    except Exception as error:
+        # The hub's client has changed its HTTP library twice, and a proxy may answer anything; whatever is raised
+        # here means that nothing was fetched, and the cause stays attached.
+        raise _unreachable(kind, repo, _brief(error)) from error
+
+
+def _brief(error: BaseException) -> str:
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}"[:160] if first else type(error).__name__
+
+
+def _unreachable(kind: Kind, repo: str, why: str) -> CannotRun:
+    told = f"the {kind.noun} '{repo}' could not be fetched from {_endpoint()} ({why})"
+    return CannotRun(f"{told}: check the connection, or {kind.instead}")
+
+
+def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
+    """Ask the hub for the commit and the file names of a revision."""
+    if _offline():
+        raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
+    from huggingface_hub import HfApi
+
+    with _sentences(kind, repo, revision):
+        info = HfApi(endpoint=_endpoint()).repo_info(
+            repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT
+        )
+    commit = info.sha or ""
+    if not _COMMIT.fullmatch(commit):
+        raise CannotRun(f"{_endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")
+    return commit, [entry.rfilename for entry in info.siblings or ()]
+
+
+def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
+    """The commit to use of a repository, and the names of its files; locks it when no revision is asked for.
+
+    Raises CannotRun: no connection, no such repository or revision, or a lock file that is not one.
+    """
+    locked = _locked(kind, repo)
+    if locked is not None and revision in (None, locked["revision"]):
+        return locked["revision"], locked["files"]
+    commit, files = _look_up(kind, repo, revision)
+    if revision is None:
+        _remember(kind, repo, commit, files)
+    return commit, files
+
+
+def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
+    """The local copy of one file at a commit; from the cache where it is there. Raises CannotRun."""
+    from huggingface_hub import hf_hub_download
+
+    offline = _offline()
+    if printable(name) != name:  # a progress bar shows it
+        raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
+    with _sentences(kind, repo, commit), bars_allowed():
+        path = hf_hub_download(
+            repo,
+            name,
+            repo_type=kind.repo_type,
+            revision=commit,
+            endpoint=_endpoint(),
+            etag_timeout=_TIMEOUT,
+            local_files_only=offline,
+        )
+    return Path(path)

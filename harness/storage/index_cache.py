@@ -1,0 +1,365 @@
+"""Indexes kept by content: the same document, method and models never pay for the same index twice.
+
+    <root>/<implementation>/<first 2>/<digest>/
+        key.json         everything that was hashed, to be read by a person
+        data.json        the index without its arrays
+        arrays.npz       its arrays (missing when it has none)
+        usage.json       the model calls that building it took, and the shapes of those models
+        checksums.json   sha256 of the files above
+    <root>/<implementation>/<first 2>/<digest>.parts/<part digest>/     what tools.keep stored of an unfinished index
+    <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
+
+No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
+that race end with the first one's entry. One whose checksums do not fit is reported and built again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.events import Event
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter, event_row
+from harness.engine.scheduler import Claims
+from harness.errors import SaveError
+from harness.storage.code_version import own_code, versions
+from harness.storage.files import identity, save_error
+from harness.storage.home import home
+from harness.storage.lock import process_start
+from harness.storage.serialize import Packed, dump, load
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.method import Method
+    from harness.types import Document, Question
+
+
+Note = Callable[[str], None]
+
+
+def cache_root() -> Path:
+    """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
+    if own := os.environ.get("HARNESS_CACHE"):
+        return Path(own)
+    return home() / "cache"
+
+
+def key_digest(key: dict[str, Any]) -> str:
+    """sha256 (hex) of the key as sorted JSON; escapes keep lone surrogates hashable."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=8)  # questions on one document follow each other, and a book takes tens of milliseconds
+def document_digest(document: Document) -> str:
+    """sha256 (hex) of all a method can see of a document.
+
+    The id is part of it: an index may name its document, and such an index must not be handed to another one.
+    """
+    return key_digest(asdict(document))
+
+
+def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
+    """Everything that changes the index of `document`; `question` for methods of scope "question" only.
+
+    Raises ValueError when the method names a config field or role that it does not have.
+    """
+    method = plan.method
+    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
+    if method.index_fields is not None:
+        if missing := sorted(set(method.index_fields) - set(params)):
+            raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")
+        params = {name: params[name] for name in method.index_fields}
+    if missing := sorted(set(method.index_roles) - set(plan.facts)):
+        raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
+    key: dict[str, Any] = {
+        "document": document_digest(document),
+        "method": plan.config.method.implementation,
+        "version": method.index_version,
+        "params": params,
+        "prompts": method.prompts(),
+        "models": {role: plan.facts[role] for role in method.index_roles},
+        "seed": plan.config.seed,
+        **_told_by_code(method),
+    }
+    if question is not None:
+        key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
+    return key
+
+
+def _told_by_code(method: Method) -> dict[str, dict[str, str]]:
+    """What changes an index without a word in a configuration: the user's own code, versions of packages."""
+    told = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
+    return {name: found for name, found in told.items() if found}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stored value with the model calls it took; `usage` is what they sum to."""
+
+    packed: Packed
+    events: tuple[Event, ...] = ()
+    shapes: dict[str, ModelShape] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
+        """Serialise `value`. Raises TypeError for what an index may not hold."""
+        used = {e.shape for e in events}
+        return cls(dump(value), tuple(events), {key: s for key, s in meter.shapes.items() if key in used})
+
+    def value(self) -> Any:
+        """A fresh copy of the value."""
+        return load(self.packed)
+
+    def replay(self, meter: Meter) -> None:
+        """Book the model calls of the entry again on `meter`."""
+        for event in self.events:
+            meter.record(event, self.shapes.get(event.shape))
+
+    def counted(self, served: Mapping[str, ModelShape | None]) -> Entry:
+        """The same value, the calls of the roles in `served` counted by the sizes given there."""
+        if not served:
+            return self
+        keys = {role: "" if shape is None else shape.key for role, shape in served.items()}
+        events = [
+            replace(e, shape=keys[e.role]) if e.role in keys and e.kind not in ("embed", "rerank") else e
+            for e in self.events
+        ]
+        known = {**self.shapes, **{shape.key: shape for shape in served.values() if shape is not None}}
+        used = {e.shape for e in events}
+        return Entry(self.packed, tuple(events), {key: shape for key, shape in known.items() if key in used})
+
+    @property
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """Usage by phase, as `Meter.usage`."""
+        meter = Meter("index")
+        self.replay(meter)
+        return meter.usage()
+
+
+_DRAFT = ".draft-"
+_OLD = 86_400  # seconds after which a draft is nobody's, whatever machine its builder ran on
+
+
+@lru_cache(maxsize=1)
+def _here() -> str:
+    """What tells process numbers of this machine, or container, from those of another one that shares the cache."""
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}".encode()).hexdigest()[:8]
+    return socket.gethostname().replace("-", "_")
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the drafts in `folder` that killed builders left."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        here, _, rest = draft.name.removeprefix(_DRAFT).partition("-")
+        pid, _, rest = rest.partition("-")
+        with contextlib.suppress(OSError):
+            old = time.time() - draft.stat().st_mtime > _OLD
+            known = here == _here() and pid.isdecimal()
+            if old or (known and str(process_start(int(pid))) != rest.partition("-")[0]):
+                shutil.rmtree(draft, ignore_errors=True)
+
+
+class _Corrupt(Exception):
+    """An entry that is there and cannot be trusted."""
+
+
+class IndexCache:
+    """The cache under `root`; `note` is told of every entry that had to be thrown away.
+
+    served: role -> sizes of its model where that runs behind a server. The user tells them, so they may be corrected:
+    they change no index and stand in no key, and what is stored is counted by those of today.
+    """
+
+    def __init__(self, root: Path, note: Note, served: Mapping[str, ModelShape | None] | None = None) -> None:
+        self.root, self.note, self.served = root, note, served or {}
+        self.parts_lost = False
+        self.root_identity: tuple[int, int] | None = None  # of the root, once this object has written below it
+        self.sharing = Claims()  # what indexes share is made by one of those that are built at once
+
+    def folder(self, key: dict[str, Any]) -> Path:
+        """Where the entry of `key` belongs."""
+        digest = key_digest(key)
+        return self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
+
+    def get(self, key: dict[str, Any]) -> Entry | None:
+        """The entry of `key`, or None; a corrupt one is reported, removed and counts as missing."""
+        return self._get(self.folder(key), key)
+
+    def put(self, key: dict[str, Any], entry: Entry) -> None:
+        """Store `entry` whole or not at all, and drop its parts. Raises SaveError."""
+        folder = self.folder(key)
+        self._put(folder, key, entry)
+        shutil.rmtree(_parts_folder(folder), ignore_errors=True)
+
+    def parts(self, key: dict[str, Any]) -> Parts:
+        """The durable parts of the index of `key`."""
+        return Parts(self, key)
+
+    def kept(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
+        """What is in `folder`, its cost booked again; else fn() with its own, stored there."""
+        entry = self._get(folder, key)
+        if entry is not None:
+            entry.replay(meter)
+            return entry
+        before = len(meter.events)
+        entry = Entry.of(fn(), meter.events[before:], meter)
+        try:
+            self._put(folder, key, entry)
+        except SaveError as error:
+            if self.root_identity is not None:  # it could be written before
+                raise
+            if not self.parts_lost:  # said once, not once a part
+                self.note(f"parts of unfinished indexes are not kept: {error}")
+            self.parts_lost = True
+        return entry
+
+    def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
+        if not folder.is_dir():
+            return None
+        try:
+            entry = _read(folder, key).counted(self.served)
+            entry.value()  # an entry whose checksums fit may hold what this version cannot read
+            return entry
+        except FileNotFoundError as error:
+            if not folder.is_dir():  # another process has just removed it
+                return None
+            reason = f"{Path(error.filename).name} is missing"
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be built again
+            reason = str(error) or type(error).__name__
+        self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
+        self._discard(folder)
+        return None
+
+    def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
+        if self.root_identity not in (None, identity(self.root)):
+            raise SaveError(
+                f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
+                "be kept; run the same command again."
+            )
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            _tidy(folder.parent)
+            own = f"{_DRAFT}{_here()}-{os.getpid()}-{process_start(os.getpid())}-"
+            draft = Path(tempfile.mkdtemp(prefix=own, dir=folder.parent))
+        except OSError as error:
+            raise save_error(folder, error, "HARNESS_CACHE") from error
+        try:
+            _write(draft, key, entry)
+            os.rename(draft, folder)
+        except OSError as error:
+            if not folder.is_dir():  # else another builder came first, with the same value
+                raise save_error(folder, error, "HARNESS_CACHE") from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        self.root_identity = identity(self.root)
+
+    def _discard(self, folder: Path) -> None:
+        aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
+        with contextlib.suppress(OSError):
+            os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+class Parts:
+    """What `tools.keep` stores while one index is built, gone once it is whole; and what it shares with other ones."""
+
+    def __init__(self, cache: IndexCache, key: dict[str, Any]) -> None:
+        self._cache, self._key = cache, key
+        self._folder = _parts_folder(cache.folder(key))
+
+    def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
+        """Return fn(), or what it returned under `name` in a run that was stopped, with its cost booked again."""
+        key = {"index": key_digest(self._key), "part": name}
+        return self._cache.kept(self._folder / key_digest(key), key, fn, meter).value()
+
+    def share(self, what: Shared, fn: Callable[[], Any], meter: Meter) -> Any:
+        """Return fn(), or what it returned for the same key in an index of any method, with its cost booked again.
+
+        Raises LookupError for needs without a version of fn's code, and where fn used the model of another role, which
+        the key says nothing of.
+        """
+        if "version" not in what.needs:
+            raise LookupError(f"tools.share('{what.name}') needs a 'version' of its code among its needs")
+        key: dict[str, Any] = {
+            "method": f"shared.{what.name}",
+            "needs": key_digest(dict(what.needs)),
+            "models": {what.role: self._key["models"][what.role]},
+            **{name: self._key[name] for name in ("seed", "code", "packages") if name in self._key},
+        }
+
+        def alone() -> Any:
+            before = len(meter.events)
+            value = fn()
+            if others := sorted({e.role for e in meter.events[before:]} - {what.role}):
+                raise LookupError(f"tools.share('{what.name}') is for role '{what.role}', but used {', '.join(others)}")
+            return value
+
+        with self._cache.sharing.hold(key_digest(key)):
+            return self._cache.kept(self._cache.folder(key), key, alone, meter).value()
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A part that indexes of several methods have: its name, the role of its model, all else that it depends on."""
+
+    name: str
+    role: str
+    needs: Mapping[str, Any]
+
+
+def _parts_folder(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".parts")
+
+
+def _write(folder: Path, key: dict[str, Any], entry: Entry) -> None:
+    usage = {
+        "usage": entry.usage,
+        "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
+        "events": [event_row(e) for e in entry.events],
+    }
+    files = {
+        "key.json": json.dumps(key, indent=1, sort_keys=True).encode(),
+        "data.json": entry.packed.data,
+        "usage.json": json.dumps(usage).encode(),
+    }
+    if entry.packed.arrays:
+        files["arrays.npz"] = entry.packed.arrays
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    files["checksums.json"] = json.dumps(sums, indent=1).encode()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def _read(folder: Path, key: dict[str, Any]) -> Entry:
+    sums = json.loads((folder / "checksums.json").read_bytes())
+    if not isinstance(sums, dict):
+        raise _Corrupt("checksums.json is not an object")
+    files: dict[str, bytes] = {}
+    for name, want in sums.items():
+        files[name] = (folder / name).read_bytes()
+        if hashlib.sha256(files[name]).hexdigest() != want:
+            raise _Corrupt(f"the checksum of {name} does not fit")
+    if key_digest(json.loads(files["key.json"])) != key_digest(key):
+        raise _Corrupt("key.json is another entry's")
+    usage = json.loads(files["usage.json"])
+    named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
+    # Entries of before events named their shape have the shapes under the models' names.
+    rows = [{"shape": named[m].key if (m := row["model"]) in named else "", **row} for row in usage["events"]]
+    return Entry(
+        packed=Packed(files["data.json"], files.get("arrays.npz", b"")),
+        events=tuple(Event(**row) for row in rows),
+        shapes={shape.key: shape for shape in named.values()},
+    )

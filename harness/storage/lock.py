@@ -1,0 +1,148 @@
+"""One writer a run folder.
+
+    with FolderLock(folder): ...
+
+The kernel's lock on the file `lock` decides and dies with its process, so a killed run never blocks the next one, also
+under another host name (a new container). The file's content (process, start time, host) names the holder; it decides
+only on a file system without kernel locks. A `lock` that this module did not write is never opened through a link,
+emptied or removed: the folder may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.errors import RunLocked, UserError
+from harness.storage.files import save_error
+
+_SIGNED = b'{"pid":'  # how every signature begins
+
+
+def process_start(pid: int) -> str | None:
+    """Start time of a live process as the kernel counts it (clock ticks since boot); None where it cannot be told."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return line.rpartition(")")[2].split()[19]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class FolderLock:
+    """The writer's lock of one run folder. Raises RunLocked when another live process holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "lock"
+        self._fd: int | None = None
+
+    def __enter__(self) -> Self:
+        while True:
+            try:
+                # NONBLOCK: a FIFO of that name would hold the open for good.
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                    raise self._foreign() from None
+                raise save_error(self.path, error) from error
+            try:
+                self._check_ours(fd)
+                self._take(fd)
+                # The former holder removes the file as it leaves: a lock on a removed file protects nothing.
+                if self._current(fd):
+                    self._sign(fd)
+                    self._fd = fd
+                    return self
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def _take(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._locked(self._holder(fd)) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+                raise save_error(self.path, error) from error
+            holder = self._holder(fd)
+            if holder and self._holds(holder):
+                raise self._locked(holder) from None
+
+    def _check_ours(self, fd: int) -> None:
+        """Raise UserError for a file of that name that no FolderLock wrote; a torn signature is one of ours."""
+        status = os.fstat(fd)
+        head = os.pread(fd, len(_SIGNED), 0) if stat.S_ISREG(status.st_mode) else b""
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not _SIGNED.startswith(head):
+            raise self._foreign()
+
+    def _foreign(self) -> UserError:
+        return UserError(f"{self.path} is not a lock of this program; remove it if you know what it is, then run again")
+
+    def _current(self, fd: int) -> bool:
+        try:
+            return os.lstat(self.path).st_ino == os.fstat(fd).st_ino
+        except OSError:
+            return False
+
+    def _sign(self, fd: int) -> None:
+        pid = os.getpid()
+        text = json.dumps({"pid": pid, "start": process_start(pid), "host": socket.gethostname()})
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, text.encode(), 0)
+        except OSError as error:
+            raise save_error(self.path, error) from error
+
+    @staticmethod
+    def _holder(fd: int) -> dict[str, Any]:
+        try:
+            value = json.loads(os.pread(fd, 4096, 0))
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) and isinstance(value.get("pid"), int) else {}
+
+    @staticmethod
+    def _holds(holder: dict[str, Any]) -> bool:
+        """Tell whether the process that signed the file may still be writing."""
+        if holder.get("host") != socket.gethostname():
+            return True
+        pid = holder["pid"]
+        if pid == os.getpid():
+            return False
+        return _alive(pid) and holder.get("start") == process_start(pid)
+
+    def _locked(self, holder: dict[str, Any]) -> RunLocked:
+        who = f"process {holder['pid']} on {holder.get('host')}" if holder else "another process"
+        fix = "wait for it or stop it"
+        if holder and holder.get("host") != socket.gethostname():
+            fix = f"if it is gone, delete {self.path}"
+        return RunLocked(f"{who} is writing the run folder {self.folder}; {fix}.")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        fd, self._fd = self._fd, None
+        if fd is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._current(fd):  # else the folder was replaced, and this is the lock of another run
+                self.path.unlink()
+        os.close(fd)

@@ -1,0 +1,87 @@
+"""Paths of this machine: ~ where the user's home folder is, in everything that is shared.
+
+expanded("~/models/x")                      "/home/ann/models/x"        once, where a configuration is checked
+without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
+said_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
+words_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
+inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
+
+A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is: a prompt is stored
+as it was sent. "/data/home/ann/x" is another folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+
+# What may stand before a path in a sentence: nothing that could be a part of it.
+_BEFORE = r"(?<![\w.~/\\-])"
+_AFTER = rf"(?={re.escape(os.sep)})"
+
+
+def expanded(path: str) -> str:
+    """`path` with its leading ~ or ~user as a folder; as it is where it has none, or where nobody is called so."""
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def inside(folder: Path, *names: str) -> Path:
+    """`folder` joined with names that come from data, a run folder or a server.
+
+    Raises UserError for a name that is absolute or has a part "..", a NUL or a line end.
+    """
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
+            raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
+    return folder.joinpath(*names)
+
+
+def without_home(value: Any) -> Any:
+    """`value`, through lists and mappings, with each text that is a path of the home folder as ~/..."""
+    home = _home()
+    return value if home is None else _mapped(value, lambda text: _short(text, home))
+
+
+def with_home(value: Any) -> Any:
+    """The other way round, for what `without_home` stored: each text that begins with ~/ as a whole path."""
+    return _mapped(value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text)
+
+
+def said_without_home(sentence: str) -> str:
+    """`sentence` with every path of the home folder in it as ~/..."""
+    home = _home()
+    return sentence if home is None else re.sub(_BEFORE + re.escape(home) + _AFTER, "~", sentence)
+
+
+def words_without_home(words: Sequence[str]) -> list[str]:
+    """The words of a command, their paths as ~/...; also behind KEY= and in the address of a sqlite file."""
+    home = _home()
+    if home is None:
+        return list(words)
+    path = re.compile(r"^((?:[\w.-]+=)?(?:sqlite:///)?)" + re.escape(home) + rf"(?={re.escape(os.sep)}|$)")
+    return [path.sub(r"\1~", word) for word in words]
+
+
+def _home() -> str | None:
+    """The home folder; None for one that is the root, where every path would be one of its."""
+    home = os.path.expanduser("~").rstrip(os.sep)
+    return home if len(Path(home or os.sep).parts) > 1 else None
+
+
+def _short(text: str, home: str) -> str:
+    return "~" + text[len(home) :] if text == home or text.startswith(home + os.sep) else text
+
+
+def _mapped(value: Any, change: Any) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mapped(inner, change) for inner in value]
+    return value

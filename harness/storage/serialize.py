@@ -1,0 +1,116 @@
+"""Values as JSON and arrays, never pickle: what an index or a record may hold.
+
+    pack({"levels": [1, 2], "vectors": array})
+        -> {"levels": [1, 2], "vectors": {"__array__": "0"}}, {"0": array}
+
+`pack` and `unpack` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
+is refused with the place where it was found.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_ARRAY, _FLOAT = "__array__", "__float__"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A serialised value: `data` is UTF-8 JSON, `arrays` an npz file (empty bytes when there is no array)."""
+
+    data: bytes
+    arrays: bytes
+
+
+def pack(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """Split `value` into strict JSON and named arrays. Raises TypeError naming the place of anything else."""
+    arrays: dict[str, np.ndarray] = {}
+    return _pack(value, arrays, "index"), arrays
+
+
+def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_FLOAT: repr(value)}
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError(f"{at} is an array of Python objects; use numbers or strings")
+        name = str(len(arrays))
+        arrays[name] = value
+        return {_ARRAY: name}
+    if isinstance(value, (list, tuple)):
+        return [_pack(v, arrays, f"{at}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, dict):
+        return {_key(k, at): _pack(v, arrays, f"{at}.{k}") for k, v in value.items()}
+    raise TypeError(f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays only")
+
+
+def _key(key: Any, at: str) -> str:
+    # JSON would turn 1 into "1": an index read from the cache would differ from a fresh one.
+    if not isinstance(key, str):
+        raise TypeError(f"{at} has the key {key!r}; keys must be strings")
+    if key in (_ARRAY, _FLOAT):
+        raise TypeError(f"{at} has the key {key!r}, which is reserved")
+    return key
+
+
+def unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Put together what `pack` took apart."""
+    if isinstance(data, list):
+        return [unpack(v, arrays) for v in data]
+    if not isinstance(data, dict):
+        return data
+    if _ARRAY in data:
+        return arrays[data[_ARRAY]]
+    if _FLOAT in data:
+        return float(data[_FLOAT])
+    return {k: unpack(v, arrays) for k, v in data.items()}
+
+
+def dump(value: Any) -> Packed:
+    """Serialise `value`; equal values give equal bytes. Raises TypeError as `pack` does."""
+    data, arrays = pack(value)
+    buffer = io.BytesIO()
+    if arrays:
+        # The stubs let a caller's name collide with savez's own keyword; ours are digits.
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return Packed(json.dumps(data, allow_nan=False).encode(), buffer.getvalue())
+
+
+def load(packed: Packed) -> Any:
+    """Return a fresh copy of the value, so that no user of it can change it for the next."""
+    arrays: dict[str, np.ndarray] = {}
+    if packed.arrays:
+        with np.load(io.BytesIO(packed.arrays), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    return unpack(json.loads(packed.data), arrays)
+
+
+def plain(value: Any, lost: list[str], at: str = "") -> Any:
+    """Return `value` as strict JSON values: tuples become lists, NaN and infinities None, their places put in `lost`.
+
+    Raises TypeError naming the place of anything JSON cannot hold.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        lost.append(at)
+        return None
+    if isinstance(value, (list, tuple)):
+        return [plain(v, lost, f"{at}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, dict):
+        return {_key(k, at): plain(v, lost, f"{at}.{k}" if at else k) for k, v in value.items()}
+    raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")

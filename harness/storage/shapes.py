@@ -1,0 +1,264 @@
+"""What the files of a run folder must look like for a reader to use them: names and types of what is read, no more.
+
+    RECORD.read(line)       a line as a dict; raises Unreadable (no JSON) or Misshapen (a wrong value)
+    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files
+
+Keys that are not named here are kept as they are, so a folder of an older or newer version still loads. A line is
+parsed and checked in one pass, which takes no longer than parsing it with `json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+_OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+_HALF = re.compile(
+    rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)  # half a character: JSON may hold one, the fast parser refuses it
+
+
+class Unreadable(ValueError):
+    """No JSON, or nested too deeply to be read."""
+
+
+class Misshapen(ValueError):
+    """A value of the wrong type: key is its place ("usage.search.flops"), the message says what it should be."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+def _date(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Date = Annotated[str, AfterValidator(_date)]
+Count = Annotated[int, Field(ge=0, le=2**63)]
+Costs = dict[str, float]
+
+
+class _Probes(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    requests: NotRequired[Count]
+    tokens: Count
+    flops: Costs
+
+
+class _Usage(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    flops: NotRequired[Costs]
+    tokens_in: NotRequired[Count]
+    tokens_cached: NotRequired[Count]
+    tokens_reused: NotRequired[Count]
+    tokens_out: NotRequired[Count]
+    requests: NotRequired[Count]
+    seconds: NotRequired[float]
+    uncounted: NotRequired[Count]
+    texts: NotRequired[Count]
+    texts_cut: NotRequired[Count]
+    retries: NotRequired[Count]
+    endings_cut: NotRequired[Count]
+    encoder_requests: NotRequired[Count]
+    roles: NotRequired[Costs]
+    probes: NotRequired[_Probes]
+
+
+class _Shown(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    kind: Literal["span", "generated"]
+    document_id: NotRequired[str]
+    start: NotRequired[Count]
+    end: NotRequired[Count]
+    text: NotRequired[str]
+    sources: NotRequired[list[tuple[str, Count, Count]]]
+
+
+class _Step(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    action: str
+    node: int | None
+    level: int | None
+    scores: dict[str, float]
+    tokens: Count
+    p_yes: float | None
+    flops: Costs | float
+    shown: _Shown | None
+    note: str
+    answer: NotRequired[str | None]
+    answer_flops: NotRequired[Costs | float]
+    probe_flops: NotRequired[Costs | float]
+
+
+class _Error(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    type: str
+    message: str
+    stage: NotRequired[str]
+
+
+class _Notes(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    flags: NotRequired[dict[str, str]]
+    counts: NotRequired[dict[str, list[float]]]
+    answer_prefix: NotRequired[str]
+    scored: NotRequired[str]
+    seconds: NotRequired[float]
+
+
+class _Record(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    question_id: str
+    document_ids: list[str]
+    prediction: str
+    scores: dict[str, float]
+    usage: dict[str, _Usage]
+    shown: list[_Shown]
+    stop_reason: str
+    steps: list[_Step]
+    truncated: dict[str, Any] | None
+    error: _Error | None
+    notes: NotRequired[_Notes | None]
+
+
+class _Document(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    document_id: str
+    key: NotRequired[str]
+    status: Literal["built", "hit", "failed"]
+    usage: dict[str, _Usage]
+    question_id: NotRequired[str]
+
+
+class _Start(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    started: NotRequired[Date | None]
+    finished: NotRequired[Date | None]
+    state: NotRequired[str | None]
+    changed: NotRequired[list[str] | dict[str, Any] | None]
+    parallel: NotRequired[Count]
+    command: NotRequired[list[str]]
+
+
+class _Rows(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    fingerprint: NotRequired[str | None]
+
+
+class _Manifest(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    started: NotRequired[Date | None]
+    dataset: NotRequired[_Rows | None]
+    models: NotRequired[dict[str, dict[str, Any]] | None]
+    scorers: NotRequired[dict[str, str | int | None] | None]
+    packages: NotRequired[dict[str, str | None] | None]
+    prompts: NotRequired[dict[str, Any] | None]
+    first_prompts: NotRequired[dict[str, Any]]
+    starts: NotRequired[list[_Start] | None]
+    warnings: NotRequired[list[str] | None]
+    git: NotRequired[dict[str, Any] | None]
+
+
+class _Mean(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: Count
+
+
+class _Summary(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    state: NotRequired[str]
+    n_asked: NotRequired[Count]
+    n_total: NotRequired[Count]
+    n_scored: NotRequired[Count]
+    n_failed: NotRequired[Count]
+    scores: NotRequired[dict[str, _Mean]]
+    errors: NotRequired[dict[str, Count]]
+
+
+class _DatasetConfig(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    name: str
+    scorers: Annotated[list[str], Field(min_length=1)]
+    format: NotRequired[str]
+    instruction: NotRequired[str]
+    answer_prefix: NotRequired[str | None]
+    options: NotRequired[dict[str, Any] | None]
+
+
+class _MethodConfig(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    name: str
+    implementation: NotRequired[str]
+    view: NotRequired[str | None]
+    params: NotRequired[dict[str, Any] | None]
+
+
+class _ModelConfig(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    name: str
+    source: NotRequired[str | None]
+
+
+class _Config(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    method: _MethodConfig
+    dataset: _DatasetConfig
+    model: _ModelConfig
+    roles: NotRequired[dict[str, _ModelConfig] | None]
+    encoder: NotRequired[dict[str, Any] | None]
+    seed: int
+    failed: NotRequired[Literal["zero", "skip"]]
+    limit: NotRequired[int | None]
+
+
+class _Run(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    config: _Config
+    origins: NotRequired[dict[str, str] | None]
+
+
+class Shape:
+    """One kind of file or line, parsed and checked."""
+
+    def __init__(self, kind: Any) -> None:
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def read(self, data: bytes) -> dict[str, Any]:
+        """The object in `data`. Raises Unreadable and Misshapen."""
+        try:
+            value: dict[str, Any] = self._adapter.validate_json(data)
+        except ValidationError as error:
+            if not _HALF.search(data) or error.errors()[0]["type"] != "json_invalid":
+                raise _problem(error) from None
+        else:
+            return value
+        self.read(_HALF.sub(b"?", data))
+        whole: dict[str, Any] = json.loads(data)
+        return whole
+
+    def check(self, value: Any) -> None:
+        """Raise Misshapen for a value that was read from another format than JSON."""
+        try:
+            self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise _problem(error) from None
+
+
+def _problem(error: ValidationError) -> ValueError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    if first["type"] == "json_invalid":
+        return Unreadable(first["msg"].removeprefix("Invalid JSON: "))
+    return Misshapen(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
+
+
+RECORD, DOCUMENT, MANIFEST, SUMMARY, RUN = map(Shape, (_Record, _Document, _Manifest, _Summary, _Run))

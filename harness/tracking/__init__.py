@@ -1,0 +1,1 @@
+"""MLflow, filled from run folders."""

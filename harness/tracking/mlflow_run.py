@@ -1,0 +1,293 @@
+"""One run's place in MLflow: what is there already is looked up first, so that logging twice changes nothing.
+
+    Sink(run, uri, suite)   finds or makes experiment, run and the suite's parent; writes tags and params
+    .log_running(points)    (step, name, value) of Running
+    .log_results()          final metrics, artifacts, table, page
+    .log_suite(runs)        the page of all runs of the suite
+    .end(status)            closes the run, and brings the suite's parent up to date
+
+Imported only inside functions: it is the one module that talks to MLflow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import SaveError
+from harness.storage.paths import inside
+from harness.tracking.metrics import Point, first_columns, numbers, params, saved_view, suite_of, tags
+from harness.tracking.uri import sqlite_path
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from harness.storage.run_folder import StoredRun
+
+
+_RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
+_NOTE = "mlflow.note.content"
+_MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
+_MOST_PARAMS = 100
+_LONGEST_NOTE = 5000
+_MOST_CHILDREN = 1000
+_FILES = ("manifest.json", "records.jsonl", "documents.jsonl", "summary.json")
+# "custom_model_development" opens an experiment on its runs; without it MLflow 3 opens it on an empty page of traces.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+_VIEW = "harness"  # the name of the saved view in its address: ...?viewStateShareKey=harness
+
+
+class Sink:
+    """The MLflow run of one run folder. Every method raises what MLflow raises (see tracking.attempt)."""
+
+    def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
+        from mlflow import MlflowClient
+
+        self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
+        with _one_creator(uri):
+            self.client: MlflowClient = MlflowClient(tracking_uri=uri)
+            self.experiment = self._find_experiment()
+        self._known: dict[str, dict[int, float]] = {}
+        self.parent = self._find_parent() if self.suite else None
+        self.fresh, self.id = self._find_run()
+        self._describe()
+
+    def log_running(self, points: Sequence[Point]) -> None:
+        """Log the points that are not there yet, or differ (a run that was scored again); one log_batch a thousand."""
+        from mlflow.entities import Metric
+
+        now = _now()
+        new: list[Metric] = []
+        for step, name, value in points:
+            known = self._history(name)
+            if step not in known or not math.isclose(known[step], value, rel_tol=1e-9, abs_tol=1e-12):
+                known[step] = value
+                new.append(Metric(name, value, now, step))
+        self._log(new)
+
+    def log_results(self) -> None:
+        """Log the files of the run folder, final metrics, the table as the run's description, and the page."""
+        from mlflow.entities import Metric
+
+        self.client.log_text(self.id, (self.run.path / "run.yaml").read_text(encoding="utf-8"), "config.yaml")
+        for name in _FILES:
+            if (self.run.path / name).exists():
+                self.client.log_artifact(self.id, str(self.run.path / name))
+        if not self.run.records:
+            return
+        from reports import columns as views
+        from reports import tables
+        from reports.render import render
+
+        table = tables.frame([self.run])
+        found = numbers(self.run, {str(k): v for k, v in table.iloc[0].items()})
+        before = {} if self.fresh else self.client.get_run(self.id).data.metrics
+        now = _now()
+        self._log([Metric(name, value, now, 0) for name, value in found.items() if before.get(name) != value])
+        text = render(views.legended(table), "markdown")
+        self._note(self.id, text)
+        self.client.log_text(self.id, text, "table.md")
+        self.client.log_text(self.id, _page([self.run]), "report.html")
+
+    def log_suite(self, runs: Sequence[StoredRun]) -> None:
+        """Put the page of these runs, which have records, beside the suite's parent."""
+        if self.parent is not None:
+            self.client.log_text(self.parent, _page(runs), "report.html")
+
+    def end(self, status: str) -> None:
+        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives."""
+        starts: list[dict[str, Any]] = self.run.manifest.get("starts") or [{}]
+        self.client.set_terminated(self.id, status, _milliseconds(starts[-1].get("finished")))
+        if self.parent is not None:
+            self._describe_parent(self.parent)
+
+    def resume(self) -> None:
+        """Show the run as running, and its suite with it."""
+        for run_id in (self.id, self.parent):
+            if run_id is not None:
+                self.client.update_run(run_id, status="RUNNING")
+
+    # ---- finding and making --------------------------------------------------------------------------------------
+
+    def _find_experiment(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        name = str(self.run.config["dataset"]["name"])
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            path = sqlite_path(self.uri)
+            # Without this, artifacts of a sqlite store land in ./mlruns of whatever folder one is in.
+            where = None if path is None else inside(path.parent / "mlflow-artifacts", name).resolve().as_uri()
+            view = {f"mlflow.sharedViewState.{_VIEW}": saved_view(first_columns(self.run), _now())}
+            try:
+                made = str(self.client.create_experiment(name, artifact_location=where, tags=_KIND | view))
+            except MlflowException:  # another run made it in the meantime, or it truly cannot be made
+                found = self.client.get_experiment_by_name(name)
+                if found is None:
+                    raise
+            else:
+                self.client.set_experiment_tag(made, _NOTE, _guide(name, made))
+                return made
+        if found.lifecycle_stage != "active":
+            raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
+        return str(found.experiment_id)
+
+    def _search(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
+        wanted = " and ".join(f"tags.`{key}` = '{_quotable(value)}'" for key, value in tags_.items())
+        order = ["attributes.start_time ASC"]
+        return list(self.client.search_runs([self.experiment], wanted, max_results=most, order_by=order))
+
+    def _find_run(self) -> tuple[bool, str]:
+        """(whether it was made now, its id). A folder that was deleted and begun anew is another run."""
+        own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
+        if found := self._search(own):
+            return False, str(found[0].info.run_id)
+        method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
+        others = self._search({"method": method, "model": model})
+        name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
+        return True, self._make_run(own, name)
+
+    def _find_parent(self) -> str:
+        own = {_SUITE: str(self.suite)}
+        found = self._search(own)
+        return str(found[0].info.run_id) if found else self._make_run(own, str(self.suite))
+
+    def _make_run(self, own: Mapping[str, str], name: str) -> str:
+        start = _milliseconds(self.run.manifest.get("started"))
+        told = {key: _quotable(value) for key, value in own.items()}
+        return str(self.client.create_run(self.experiment, start, tags=told, run_name=name).info.run_id)
+
+    # ---- describing ----------------------------------------------------------------------------------------------
+
+    def _describe(self) -> None:
+        from mlflow.entities import Dataset, DatasetInput, Param, RunTag
+
+        told = tags(self.run, self.suite)
+        values, long = params(self.run.config)
+        if long:
+            told["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
+        if self.parent is not None:
+            told[_PARENT] = self.parent
+        there = {} if self.fresh else self.client.get_run(self.id).data.params
+        if changed := [f"{k}: {v}" for k, v in values.items() if k in there and there[k] != v]:
+            told["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
+        new = [Param(k, v) for k, v in values.items() if k not in there]
+        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in told.items()], params=new[:_MOST_PARAMS])
+        for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
+            self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
+        rows = (self.run.manifest.get("dataset") or {}).get("fingerprint")
+        if self.fresh and rows:  # the column Dataset of MLflow's list of runs
+            name = self.run.config["dataset"]["name"]
+            source = f'{{"fingerprint": "{rows}"}}'
+            self.client.log_inputs(self.id, [DatasetInput(Dataset(name, str(rows)[:8], "harness", source), [])])
+
+    def _describe_parent(self, parent: str) -> None:
+        """The table of the children as the parent's description, their worst end as its own."""
+        found = self._search({_PARENT: parent}, _MOST_CHILDREN)
+        children = sorted(found, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
+        if not children:
+            return
+        text = _children_table(children, first_columns(self.run))
+        self._note(parent, text)
+        self.client.log_text(parent, text, "table.md")
+        ends = {child.info.status for child in children}
+        status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
+        if status == "RUNNING":
+            self.client.update_run(parent, status=status)
+        else:
+            self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
+
+    def _note(self, run_id: str, text: str) -> None:
+        if len(text) <= _LONGEST_NOTE:
+            self.client.set_tag(run_id, _NOTE, text)
+
+    def _history(self, name: str) -> dict[int, float]:
+        if name not in self._known:
+            found = [] if self.fresh else self.client.get_metric_history(self.id, name)
+            self._known[name] = {m.step: m.value for m in sorted(found, key=lambda m: int(m.timestamp))}
+        return self._known[name]
+
+    def _log(self, metrics: Sequence[Any]) -> None:
+        for start in range(0, len(metrics), _MOST_METRICS):
+            self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
+
+
+@contextlib.contextmanager
+def _one_creator(uri: str) -> Iterator[None]:
+    """Two processes that create the tables of one sqlite file at once break it: one at a time."""
+    path = sqlite_path(uri)
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(path.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    quoted = Path(uri.partition(":///")[2]).parent
+    if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
+        with contextlib.suppress(OSError):
+            os.removedirs(quoted)
+
+
+def _page(runs: Sequence[StoredRun]) -> str:
+    from reports.page import page
+
+    return page(runs, title=" · ".join(dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs)))
+
+
+def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:
+    """A markdown table, one row a child: each column with its interval, where it has one."""
+    head = ["run", *columns]
+    rows = [[_plain(str(child.info.run_name)), *(_cell(child.data.metrics, c) for c in columns)] for child in children]
+    lines = [head, ["---", *("---:" for _ in columns)], *rows]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{text}\n\nScores from 0 to 100 and TFLOPs a question (search + answer), [95 % interval].\n"
+
+
+def _cell(metrics: Mapping[str, float], column: str) -> str:
+    value, low, high = (metrics.get(f"uncertainty/{column}{end}" if end else column) for end in ("", ".low", ".high"))
+    if value is None:
+        return "-"
+    form = "{:.3g}" if column == "TFLOPs" else "{:.0f}" if column in ("n", "failed") else "{:.1f}"
+    shown = form.format(value)
+    return shown if low is None or high is None else f"{shown} [{form.format(low)}, {form.format(high)}]"
+
+
+def _plain(name: str) -> str:
+    """A name as it is in a cell of a markdown table."""
+    return "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in name)
+
+
+def _guide(name: str, experiment: str) -> str:
+    return (
+        f"Methods on **{name}**: **[open the comparison](#/experiments/{experiment}/runs?viewStateShareKey={_VIEW}"
+        "&workflowType=machine_learning)**, or choose Comparison in the menu Views. All runs are then in one list, "
+        "best score first, with the papers' columns; otherwise the runs of a suite hang below its parent run.\n\n"
+        "F1, ROUGE-L, EM, Acc: 0 to 100 (a run's tag `columns` says which scorer each is). TFLOPs: search + answer a "
+        "question. running/: means "
+        "over the questions so far. scores/: every scorer, 0 to 1. uncertainty/: 95 % intervals. usage/: tokens, "
+        "TFLOPs, seconds.\n\n"
+        "Filters: `tags.method = 'pecan'`, `tags.model`, `tags.suite`, `tags.profile`, `tags.hash8`, "
+        "`tags.git_commit`, `tags.git_dirty = 'false'`, `tags.embedded = 'false'`, `tags.state = 'finished'`.\n"
+    )
+
+
+def _quotable(value: str) -> str:
+    """MLflow's filters have no escape for a quotation mark."""
+    return value.replace("'", "_")
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _milliseconds(told: str | None) -> int | None:
+    return None if told is None else int(datetime.fromisoformat(told).timestamp() * 1000)

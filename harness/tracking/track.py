@@ -1,0 +1,176 @@
+"""MLflow, fed from run folders and never from the run itself: a dead server cannot stop or slow it.
+
+problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
+track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
+_follower.Follower     a process of its own that does this for the runs of a command while they go on
+
+experiment  the data set, with a saved view "Comparison" and a guide as its description
+parent      the suite: its description is the table of its runs
+run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
+            its configuration under their names for --set
+metrics     F1, ROUGE-L, EM, TFLOPs ... as in the papers' tables; running/ scores/ uncertainty/ usage/ (_columns.py)
+tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state, columns
+artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
+            manifest.json, records.jsonl, documents.jsonl, summary.json, table.md, report.html; table.md and
+            report.html of all its runs at the parent
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import CannotRun, SaveError
+from harness.tracking.uri import masked, sqlite_path, sqlite_uri
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+_INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
+_SERVERS = ("http", "https", "databricks")
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+# MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
+BOUNDS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+
+
+class StoreError(SaveError):
+    """The store could not be reached or did not take what was sent; names the command that makes up for it."""
+
+    def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
+        self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
+        self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
+        where = os.path.commonpath([str(folder) for folder in folders])
+        runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
+        super().__init__(
+            f"tracking failed at {masked(uri)} ({self.reason}). {runs} on disk; "
+            f"fill MLflow from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
+        )
+
+
+def default_uri(out: Path) -> str:
+    """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(out).resolve() / "mlflow.db")
+
+
+def problems(uri: str) -> list[str]:
+    """Sentences about why `uri` cannot be used at all; [] when only the attempt can tell."""
+    found = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
+    scheme, separator, _ = uri.partition("://")
+    kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
+    if kind in ("", "file"):
+        found.append(
+            f"MLflow no longer writes to a folder ('{masked(uri)}'); "
+            "give it a database: --mlflow sqlite:///results/mlflow.db"
+        )
+    elif kind not in _SERVERS + _DATABASES:
+        found.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
+    elif kind == "sqlite" and sqlite_path(uri) is None:
+        found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
+    elif any("\ud800" <= sign <= "\udfff" for sign in uri):
+        found.append(
+            "MLflow cannot open a database in a folder whose name is not UTF-8; rename it, or use --mlflow off"
+        )
+    return found
+
+
+def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> None:
+    """Bring the MLflow run of a run folder up to date; made where there is none, so a lost store can be refilled.
+
+    uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
+    default the one that the run's own command named. Raises CannotRun (no MLflow, a URI it cannot use), UserError (no
+    run folder) and SaveError (it could not log).
+    """
+    folder = Path(folder)
+    uri = uri or default_uri(folder.parent.parent)
+    if found := problems(uri):
+        raise CannotRun(". ".join(found))
+    from harness.storage.run_folder import read_run
+
+    run = read_run(folder)
+    with attempt([folder], uri):
+        from harness.tracking.metrics import STATUS, Running, run_state
+        from harness.tracking.mlflow_run import Sink
+
+        sink = Sink(run, uri, suite)
+        running = Running(run)
+        sink.log_running([point for record in run.records for point in running.add(record)])
+        sink.log_results()
+        sink.end(STATUS.get(run_state(run), "KILLED"))
+
+
+def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:
+    """Put one page of all these runs beside the parent run of each suite and data set; call it after `track`.
+
+    suite: as for `track`. Raises what `track` raises.
+    """
+    from harness.storage.run_folder import read_run
+    from harness.tracking.metrics import suite_of
+
+    groups: dict[tuple[str, str, str], list[StoredRun]] = {}
+    for folder in folders:
+        run = read_run(folder)
+        if (name := suite or suite_of(run)) and run.records:
+            place = uri or default_uri(folder.parent.parent)
+            groups.setdefault((place, str(run.config["dataset"]["name"]), name), []).append(run)
+    for (place, _, name), runs in groups.items():
+        with attempt([run.path for run in runs], place):
+            from harness.tracking.mlflow_run import Sink
+
+            Sink(runs[-1], place, name).log_suite(runs)
+
+
+@contextlib.contextmanager
+def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
+    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError."""
+    before = {name: os.environ.get(name) for name in BOUNDS}
+    os.environ.update({name: value for name, value in BOUNDS.items() if before[name] is None})
+    try:
+        with _import_errors(), _quiet():
+            from mlflow.exceptions import MlflowException
+            from sqlalchemy.exc import SQLAlchemyError
+
+            try:
+                yield
+            except (MlflowException, SQLAlchemyError, OSError) as error:
+                raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _import_errors() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
+        name = error.name or "mlflow"
+        raise CannotRun(
+            _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back MLflow's messages about creating tables."""
+    import mlflow  # its import configures its loggers
+
+    logger = logging.getLogger(mlflow.__name__)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

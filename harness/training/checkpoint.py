@@ -1,0 +1,114 @@
+"""Where training stands, on disk: weights and moments as safetensors, the rest as JSON; a reader sees all or nothing.
+
+out/checkpoint/state.json            step, stage, what was right lately, and the name of the tensors' file
+out/checkpoint/<step>.safetensors    "weight.*", "mean.*", "square.*"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.optim import AdamW
+
+from harness.errors import CannotRun, UserError
+from harness.storage.file_hash import file_hash
+from harness.storage.home import write_json
+
+_MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
+
+
+@dataclass
+class Progress:
+    """Where a training stands.
+
+    step: done in all; stage, since: the stage and the step it began with; recent: recipe number -> shares of replies
+    wholly right in its last batches; seconds, tokens: spent so far; passed: a line for each finished stage.
+    """
+
+    step: int = 0
+    stage: int = 0
+    since: int = 0
+    recent: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    tokens: int = 0
+    passed: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Found(NamedTuple):
+    """A checkpoint as it was read; `about`: all that was written of the training it is of."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+
+
+def tokenizer_hash(folder: Path) -> str:
+    """sha256 of the folder's tokenizer.json."""
+    return file_hash(folder / "tokenizer.json")
+
+
+def tensors_of(weights: Mapping[str, Tensor], optimizer: AdamW) -> dict[str, Tensor]:
+    """What a checkpoint holds: the weights and AdamW's moments of each, zeros before the first step."""
+    tensors = {f"weight.{name}": weight for name, weight in weights.items()}
+    for name, weight in weights.items():
+        state = optimizer.state.get(weight, {})
+        for ours, theirs in _MOMENTS.items():
+            tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+    return tensors
+
+
+def put_back(found: Found, weights: Mapping[str, Tensor], optimizer: AdamW) -> None:
+    """The other way round: weights and moments as they were at the checkpoint's step."""
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(found.tensors[f"weight.{name}"])
+            # A fused AdamW wants its step where the weights are, any other one on the CPU.
+            where = weight.device if optimizer.defaults.get("fused") else "cpu"
+            moments = {theirs: found.tensors[f"{ours}.{name}"].to(weight.device) for ours, theirs in _MOMENTS.items()}
+            optimizer.state[weight] = {"step": torch.tensor(float(found.progress.step), device=where), **moments}
+
+
+def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write a checkpoint; the one before stays until the new one is whole. `about`: which training it is of."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{progress.step:07d}.safetensors"
+    draft = folder / f".{name}"
+    save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, str(draft))
+    draft.replace(folder / name)
+    write_json(folder / "state.json", {**dataclasses.asdict(progress), "tensors": name, "about": about})
+    for old in folder.glob("*.safetensors"):
+        if old.name != name:
+            old.unlink()
+
+
+def load(folder: Path, about: dict[str, Any]) -> Found | None:
+    """The checkpoint in `folder`, None where there is none. `about`: what must agree; it may have been told more.
+
+    Raises UserError where it belongs to another seed, tokenizer or shape, CannotRun where it is damaged.
+    """
+    if not (folder / "state.json").exists():
+        return None
+    try:
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        name, theirs = state.pop("tensors"), dict(state.pop("about"))
+        progress = Progress(**state)
+        tensors = load_file(str(folder / name))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CannotRun(
+            f"the checkpoint in {folder} is damaged ({str(error).splitlines()[0]}); delete the folder to begin again"
+        ) from error
+    wrong = [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]
+    if wrong:
+        raise UserError(
+            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
+        )
+    return Found(progress, tensors, theirs)

@@ -1,0 +1,124 @@
+"""A skill played on a real model while someone listens: what `write` returned and what `probe` gave, in turn.
+
+heard = listen(model, skill, scene)
+heard.written        one text for every reply that the scene knows
+heard.p_first        for every verdict the probability of the first of two labels
+heard.scored         for every text that was scored the mean log-probability (nats) of its tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.cost.meter import Meter
+from harness.errors import QuestionError
+from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, Written
+from harness.method import Scene, Skill
+from harness.training.teacher import SceneTools
+
+_MORE = 16  # tokens that a reply may have beyond twice those of the right one
+
+
+@dataclass
+class Heard:
+    """What a model said in one scene; failed: it could not be asked to the end, what is missing is put as wrong."""
+
+    written: list[str] = field(default_factory=list)
+    p_first: list[float] = field(default_factory=list)
+    scored: list[float] = field(default_factory=list)
+    failed: bool = False
+
+
+def listen(model: LanguageModel, skill: Skill, scene: Scene) -> Heard:
+    """Play `skill` in `scene` on `model`.
+
+    A question that fails (a window too short, NaN) is heard as empty replies and probabilities of 0.5. A reply is cut
+    at about twice the length of the right one: what is longer is wrong anyway, and a bad model writes till its window
+    is full.
+    """
+    heard = Heard()
+    longest = max((model.count(reply) for reply in scene.replies), default=0)
+    try:
+        skill.play(scene, _Listeners(model, scene, heard, 2 * longest + _MORE))
+    except QuestionError:
+        heard.failed = True
+    heard.written += [""] * (len(scene.replies) - len(heard.written))
+    heard.p_first += [0.5] * (len(scene.verdicts) - len(heard.p_first))
+    return heard
+
+
+class _Listeners(SceneTools):
+    """The scene's tools, with an ear at every session."""
+
+    def __init__(self, model: LanguageModel, scene: Scene, heard: Heard, most: int) -> None:
+        super().__init__(model, scene)
+        self._heard, self._most = heard, most
+
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The one model, listened to."""
+        return _Listened(self._model, self.meter, role, self._heard, self._most)
+
+
+class _Listened(MeteredModel):
+    """A model whose sessions are listened to."""
+
+    def __init__(self, model: LanguageModel, meter: Meter, role: str, heard: Heard, most: int) -> None:
+        super().__init__(model, meter, role)
+        self._heard, self._most = heard, most
+
+    def session(self, adapter: str | None = None) -> Session:
+        """A session with an ear at it."""
+        return _Ear(super().session(adapter), self._heard, self._most)
+
+
+class _Ear(Session):
+    """Hands everything on; writes down what comes back."""
+
+    def __init__(self, inner: Session, heard: Heard, most: int) -> None:
+        self._inner, self._heard, self._most = inner, heard, most
+
+    def begin_text(self) -> None:
+        self._inner.begin_text()
+
+    def user(self, text: str = "") -> Span:
+        return self._inner.user(text)
+
+    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
+        return self._inner.feed(text, watch)
+
+    def flush(self) -> None:
+        self._inner.flush()
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        found = self._inner.probe(labels, after)
+        self._heard.p_first.append(found.p[labels[0]])
+        return found
+
+    def reply(self, text: str) -> Span:
+        return self._inner.reply(text)
+
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
+        found = self._inner.write(min(max_tokens, self._most), stop, **how)
+        self._heard.written.append(found.text.strip())
+        return found
+
+    def score(self, text: str) -> list[float]:
+        found = self._inner.score(text)
+        if found:  # an empty text has no token whose likelihood could be heard
+            self._heard.scored.append(sum(found) / len(found))
+        return found
+
+    def branch(self) -> AbstractContextManager[None]:
+        return self._inner.branch()
+
+    def length(self) -> int:
+        return self._inner.length()
+
+    def room(self) -> int:
+        return self._inner.room()
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,123 @@
+"""The graph over a document: a hierarchical weighted graph of Information Points (S000 3.1, S001 3.1).
+
+level 1   chunks of 300 tokens           c1 c2 c3 c4 | c5 c6 ...
+level 2   points written over chunks     p1  p2  p3  | p4  p5         edges p -> c, weights of one p sum to 1
+level 3   points written over points ...
+
+Built by build.py, stored as the index of the document, searched by search.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from harness.method import Index
+
+
+def _none(kind: type[np.generic]) -> np.ndarray:
+    return np.zeros(0, dtype=kind)
+
+
+@dataclass
+class Graph:
+    """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
+
+    text[i] is on one line; level[i] >= 1; span[i] = (start, end) of a chunk in the document, None for a written node.
+    Edges are three arrays [edges], sorted by `higher`: higher and lower are node numbers, weight > 0 and of one higher
+    node sums to 1. log: one line a level; notes: sentences about what did not go as usual.
+    """
+
+    text: list[str] = field(default_factory=list)
+    level: list[int] = field(default_factory=list)
+    span: list[tuple[int, int] | None] = field(default_factory=list)
+    higher: np.ndarray = field(default_factory=lambda: _none(np.int32))
+    lower: np.ndarray = field(default_factory=lambda: _none(np.int32))
+    weight: np.ndarray = field(default_factory=lambda: _none(np.float64))
+    log: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def edges(self) -> list[tuple[int, int, float]]:
+        """Rows (higher, lower, weight)."""
+        return list(zip(self.higher.tolist(), self.lower.tolist(), self.weight.tolist(), strict=True))
+
+    def top(self) -> list[int]:
+        """Nodes of the highest level that have a text, in order."""
+        highest = max(self.level, default=0)
+        return [i for i, level in enumerate(self.level) if level == highest and self.text[i]]
+
+    def add(self, text: str, level: int, span: tuple[int, int] | None = None) -> int:
+        """Append a node; returns its number."""
+        self.text.append(text)
+        self.level.append(level)
+        self.span.append(span)
+        return len(self.text) - 1
+
+    def connect(self, blocks: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
+        """Append edges by blocks (higher nodes, lower nodes, weights [higher, lower]); weights of 0 are no edges.
+
+        Higher nodes must come in ascending order, behind those that have edges already.
+        """
+        found = [(self.higher, self.lower, self.weight)]
+        for above, below, weights in blocks:
+            row, column = np.nonzero(weights)
+            highs, lows = np.asarray(above, dtype=np.int32), np.asarray(below, dtype=np.int32)
+            found.append((highs[row], lows[column], weights[row, column]))
+        self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*found, strict=True))
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        """Place of each node's first edge, [nodes + 1]; for a graph that no longer grows."""
+        return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
+
+    def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
+        """The successors of `node`, each once, and the weights of the edges to them; both [successors]."""
+        edges = slice(self._first[node], self._first[node + 1])
+        return self.lower[edges], self.weight[edges]
+
+    def sources(self, node: int, least: float) -> list[tuple[int, int]]:
+        """Spans of the chunks under a written node, sorted: reached over edges of weight `least` or more."""
+        found: set[tuple[int, int]] = set()
+        seen, waiting = {node}, [node]
+        while waiting:
+            lower, weight = self.below(waiting.pop())
+            for under in lower[weight >= least].tolist():
+                span = self.span[under]
+                if span is not None:
+                    found.add(span)
+                elif under not in seen:
+                    seen.add(under)
+                    waiting.append(under)
+        return sorted(found)
+
+    def to_index(self) -> Index:
+        """JSON values and arrays for the cache."""
+        return {
+            "text": self.text,
+            "level": self.level,
+            "span": [list(s) if s else None for s in self.span],
+            "log": self.log,
+            "notes": self.notes,
+            "higher": self.higher,
+            "lower": self.lower,
+            "weight": self.weight,
+        }
+
+    @classmethod
+    def from_index(cls, index: Index) -> Graph:
+        """The inverse of `to_index`."""
+        spans: list[tuple[int, int] | None] = [(s[0], s[1]) if s else None for s in index["span"]]
+        return cls(
+            list(index["text"]),
+            list(index["level"]),
+            spans,
+            np.asarray(index["higher"]),
+            np.asarray(index["lower"]),
+            np.asarray(index["weight"]),
+            list(index["log"]),
+            list(index["notes"]),
+        )

@@ -1,0 +1,150 @@
+"""Labels for the three tasks by a teacher model, where no world knows them (S002, appendix D, in our words; facts 5.7).
+
+analysis      the teacher says whether a question is local or global          one scene a question
+structuring   the page's own headings, else the teacher's outline             one scene a document
+selection     the teacher selects titles of the *trained* model's outline     one scene a question and document
+
+What a teacher says that cannot be read makes no scene.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from harness.llm.base import MeteredModel
+from harness.method import Scene
+from harness.prompts import feed
+from harness.training.task import Labelling
+from harness.types import Document, Question
+from methods.longrefiner import prompts
+from methods.longrefiner.asking import asked, outline
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.grammar import parse, write
+from methods.longrefiner.pages import of_page
+from methods.longrefiner.scores import names
+from methods.longrefiner.structuring import body_start, structure
+from methods.longrefiner.tree import Tree, build
+
+T = TypeVar("T")
+_BREADTH = (
+    "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
+    '"local": one short passage holds all that is needed, such as a name, a date, a place or a single fact.\n'
+    '"global": facts from several places must be put together, or a broad account, an overview or a comparison is '
+    'wanted.\n\nQuestion: {question}\n\nReply with JSON alone: {{"query_type": "local"}} or {{"query_type": "global"}}.'
+)
+_SELECTION = (
+    "Below are the abstract and the outline of a document, and a question. Select every part that may help to answer "
+    "it, also one that helps only together with others, and leave out what does not.\n\nTitle: {title}\nAbstract: "
+    "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of titles as they stand "
+    'in the outline, or "abstract": ["title", "title"]. Reply [] where no part helps.'
+)
+PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
+_REPLY = 256  # tokens of a teacher's reply to the short tasks
+_PLACED = 0.9  # share of a text that a teacher's outline must stand for
+
+
+def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+    """One scene of kind "breadth"; none where the reply says neither."""
+    assert question is not None  # the task is asked per question
+    told = level(_said(tools.teacher(), _BREADTH.format(question=asked(question)), _REPLY))
+    return [] if told is None else [Scene(question, (), tools.task, verdicts=(told == "local",))]
+
+
+_JSON = re.compile(r"\{[^{}]*\}")
+
+
+def level(reply: str) -> str | None:
+    """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
+    for found in _JSON.finditer(reply):
+        try:
+            value = str(json.loads(found.group()).get("query_type")).strip().lower()
+        except ValueError:
+            continue
+        if value in ("local", "global"):
+            return value
+    return None
+
+
+def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+    """Scenes of kind "outline": the body of a page with headings, or the text as it is with the teacher's outline."""
+    return [scene for document in documents if (scene := _outlined(document, tools)) is not None]
+
+
+def _outlined(document: Document, tools: Labelling) -> Scene | None:
+    teacher = tools.teacher()
+    text, told = document.text[body_start(document) :], None
+    page = of_page(text, teacher.offsets)
+    if page is not None:
+        text, told = page.text, write(page.outline)
+    elif text.strip():
+        most = 2 * teacher.count(text) + 64
+        with teacher.session() as s:
+            feed(s, prompts.structuring([text]))
+            found = parse(s.write(max(1, min(most, s.room() - teacher.turn_tokens()))).text)
+        tree = build(text, found, LongRefinerConfig(scoring="bm25"), teacher)
+        titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
+        told = write(found) if titled and tree.placed >= _PLACED else None
+    if told is None:
+        return None
+    return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (told,))
+
+
+@dataclass
+class Selection:
+    """Labels of kind "titles". A document's tree is made once, by the base with its trained structuring adapter."""
+
+    config: LongRefinerConfig
+
+    def __post_init__(self) -> None:
+        self._trees: dict[str, Tree] = {}
+
+    def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+        """A scene for every document with titles."""
+        assert question is not None  # the task is asked per question
+        return [s for d in documents if (s := self._one(question, d, tools)) is not None]
+
+    def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
+        if document.text not in self._trees:
+            building: Any = _Building(tools)
+            self._trees[document.text] = structure(document, self.config, building)
+        tree = self._trees[document.text]
+        if not any(names(node) for node in tree.nodes):
+            return None
+        abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
+        abstract = " ".join(abstract.split())
+        asking = _SELECTION.format(
+            title=document.title, abstract=abstract, outline=outline(tree), question=asked(question)
+        )
+        said = _said(tools.teacher(), asking, _REPLY)
+        if "[" not in said and "{" not in said:
+            return None
+        wanted = prompts.titles(said)
+        helping = [n.title or "abstract" for n in tree.nodes if names(n) & wanted]
+        reply = prompts.listed(list(dict.fromkeys(helping)))
+        return Scene(question, (document.title, abstract, outline(tree)), tools.task, (reply,))
+
+
+def _said(teacher: MeteredModel, text: str, most: int) -> str:
+    """The teacher's reply. Raises WindowExceeded where the text is longer than its window."""
+    with teacher.session() as s:
+        s.user(text)
+        return s.write(most).text
+
+
+class _Building:
+    """Of harness.method.Tools what structuring asks for: the base, and nothing kept."""
+
+    def __init__(self, tools: Labelling) -> None:
+        self._tools = tools
+
+    def model(self, _role: str = "refiner") -> MeteredModel:
+        """The model that is trained."""
+        return self._tools.base()
+
+    def keep(self, _key: str, fn: Callable[[], T]) -> T:
+        """Made each time: a tree is kept by its document."""
+        return fn()

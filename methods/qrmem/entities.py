@@ -1,0 +1,229 @@
+"""Named entities of a text, behind one interface: rules that need no download, or a library that is installed.
+
+    recogniser("rules").names("Toren was born in Kelford in 1907.")     ["Toren", "Kelford", "1907"]
+    recogniser("spacy")            spaCy with en_core_web_sm;  "spacy:en_core_web_lg" names another pipeline
+    recogniser("stanza")           Stanza's English one (the Stanford group's successor of CoreNLP);  "stanza:de"
+
+The rules: a run of capitalised words is a name, small words inside it included ("Lord of the Isles"), and so is a
+date or a year. A capital at the start of a sentence proves nothing, so a function word or pronoun is not taken there,
+and another single word only where the text nowhere has it in small letters. A function word in capitals between words
+that are not all in capitals is a name ("the US"). Scripts without capitals have no names by these rules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import CannotRun, UnknownName
+
+RECOGNISERS = ("rules", "spacy", "stanza")
+_DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
+
+
+class Recogniser(Protocol):
+    """Finds names. name: as in a config; identity: what changes the names found."""
+
+    name: str
+    identity: dict[str, str]
+
+    def names(self, text: str) -> list[str]:
+        """The entities of `text` as they are written there, in order, none twice."""
+
+
+def known(name: str) -> str:
+    """`name`, if it is "rules" or names a library. Raises UnknownName; whether it is installed is not looked at."""
+    if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
+        raise UnknownName("named-entity tool", name, RECOGNISERS, "a library may name its model: spacy:en_core_web_lg")
+    return name
+
+
+def packages(name: str) -> tuple[str, ...]:
+    """Packages whose version changes the names found; () for the rules. Raises UnknownName."""
+    library, _, model = known(name).partition(":")
+    if library == "rules":
+        return ()
+    return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
+
+
+def missing(name: str) -> str:
+    """What `name` lacks here and how to get it, in one sentence; "" where nothing does. Imports and loads nothing.
+
+    Raises UnknownName.
+    """
+    library, _, model = known(name).partition(":")
+    if library == "rules":
+        return ""
+    model = model or _DEFAULTS[library]
+    fetch = _fetch(library, model)
+    needs = f"the named-entity tool '{name}' needs the package {library} and its model '{model}'"
+    if find_spec(library) is None:
+        lacks, steps = f"{library} is not installed", f"pip install {library}, then {fetch}"
+    elif not _has_model(library, model):
+        lacks, steps = "the model is not here", fetch
+    else:
+        return ""
+    return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set method.recogniser=rules"
+
+
+def _fetch(library: str, model: str) -> str:
+    """The command that fetches a model."""
+    if library == "spacy":
+        return f"python -m spacy download {model}"
+    return f"python -c \"import stanza; stanza.download('{model}', processors='tokenize,ner')\""
+
+
+def _has_model(library: str, model: str) -> bool:
+    """Whether a library's model lies where the library looks for it (a spaCy pipeline is a package or a folder)."""
+    if library == "spacy":
+        return Path(model).is_dir() or (model.isidentifier() and find_spec(model) is not None)
+    folder = os.environ.get("STANZA_RESOURCES_DIR") or Path.home() / "stanza_resources"
+    return (Path(folder) / model / "ner").is_dir()
+
+
+@cache
+def recogniser(name: str) -> Recogniser:
+    """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is missing."""
+    library, _, model = known(name).partition(":")
+    if library == "rules":
+        return _Rules()
+    return _Library(name, library, model or _DEFAULTS[library])
+
+
+class _Library:
+    """spaCy or Stanza: both give a text's entities as `ents` with a `text`."""
+
+    def __init__(self, name: str, library: str, model: str) -> None:
+        try:
+            module: Any = importlib.import_module(library)
+        except ImportError as error:
+            raise CannotRun(
+                f"the named-entity tool '{name}' needs the package {library}, which is not installed; run: pip install "
+                f"{library}, or use the rules (method.recogniser=rules)"
+            ) from error
+        try:
+            if library == "spacy":
+                self._pipeline: Any = module.load(model)
+            else:
+                quiet = {"download_method": None, "verbose": False}
+                self._pipeline = module.Pipeline(lang=model, processors="tokenize,ner", **quiet)
+        except Exception as error:  # each library has errors of its own for a model that is missing
+            how = _fetch(library, model)
+            raise CannotRun(f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {how}") from error
+        self.name = name
+        self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
+
+    def names(self, text: str) -> list[str]:
+        """As Recogniser.names."""
+        found = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
+        return list(dict.fromkeys(name for name in found if name))
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DATE = re.compile(
+    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH})(?:,? \d{{4}})?|(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?"
+    r",? \d{4}|1\d{3}|20\d{2})\b"
+)
+_WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_JOINS = _words("of the de del della la le van von der den da di du al bin")
+_TITLES = _words("Mr Mrs Ms Dr Prof St Sir Rev Gen Col Capt Lt Jr Sr")
+# Words that open sentences: never a name on their own, and never the first word of one.
+_COMMON = _words(
+    "a about above according after again against all almost already also although always among an and another any "
+    "are as asked at because been before behind being below besides between both but by can could did do does "
+    "during each early either even eventually every everybody everyone few finally first for from further had has "
+    "have he he'd he'll he's hence her here hers herself him himself his how however i i'd i'll i'm i've if in "
+    "indeed instead into is it it'd it'll it's its itself just last later less let like many may maybe me meanwhile "
+    "mine more moreover most much my myself near neither never next no nobody none nor not nothing now of off often "
+    "on once one only or other our ours ourselves out over perhaps rather second several she she'd she'll she's "
+    "should since so some somebody someone something soon still such text than that that's the their theirs them "
+    "themselves then there there's therefore these they they'd they'll they're they've this those though three "
+    "through thus to today together too towards two under unless until up upon us very was we we'd we'll we're "
+    "we've well were what what's when whenever where whether which while who who's whom whose why will with within "
+    "without would yes yet you you'd you'll you're you've your yours yourself yourselves"
+)
+_OPENING = "\"'“‘«([-–—*"
+
+
+class _Rules:
+    """The rules of the module's docstring."""
+
+    name = "rules"
+
+    def __init__(self) -> None:
+        self.identity = {"library": "rules", "version": "2"}
+
+    def names(self, text: str) -> list[str]:
+        """As Recogniser.names."""
+        dates = [found.span() for found in _DATE.finditer(text)]
+        spans = [*dates, *_capitalised(text, dates)]
+        return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
+
+
+def _capitalised(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Spans of the runs of capitalised words outside `taken`."""
+    free = [w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)]
+    small = {w.group() for w in free if w.group()[0].islower()}
+    run: list[re.Match[str]] = []
+    for at, word in enumerate([*free, None]):
+        if word is not None and run and _joined(text, run, word):
+            run.append(word)
+            continue
+        while run and not _capital(run[-1]):
+            run.pop()  # small words join names, they end none
+        if run and not (len(run) == 1 and opens(text, run[0].start()) and run[0].group().lower() in small):
+            start, end = run[0].start(), run[-1].end()
+            if text[start:end].endswith(("'s", "’s")):
+                end -= 2
+            if end - start > 1:
+                yield start, end
+        begins = word is not None and _capital(word) and (not _common(word) or _acronym(free, at))
+        run = [word] if word is not None and begins else []
+
+
+def _common(word: re.Match[str]) -> bool:
+    return word.group().replace("’", "'").lower() in _COMMON
+
+
+def _acronym(words: Sequence[re.Match[str]], at: int) -> bool:
+    """Whether a function word is written as an acronym: "US", and the words beside it are not all in capitals too."""
+    beside = (w.group() for w in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]))
+    return _all_capitals(words[at].group()) and not any(map(_all_capitals, beside))
+
+
+def _all_capitals(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
+
+
+def _capital(word: re.Match[str]) -> bool:
+    return word.group()[0].isupper()
+
+
+def _joined(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
+    """Whether `word` goes on with the name `run`."""
+    last = run[-1].group()
+    gap = text[run[-1].end() : word.start()]
+    if last.endswith(("'s", "’s")):
+        return False
+    title = gap == ". " and (last in _TITLES or len(last) == 1)
+    return (title or (gap.isspace() and "\n" not in gap)) and (_capital(word) or word.group() in _JOINS)
+
+
+def opens(text: str, start: int) -> bool:
+    """Whether a sentence or a line begins at `start`."""
+    before = text[max(0, start - 40) : start].rstrip(_OPENING + " \t")
+    return not before or before[-1] in ".!?…:\n"

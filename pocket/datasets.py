@@ -1,0 +1,134 @@
+"""Made-up data sets: the package `pocket` writes the documents and questions when they are loaded.
+
+    format: pocket        options: {kind: musique, tokens: 2000, seed: 0, questions: 20, hops: [1, 2], place: head}
+    split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
+
+Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a file of such rows
+would give. Question n of a seed is the same however many are asked for, and wherever its supporting paragraphs are put
+(`place` and `distance`, harness.datasets.placing; only encyclopedic texts are paragraphs in any order).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field, StrictInt, ValidationError, field_validator
+
+from harness.config.schema import DatasetConfig, canonical
+from harness.config.validation import explain
+from harness.datasets import hotpotqa, musique, twowiki
+from harness.datasets.base import Dataset
+from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placement
+from harness.datasets.rows import Row, assemble
+from harness.errors import ConfigError, close_matches
+from harness.types import Document, Example
+from pocket.world import sample as world
+
+_PURPOSES: dict[str, world.Purpose] = {"validation": "evaluation", "test": "evaluation", "train": "training"}
+_PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wikimultihopqa": twowiki.parse_row}
+_FILES = ("data", "hub", "subset", "revision")
+
+
+class Options(PlaceOptions):
+    """What is made."""
+
+    kind: str = Field(description="the data set whose kind of text and question is made")
+    tokens: StrictInt = Field(default=2000, description="length of each document, in characters / 4")
+    seed: StrictInt = Field(default=0, description="another seed makes other documents and questions")
+    questions: StrictInt = Field(default=20, ge=1, description="number of questions")
+    hops: tuple[StrictInt, ...] = Field(default=(), description="numbers of hops to choose from, or one number")
+
+    @field_validator("hops", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) else value
+
+
+def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
+    told = [name for name in _FILES if getattr(config, name) is not None]
+    problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in told]
+    if config.split not in _PURPOSES:
+        near = close_matches(config.split, _PURPOSES)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_PURPOSES)}"
+        problems.append(f"dataset.split: unknown split '{config.split}'; {hint}")
+    try:
+        options = Options.model_validate(config.options)
+    except ValidationError as error:
+        raise ConfigError(problems + explain(error, Options, "dataset", {})) from None
+    problems += _misplaced(options)
+    if problems:
+        raise ConfigError(problems)
+    purpose = _PURPOSES[config.split]
+    try:
+        hops = options.hops or (1,)
+        world.check(options.kind, options.seed, options.tokens, hops, purpose)
+    except ConfigError as error:
+        raise ConfigError([f"dataset.{problem}" for problem in error.problems]) from None
+    return options, purpose
+
+
+def _misplaced(options: Options) -> list[str]:
+    """What stands against the place asked for; a kind that there is none of is told by the world."""
+    asked = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
+    if asked and options.kind in world.KINDS and options.kind not in PLACED:
+        why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
+        return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in asked]
+    if options.distance is not None and options.hops and max(options.hops) < 2:
+        return ["dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"]
+    return []
+
+
+def _made(
+    options: Options, purpose: world.Purpose, where: Placement | None
+) -> Iterator[tuple[list[Example], list[Document]]]:
+    """The questions of one document after the other, with what they are asked about; without end."""
+    number = 0
+    while True:
+        made = world.sample(
+            options.kind,
+            options.seed,
+            tokens=options.tokens,
+            purpose=purpose,
+            hops=options.hops,
+            number=number,
+        )
+        number += 1
+        if options.kind in _PARSERS:
+            row = _PARSERS[options.kind](dict(made.rows[0]))
+            assert isinstance(row, Row)  # the world makes no row to leave out
+            example, document = assemble(row if where is None else arranged(row, where))
+            yield [example], [document]
+        else:
+            yield list(made.examples), list(made.documents)
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """Make all questions, keep the first `limit` with their documents; the fingerprint is that of all.
+
+    Raises ConfigError and UnknownName for options that make no sense, CannotRun where the memory does not suffice.
+    """
+    options, purpose = _checked(config)
+    where = placement(options)
+    kept = options.questions if limit is None else min(limit, options.questions)
+    world.check_memory(options.tokens, math.ceil(kept / world.KINDS[options.kind].per_document))
+    hashed = hashlib.sha256(b"pocket 1\n")
+    examples: list[Example] = []
+    documents: dict[str, Document] = {}
+    total = 0
+    for asked, texts in _made(options, purpose, where):
+        asked = asked[: options.questions - total]
+        parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, asked)]
+        hashed.update("".join(canonical(part) + "\n" for part in parts).encode())
+        if total < kept:
+            examples += asked[: kept - total]
+            documents.update((text.id, text) for text in texts)
+        total += len(asked)
+        if total == options.questions:
+            break
+    source = f"made up by pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
+    source += "" if where is None else f", {where}"
+    return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)

@@ -1,0 +1,97 @@
+"""The adapters that come with the embedded model: whether each is there, fits its weights, and knows today's prompts.
+
+    found = check(embedded(), folder)
+    found.right       ["analysis", "structuring"]
+    found.wrong       ["the adapter 'selection' was trained on other prompts of 'longrefiner'"]
+
+Only headers and cards are read, no weights are loaded. An adapter was trained on one set of weights and one wording; of
+others it is worse than none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config.schema import ModelConfig
+from harness.errors import UserError
+from harness.llm import adapters
+from pocket.eval.card import NAME
+
+
+@dataclass
+class Adapters:
+    """right: names of those that fit; wrong: sentences; unread: why none could be checked, None where all were."""
+
+    right: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    unread: str | None = None
+
+
+def embedded() -> ModelConfig:
+    """The embedded model as its preset describes it."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+
+    config: ModelConfig = resolve_one("models", Choices(model=NAME)).parts["model"]
+    return config
+
+
+def check(config: ModelConfig, folder: Path) -> Adapters:
+    """Check every adapter that `config` offers against the weights in `folder`. None are wrong where none came along.
+
+    Raises CannotRun where the weights cannot be read.
+    """
+    from harness.llm.model_info import hash_files
+
+    there = adapters.furnished(config, config.offers).adapters
+    if not there:
+        return Adapters()
+    if importlib.util.find_spec("peft") is None:
+        return Adapters(unread="the adapters are not checked: they need the package peft")
+    base = adapters.Base(config.name, folder, {"files": hash_files(folder)})
+    found = Adapters()
+    for name in config.offers:
+        absent = f"the adapter '{name}' is not in the package"
+        why = next(_wrong(name, Path(there[name]), base), None) if name in there else absent
+        if why is None:
+            found.right.append(name)
+        else:
+            found.wrong.append(why)
+    return found
+
+
+def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
+    """What is wrong with an adapter, the gravest first."""
+    told = adapters.check(name, folder, base)
+    yield from told.problems + told.warnings
+    card = adapters.read_card(folder)
+    if card is None:
+        yield f"the adapter '{name}' has no card that says which weights and prompts it was trained on"
+    else:
+        yield from _other_prompts(name, card)
+
+
+def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
+    preset = str(card.get("method"))
+    try:
+        marked = mark(preset)
+    except UserError as error:
+        yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
+        return
+    theirs = card.get("prompts")
+    if not isinstance(theirs, dict) or not theirs.items() <= marked.items():
+        yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
+
+
+def mark(preset: str) -> dict[str, str]:
+    """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+    from harness.engine.plan import make_method
+
+    made = make_method(resolve_one("methods", Choices(method=preset, profile="pocket")))
+    return adapters.marks(made.prompts())

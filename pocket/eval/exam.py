@@ -1,0 +1,115 @@
+"""The exam of the pocket model: every skill on fresh texts of evaluation seeds, through real sessions.
+
+    rows = examine(model, questions=100, seed=0, progress=print)
+
+What is asked is in cells.py, how it is measured in measures.py. Nothing here knows how the model was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from harness.llm.base import LanguageModel
+from harness.method import Skill
+from harness.stats.rng import Dice
+from harness.training.recorded_session import Heard, listen
+from pocket.eval.cells import Cell, cells
+from pocket.eval.metrics import Row, Sat, alike, measure
+from pocket.tasks.scenes import SCENES, Shown, show
+from pocket.train.curriculum import skills as declared
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact
+from pocket.world.questions import Asker
+
+_TRIES = 60  # texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on average
+_LEAST = 2
+
+
+class _One(Asker):
+    """An asker with one question, so that a scene and its proof stay together."""
+
+    def __init__(self, asker: Asker, asked: Asked) -> None:
+        vars(self).update(vars(asker))
+        self.asked = asked
+
+    def one(self, about: Fact | None = None) -> Asked:
+        return self.asked
+
+    def two(self) -> Asked:
+        return self.asked
+
+    def compare(self) -> Asked:
+        return self.asked
+
+    def same(self) -> Asked:
+        return self.asked
+
+    def nothing(self) -> Asked:
+        return self.asked
+
+
+def _needed(shown: Shown, asked: Asked, dice: Dice) -> Shown:
+    """The text with nothing in it but the facts that prove the answer."""
+    facts = tuple(dice.shuffled(asked.supports))
+    return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
+
+
+def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sat | None:
+    """A scene of the cell with nothing heard yet; None where the text allows no such question."""
+    shown = show(cell.recipe, dice, "evaluation")
+    asked: Asked | None = None
+    if cell.ask is not None:
+        asked = getattr(shown.asker, cell.ask)()
+        if asked is None:
+            return None
+        shown = replace(_needed(shown, asked, dice) if cell.needed else shown, asker=_One(shown.asker, asked))
+    scene = next(SCENES[skill.scene](cell.recipe, shown, dice), None)
+    return None if scene is None else Sat(scene, Heard(), asked, tuple(shown.asker.facts))
+
+
+def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sat]:
+    """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
+
+    A function of cell, count and seed: skills with equal cells are asked about the same texts.
+    """
+    found = 0
+    for number in range(count * _TRIES):
+        drawn = _draw(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
+        if drawn is not None:
+            yield drawn
+            found += 1
+        if found == count:
+            return
+
+
+def examine(
+    model: LanguageModel,
+    *,
+    questions: int,
+    seed: int,
+    progress: Callable[[str], None],
+    skills: Iterable[Skill] | None = None,
+) -> list[Row]:
+    """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and measure the replies.
+
+    skills: default all that method presets declare; progress: told a line a cell. Raises what the model raises, but
+    for a question that fails alone.
+    """
+    rows: list[Row] = []
+    for skill in declared().values() if skills is None else skills:
+        mixed: list[Sat] = []
+        for cell in cells(skill):
+            count = max(_LEAST, round(questions * cell.share))
+            sat = [replace(s, heard=listen(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
+            new = measure(skill.scene, skill.name, cell, sat)
+            rows += new
+            mixed += [] if cell.needed else sat
+            progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_told, new)))
+        if skill.scene == "question" and any(s.asked for s in mixed):
+            rows += alike(skill.name, mixed)
+    return rows
+
+
+def _told(row: Row) -> str:
+    return f"{row.measure} {'-' if row.value is None else f'{100 * row.value:.0f} %'} of {row.n}"

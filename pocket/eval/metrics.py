@@ -1,0 +1,272 @@
+"""From what was heard to rows of a table: a share or an area with its 95 % interval and its n.
+
+question, choice     exact match: the reply is the answer, letter for letter
+sufficiency          AUC of P(first label) over all probes; accuracy at 0.5; exact match of the answer after "Yes"
+points               share of the true points that were written, and of the written ones that are not true
+gathered             the same of names
+summary              the same of sentences; shortened, entities, trial: names; relations: pairs; outline: titles
+doubts, decomposed   the same of questions, each told by the names and numbers in it: its other words are free;
+                     elaborated likewise
+triage, lookup       exact match; the floor of a choice among parts is one by their number
+reflection           exact match of what follows the reasoning
+followed, guessed    likelihood of a scored token: the geometric mean of its probability
+
+Every scene has a text of its own, so scenes are independent; probes and points of one scene are resampled together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from harness.method import Scene
+from harness.stats import bootstrap as stats
+from harness.training.recorded_session import Heard
+from pocket.eval.cells import Cell
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import INVERSE, Fact, Path
+
+AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
+_BUCKETS = ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 8, "5-8"), (9, 10**9, "9+"))
+_RESAMPLES = 1000
+_NEVER = -20.0  # log-probability of a token that could not be scored
+_ABOUT = re.compile(r"About (.+)\.")
+_NAME = re.compile(r"#\d+|\b[A-Z]\w+")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of the exam.
+
+    value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
+    n: of answers, probes, points or names; floor: what a model would reach that guesses without reading, where that
+    is known; failed: scenes that the model could not be asked to the end, counted as wrong.
+    """
+
+    skill: str
+    asked: str
+    text: str
+    measure: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    floor: float | None = None
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Sat:
+    """One scene of the exam with what was heard; asked: its question, None where there is none; facts: of the text."""
+
+    scene: Scene
+    heard: Heard
+    asked: Asked | None = None
+    facts: tuple[Fact, ...] = ()
+
+
+class _Table:
+    """Makes the rows of one cell; values are (number of the scene, value)."""
+
+    def __init__(self, skill: str, asked: str, text: str, sat: Sequence[Sat]) -> None:
+        self.head = (skill, asked, text)
+        self.failed = sum(s.heard.failed for s in sat)
+
+    def share(self, name: str, values: Sequence[tuple[int, float]], floor: float | None = None) -> Row:
+        told = stats.interval([float(v) for _, v in values], [str(i) for i, _ in values])
+        return Row(*self.head, name, told.mean, told.low, told.high, told.n, floor, self.failed)
+
+    def area(self, probes: Sequence[tuple[int, float, bool]], floor: float | None) -> Row:
+        value, low, high = _area(probes)
+        return Row(*self.head, AREA, value, low, high, len(probes), floor, self.failed)
+
+
+def measure(scene: str, skill: str, cell: Cell, sat: Sequence[Sat]) -> list[Row]:
+    """The rows of one cell of a skill that is played in scenes of kind `scene`."""
+    return _MEASURES.get(scene, _any)(_Table(skill, cell.asked, cell.text, sat), sat)
+
+
+def _exact(sat: Sequence[Sat]) -> list[tuple[int, bool]]:
+    pairs = ((i, *pair) for i, s in enumerate(sat) for pair in zip(s.heard.written, s.scene.replies, strict=False))
+    return [(i, written == right) for i, written, right in pairs]
+
+
+def _question(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    kinds = {s.asked.kind for s in sat if s.asked is not None}
+    floor: float | None = None
+    if kinds == {"comparison"}:  # one of the two that the question names
+        floor = 0.5
+    elif kinds == {"same"}:
+        yes = float(np.mean([s.scene.replies == ("yes",) for s in sat]))
+        floor = max(yes, 1 - yes)
+    return [table.share(EXACT, _exact(sat), floor)]
+
+
+def _choice(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    options = [1 / len(s.scene.question.options or ("",)) for s in sat]
+    return [table.share(EXACT, _exact(sat), float(np.mean(options)) if options else None)]
+
+
+def _sufficiency(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    probes = [
+        (i, p, right) for i, s in enumerate(sat) for p, right in zip(s.heard.p_first, s.scene.verdicts, strict=False)
+    ]
+    often = float(np.mean([right for *_, right in probes])) if probes else 0.5
+    accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
+    answers = table.share(f"{EXACT} after yes", _exact(sat))
+    # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
+    counted = [(i, float(at), right) for i, s in enumerate(sat) for at, right in enumerate(s.scene.verdicts)]
+    floor = _order(counted)
+    area = table.area(probes, None if floor is None else float(floor.mean()))
+    return [area, table.share("accuracy at 0.5", accuracy, max(often, 1 - often)), answers]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip().removeprefix("* ") for line in text.splitlines() if line.strip()]
+
+
+def _names(text: str) -> list[str]:
+    """ "* About A, B and C." -> A, B, C; a line of another form is taken whole, as a name that is none."""
+    found = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
+    return [name for line, m in found for name in (re.split(", | and ", m.group(1)) if m else [line])]
+
+
+def _kept(table: _Table, sat: Sequence[Sat], parts: Callable[[str], list[str]]) -> list[Row]:
+    kept: list[tuple[int, bool]] = []
+    invented: list[tuple[int, bool]] = []
+    for i, s in enumerate(sat):
+        for written, right in zip(s.heard.written, s.scene.replies, strict=False):
+            theirs, true = parts(written), parts(right)
+            kept += [(i, part in theirs) for part in true]
+            invented += [(i, part not in true) for part in theirs]
+    return [table.share("kept", kept), table.share(INVENTED, invented)]
+
+
+def _any(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    """A kind of scene the exam does not know: exact match of its replies, and its probes where it has any."""
+    probed = any(s.scene.verdicts for s in sat)
+    return _sufficiency(table, sat) if probed else _question(table, sat)
+
+
+def _sentences(text: str) -> list[str]:
+    return [one for one in re.split(r"(?<=[.!?])\s+", text.strip()) if one]
+
+
+def _all_names(text: str) -> list[str]:
+    return [name for one in _sentences(text) for name in _names(one)]
+
+
+def _pairs(text: str) -> list[str]:
+    """ "* A | B | A knows B." -> "A | B"."""
+    return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
+
+
+def _titles(text: str) -> list[str]:
+    return re.findall(r"<section: ([^<>]+)>", text)
+
+
+def _named(text: str) -> list[str]:
+    """What each line names: capitalised words, but for the first word of a line, and "#1"."""
+    return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
+
+
+def _chosen(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    # The first text is the working memory.
+    floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sat])) if sat else None
+    return [table.share(EXACT, _exact(sat), floor)]
+
+
+def _reflected(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    pairs = ((i, *pair) for i, s in enumerate(sat) for pair in zip(s.heard.written, s.scene.replies, strict=False))
+    ends = [(i, written.partition("\nAction:")[2] == right.partition("\nAction:")[2]) for i, written, right in pairs]
+    return [table.share(f"{EXACT} after the reasoning", ends)]
+
+
+def _scored(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+    logs = [(i, log) for i, s in enumerate(sat) for log in s.heard.scored or [_NEVER]]
+    row = table.share(LIKELIHOOD, logs)
+    value, low, high = (None if log is None else float(np.exp(log)) for log in (row.value, row.low, row.high))
+    return [replace(row, value=value, low=low, high=high)]
+
+
+def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sat]], list[Row]]:
+    return lambda table, sat: _kept(table, sat, parts)
+
+
+_MEASURES: dict[str, Callable[[_Table, Sequence[Sat]], list[Row]]] = {
+    "question": _question,
+    "choice": _choice,
+    "sufficiency": _sufficiency,
+    "points": _keeps(_lines),
+    "gathered": _keeps(_names),
+    "summary": _keeps(_sentences),
+    "shortened": _keeps(_all_names),
+    "entities": _keeps(_lines),
+    "trial": _keeps(_lines),
+    "relations": _keeps(_pairs),
+    "outline": _keeps(_titles),
+    "doubts": _keeps(_named),
+    "decomposed": _keeps(_named),
+    "elaborated": _keeps(_named),
+    "triage": _chosen,
+    "reflection": _reflected,
+    "followed": _scored,
+    "guessed": _scored,
+}
+
+
+def _order(probes: Sequence[tuple[int, float, bool]]) -> np.ndarray | None:
+    """[right, wrong probes]: 1 where the right one has the larger value, 0.5 where they tie; None without both."""
+    p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
+    if not right.any() or right.all():
+        return None
+    high, low = p[right][:, None], p[~right][None, :]
+    return np.asarray((high > low) + 0.5 * (high == low))
+
+
+def _area(probes: Sequence[tuple[int, float, bool]]) -> tuple[float | None, float | None, float | None]:
+    """Area under the ROC curve (the share of pairs in the right order, ties half), resampled by scenes."""
+    order = _order(probes)
+    if order is None:
+        return None, None, None
+    scene, right = np.array([i for i, _, _ in probes], dtype=np.int64), np.array([r for *_, r in probes], dtype=bool)
+    value, count = float(order.mean()), len(np.unique(scene))
+    if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+        reach = 1 - 0.025 ** (1 / count)
+        return value, max(0.0, value - reach), min(1.0, value + reach)
+    last = int(scene.max()) + 1
+    present = np.bincount(scene, minlength=last) > 0
+    times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
+    a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
+    pairs = a.sum(1) * b.sum(1)
+    areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
+    ends = np.quantile(areas, [0.025, 0.975])
+    return value, float(ends[0]), float(ends[1])
+
+
+def alike(skill: str, sat: Sequence[Sat]) -> list[Row]:
+    """Exact match of one- and two-hop answers by how many facts of the text have the relation that is asked for.
+
+    The floor is that of a model which finds the relation and then guesses: the mean of 1 / distinct answers.
+    """
+    rows: list[Row] = []
+    for hops, asked in ((1, "one hop"), (2, "two hops")):
+        paths = [s for s in sat if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
+        counted = [(s, _answers(s)) for s in paths]
+        for least, most, name in _BUCKETS:
+            inside = [(s, found) for s, found in counted if least <= len(found) <= most]
+            table = _Table(skill, asked, f"{name} alike", [s for s, _ in inside])
+            floor = float(np.mean([1 / len(set(found)) for _, found in inside])) if inside else None
+            rows.append(table.share(EXACT, _exact([s for s, _ in inside]), floor))
+    return rows
+
+
+def _answers(s: Sat) -> list[str]:
+    """What each fact of the asked relation would answer."""
+    assert s.asked is not None
+    assert isinstance(s.asked.query, Path)
+    back = s.asked.query.steps[-1].startswith(INVERSE)
+    return [f.subject if back else f.object for f in s.facts if f.relation == s.asked.relation]

@@ -1,0 +1,1 @@
+"""The embedded reranker: its weights, training and exam."""

@@ -1,0 +1,117 @@
+"""What a reranker of the pocket world learns from: a question, the chunks of its text, and which of them it needs.
+
+    listed("musique", seed=1_000_000, number=0, tokens=1640, hops=(1, 2), size=100, purpose="training", offsets=...)
+        one Listed for each question of the text that something supports
+
+"Where was the author of Velindra born?"   chunk 1  "... Velindra is a book by Toren ..."   stating
+                                           chunk 2  "... Toren was born in Kelford ..."      stating
+                                           chunk 3  "... Moravel is a book by Sarin ..."     a look-alike, as most are
+
+Chunks are those of the retrieval rows: cut hard every so many tokens. A fact belongs to the chunk with most of its
+sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import CannotRun
+from harness.stats.rng import Dice
+from harness.types import Support
+from pocket.world.sample import FIRST_TRAINING_SEED, Purpose, Sample, sample
+
+Offsets = Callable[[str], Sequence[tuple[int, int]]]
+"""The characters [start, end) of every token of a text."""
+
+KINDS = ("musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality", "retrieved")
+HOPS = (1, 2)
+_TOKENS, _SIZES = (800, 1640), (60, 100, 100, 150)  # of texts (characters / 4) and of chunks
+_TRIES = 8  # texts looked at for one question; few have none that is answered
+
+
+@dataclass(frozen=True)
+class Listed:
+    """chunks: (document id, start, end) of `texts`; stating [chunks]: whether one states a supporting fact.
+
+    facts: the sentences of these facts; passages: the gold's supporting passages; document: for intervals.
+    """
+
+    question: str
+    document: str
+    chunks: tuple[Support, ...]
+    texts: tuple[str, ...]
+    stating: np.ndarray
+    facts: tuple[Support, ...]
+    passages: tuple[Support, ...]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Which text: as pocket.world.sample.sample takes it, and the tokens of a chunk."""
+
+    kind: str
+    seed: int
+    number: int
+    tokens: int
+    purpose: Purpose
+    size: int = 100
+    hops: tuple[int, ...] = HOPS
+
+
+def listed(texts: Texts, offsets: Offsets) -> Iterator[Listed]:
+    """The questions of a text that something supports, each with all chunks of it."""
+    made = sample(
+        texts.kind, texts.seed, tokens=texts.tokens, purpose=texts.purpose, hops=texts.hops, number=texts.number
+    )
+    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _cut(d.text, texts.size, offsets))
+    text = {d.id: d.text for d in made.documents}
+    words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
+    for example, asked in zip(made.examples, made.asked, strict=True):
+        facts = _sentences(made, asked.supports)
+        if facts:
+            passages = tuple(example.gold.supporting)
+            question, first = example.question.text, made.documents[0].id
+            yield Listed(question, first, chunks, words, _stating(chunks, facts), facts, passages)
+
+
+def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
+    """`count` questions about texts of training seeds: a function of seed and step alone. Raises CannotRun.
+
+    Questions about one text come together: what one needs another does not, so that no chunk is good by itself.
+    """
+    dice, found = Dice("reranker", seed, step), list[Listed]()
+    for attempt in range(_TRIES * count):
+        number = step * _TRIES * count + attempt
+        kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
+        texts = Texts(kind, FIRST_TRAINING_SEED + seed, number, tokens, "training", size)
+        found += dice.shuffled(list(listed(texts, offsets)))[: count - len(found)]
+        if len(found) == count:
+            return found
+    raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")
+
+
+def _cut(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
+    starts = [start for start, _ in offsets(text)]
+    cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
+    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
+
+
+def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
+    """Where the facts are stated; one that two documents state stands twice."""
+    wanted = set(facts)
+    return tuple(
+        Support(document, s.start, s.end) for document, told in made.stated.items() for s in told if s.fact in wanted
+    )
+
+
+def _stating(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
+    found = np.zeros(len(chunks), dtype=bool)
+    for fact in facts:
+        shared = [
+            min(c.end, fact.end) - max(c.start, fact.start) if c.document_id == fact.document_id else -1 for c in chunks
+        ]
+        found[int(np.argmax(shared))] = True
+    return found

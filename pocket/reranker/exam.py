@@ -1,0 +1,147 @@
+"""What the pocket world's reranker finds, beside BM25, a sentence encoder and chance, on texts of evaluation seeds.
+
+    rows = examine(folder, questions=100, seed=1)      one Row for each ranker on each kind of text
+
+Of every text the five best chunks of 100 tokens count. `facts`: the share of the sentences that state the supporting
+facts of which at least half is in them; `passages`: the same of the supporting passages, which is what the tables call
+evidence recall. Questions that nothing supports are left out.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.scorers.evidence import evidence_recall
+from harness.stats import bootstrap as stats
+from harness.types import Shown, Support
+from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
+
+KINDS = ("musique", "hotpotqa", "narrativeqa", "qasper")
+SEED = 1
+_TOKENS, _CHUNK, _TOP = 1640, 100, 5
+_WORD = re.compile(r"[^\W_]+")
+Rank = Callable[[str, Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Mean recall with its 95 % interval, clustered by document, of `n` questions about `texts` texts."""
+
+    kind: str
+    ranker: str
+    measure: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    texts: int
+
+
+def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[str], None]) -> list[Row]:
+    """Rows for the reranker in `folder` and what it is compared with; `tell` hears a line a kind.
+
+    The sentence encoder is left out where its package is not installed. Raises CannotRun for a folder that is none.
+    """
+    rankers, offsets = _rankers(folder)
+    rows: list[Row] = []
+    for kind in KINDS:
+        lists = _lists(kind, seed, questions, offsets)
+        new = [row for name, rank in rankers.items() for row in _rows(kind, name, lists, rank)]
+        tell(f"{kind}: " + ", ".join(f"{r.ranker} {_percent(r.mean)}" for r in new if r.measure == "facts"))
+        rows += new
+    return rows
+
+
+def _lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
+    found: list[Listed] = []
+    number = 0
+    while len(found) < count:
+        found += listed(Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS), offsets)
+        number += 1
+    return found[:count]
+
+
+def _rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
+    best = [np.argsort(-rank(one.question, one.texts), kind="stable")[:_TOP] for one in lists]
+    shown = [[one.chunks[int(i)] for i in order] for one, order in zip(lists, best, strict=True)]
+    documents = [one.document for one in lists]
+    rows = []
+    for measure in ("facts", "passages"):
+        values = [_recall(spans, getattr(one, measure)) for one, spans in zip(lists, shown, strict=True)]
+        found = stats.interval(values, documents)
+        rows.append(Row(kind, name, measure, found.mean, found.low, found.high, found.n, found.clusters))
+    return rows
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}"
+
+
+def _recall(spans: Sequence[Support], wanted: Sequence[Support]) -> float:
+    shown = [Shown("span", s.document_id, s.start, s.end) for s in spans]
+    return float(evidence_recall(shown, wanted) or 0.0)
+
+
+# --- rankers ----------------------------------------------------------------------------------------------------------
+
+
+def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
+    from harness.embed.rerank import load_reranker
+    from pocket.reranker.model import LONGEST
+    from pocket.reranker.train import offsets_of
+
+    config = EncoderConfig(name="pocket-reranker", source=str(folder), max_length=LONGEST)
+    reranker = load_reranker(config, Meter(), "reranker")
+    from transformers import AutoTokenizer
+
+    found: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
+    if (encoder := _minilm()) is not None:
+        found["minilm"] = _similar(encoder)
+    found["random"] = _chance
+    return found, offsets_of(AutoTokenizer.from_pretrained(str(folder)))
+
+
+def _minilm() -> Any:
+    """The encoder of the rows sbert in profile pocket; None where its package is not installed."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
+    from harness.embed.encoder_info import encoder_facts
+    from harness.embed.load import load_encoder
+
+    config: EncoderConfig = resolve_one("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
+    return None if encoder_facts(config).problems else load_encoder(config, Meter(), "encoder")
+
+
+def _similar(encoder: Any) -> Rank:
+    last: dict[Sequence[str], np.ndarray] = {}  # questions about one text follow each other
+
+    def rank(question: str, texts: Sequence[str]) -> np.ndarray:
+        if texts not in last:
+            last.clear()
+            last[texts] = encoder.encode(texts, "passage")
+        (query,) = encoder.encode([question], "query")
+        return np.asarray(encoder.similarity(query, last[texts]))
+
+    return rank
+
+
+def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
+    """The scores of the row bm25 [texts]; these texts are English, so words are letters and digits in a row."""
+    from rank_bm25 import BM25Okapi
+
+    words = [_WORD.findall(text.lower()) for text in texts]
+    return np.asarray(BM25Okapi(words).get_scores(_WORD.findall(question.lower())), dtype=float)
+
+
+def _chance(question: str, texts: Sequence[str]) -> np.ndarray:
+    draw = random.Random(question)
+    return np.array([draw.random() for _ in texts])

@@ -1,0 +1,181 @@
+"""Training of the pocket world's reranker: seeded, resumable, from the weights of the pocket model.
+
+    train(Settings(out=Path("reranker"), begin=Path("pocket/model")), tell=print)
+
+    OUT/model        the folder that `--set reranker.source=OUT/model` takes
+    OUT/checkpoint   where it stands; OUT/log.jsonl: a line every 25 steps
+
+A step reads a few questions, each with every chunk of its text: the loss is the cross-entropy between the softmax of
+the question's scores and the chunks that state its supporting facts, in equal shares (ListNet's top-one loss, Cao et
+al. 2007, section 4). The rate rises over 50 steps and falls in a line to a fiftieth.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import CannotRun
+from harness.training import checkpoint
+from harness.training import log as journal
+from harness.training.checkpoint import Progress
+from pocket.reranker import model as reranker_folder
+from pocket.reranker.data import Listed, lists_of_step
+from pocket.train import initial_weights as beginning
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+LAYERS, STEPS = 5, 700
+_RATE, _WARM, _LEAST = 4e-4, 50, 0.02
+_SAY, _SAVE, _TOP = 25, 100, 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """out: the folder; begin: the pocket model it is cut from; steps: in all; questions: of a step."""
+
+    out: Path
+    begin: Path
+    layers: int = LAYERS
+    seed: int = 0
+    steps: int = STEPS
+    questions: int = 2
+
+
+class _Trainer:
+    """The network, its optimizer and where they stand."""
+
+    def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        import torch
+
+        self.settings, self.tell = settings, tell
+        beginning.check(settings.begin, settings.out / "none")
+        self.net = reranker_folder.cut(settings.begin, settings.layers, settings.seed)
+        self.tokenizer = reranker_folder.tokenizer(settings.begin, settings.out / "model")
+        self.offsets = offsets_of(self.tokenizer)
+        named = dict(self.net.named_parameters())
+        self.weights: dict[str, Any] = named
+        self.optimizer = torch.optim.AdamW(named.values(), betas=(0.9, 0.98), weight_decay=0.01)
+        self.about = {
+            **{name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")},
+            "begin": beginning.weights_mark(settings.begin),
+        }
+        self.progress, self.found = Progress(), list[float]()
+        if state := checkpoint.load(settings.out / "checkpoint", self.about):
+            self._restore(state)
+            tell(f"going on from step {self.progress.step}")
+        journal.cut(settings.out / "log.jsonl", self.progress.step)
+
+    def _restore(self, state: checkpoint.Found) -> None:
+        self.progress = state.progress
+        self.found = list(state.progress.recent.get("found", []))
+        checkpoint.put_back(state, self.weights, self.optimizer)
+
+    def save(self) -> None:
+        """The checkpoint, then the model as it is now."""
+        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
+        self.progress.recent = {"found": self.found}
+        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, self.about)
+        reranker_folder.save(self.net, self.settings.out / "model")
+
+    def run(self, stop: threading.Event) -> None:
+        """Steps until all are done or `stop` is set; saves every hundred and at the end."""
+        p, settings = self.progress, self.settings
+        losses: list[float] = []
+        began = time.process_time()
+        while p.step < settings.steps and not (stop.is_set() and p.step > 0):
+            lists = lists_of_step(settings.seed, p.step, settings.questions, self.offsets)
+            losses.append(self._step(lists))
+            p.seconds, began = p.seconds + time.process_time() - began, time.process_time()
+            if p.step % _SAY == 0:
+                self._log(float(np.mean(losses)))
+                losses = []
+            if p.step % _SAVE == 0 and p.step < settings.steps:
+                self.save()
+        if p.step > 0:
+            self.save()
+
+    def _step(self, lists: Sequence[Listed]) -> float:
+        import torch
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = _rate(self.progress.step, self.settings.steps)
+        scores = self._scores(lists)
+        loss: Any = sum((_loss(s, one) for s, one in zip(scores, lists, strict=True)), torch.zeros(())) / len(lists)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+        self.optimizer.step()
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise CannotRun(f"the loss is {value} at step {self.progress.step}; begin again with another --seed")
+        self.found += [_recall(s.detach().numpy(), one.stating) for s, one in zip(scores, lists, strict=True)]
+        del self.found[:-200]
+        self.progress.step += 1
+        return value
+
+    def _scores(self, lists: Sequence[Listed]) -> list[Tensor]:
+        """Scores [chunks] of each question, float32."""
+        import torch
+
+        pairs = [(one.question, text) for one in lists for text in one.texts]
+        rows = self.tokenizer(
+            [q for q, _ in pairs], [t for _, t in pairs],
+            truncation=True, max_length=reranker_folder.LONGEST, padding=True, return_tensors="pt",
+        )  # fmt: skip
+        self.progress.tokens += int(rows["attention_mask"].sum())
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = self.net(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[:, 0]
+        return list(logits.float().split([len(one.texts) for one in lists]))
+
+    def _log(self, loss: float) -> None:
+        p = self.progress
+        told = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
+        told |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
+        journal.append(self.settings.out / "log.jsonl", told)
+        self.tell("  ".join(f"{name} {value}" for name, value in told.items()))
+
+
+def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
+    """The characters of every token of a text, without special tokens."""
+
+    def offsets(text: str) -> list[tuple[int, int]]:
+        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [(int(a), int(b)) for a, b in found["offset_mapping"]]
+
+    return offsets
+
+
+def _rate(step: int, steps: int) -> float:
+    return _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps)
+
+
+def _loss(scores: Tensor, one: Listed) -> Tensor:
+    import torch
+
+    wanted = torch.from_numpy(one.stating)
+    return -scores.log_softmax(0)[wanted].mean()
+
+
+def _recall(scores: np.ndarray, stating: np.ndarray) -> float:
+    """Share of the chunks that state a fact among the five best; ties keep the order of the text."""
+    best = np.argsort(-scores, kind="stable")[:_TOP]
+    return float(stating[best].sum() / stating.sum())
+
+
+def train(settings: Settings, tell: Callable[[str], None], stop: threading.Event | None = None) -> Path:
+    """Train, and return the model's folder; stopped in between, the same call goes on.
+
+    Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
+    """
+    trainer = _Trainer(settings, tell)
+    trainer.run(stop or threading.Event())
+    return settings.out / "model"

@@ -1,0 +1,1 @@
+"""Training and test scenes: a text of the world, a task, and the right replies."""

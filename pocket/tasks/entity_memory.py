@@ -1,0 +1,280 @@
+"""Scenes of a memory of entities: a graph is built of segments, and what is missing in a text is said.
+
+"entities"    texts: summary, questions, segment               reply: "* name" for each thing the facts name
+"relations"   texts: summary, entities, questions, segment     reply: "* name | name | sentence" for each fact of two
+"doubts"      texts: summary, segment, entities, relations     reply: "* question" about facts, those without a
+                                                               relation first
+"fusion"      texts: summary, segment, relation, segment, relation    replies: "* question" ..., the merged sentence
+"reflection"  texts: segments     reply: "Reasoning: known facts, what is not said\\nAction: -1", or -2 and an answer
+"trial"       texts: reason, entities, other entities, segments       reply: "* name": those the proof has reached
+"elaborated"  texts: entities, relations        reply: "* question": what is left to ask after the relations
+"decomposed"  texts: none                       reply: "* question" for each step; "#1" stands for the first answer
+"lookup"      texts: summaries of pages         reply: "Pages: 0, 2", those with the facts that are needed
+"pause"       texts: numbers ("" for none) and units in turn   reply: "Break: 4", where the subject changes first
+
+Lists are one text, a line an item. What is right is decided by the facts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.method import Scene
+from harness.stats.rng import Dice
+from harness.types import Question
+from pocket.tasks import scenes
+from pocket.tasks.parts import Part, distinct, plain, proved, question_of, without
+from pocket.tasks.scenes import Recipe, Shown
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import INVERSE, Fact, Path, Query
+from pocket.world.names import ENDINGS
+from pocket.world.templates import Schema, schema
+
+_MOST = 4  # questions about a segment
+_TRIES = 4  # drawn questions for each one that is wanted
+_LACKING = 0.3  # share of questions that lose a fact they need
+
+
+def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """The things that a segment's facts name."""
+    for question, text, part in _segments(recipe, shown, dice):
+        guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
+        found = sorted(_names(part, shown), key=text.find)  # stable: the order of mention is the one that can be copied
+        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(found))
+
+
+def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """The facts of a segment that relate two things, each with its sentence."""
+    for question, text, part in _segments(recipe, shown, dice):
+        guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
+        texts = (_about(shown, dice), "\n".join(_names(part, shown)), "\n".join(guide), text)
+        yield _scene(question, shown, texts, _listed(_triples(part, shown)))
+
+
+def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Questions about facts of a segment: first those that its relations do not tell yet."""
+    for question, text, part in _segments(recipe, shown, dice):
+        pairs = _pairs(part, shown)
+        told = pairs[: dice.between(0, len(pairs))]
+        left = [fact for fact in part if fact not in told]
+        asked = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
+        texts = (_about(shown, dice), text, "\n".join(_names(part, shown)), "\n".join(_triples(tuple(told), shown)))
+        yield _scene(question, shown, texts, _listed(asked))
+
+
+def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Two relations of one pair: the same fact in other words, which one sentence tells, or two, which take two."""
+    words = schema(shown.schema)
+    for question, text, part in _segments(recipe, shown, dice):
+        pairs = _pairs(part, shown)
+        if not pairs:
+            continue
+        fact = dice.pick(pairs)
+        relation = words.relations[fact.relation]
+        alike = [r for r in words.of[relation.subject] if r.object == relation.object and r is not relation]
+        other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
+        first, second = plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema)
+        merged = first if other == fact else f"{first} {second}"
+        asked = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
+        texts = (_about(shown, dice), text, first, second, second)
+        yield Scene(question, texts, scenes.task_of(shown.kind), (_listed(asked), merged))
+
+
+def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """What is known of the question and what is not said; the answer where all of it is."""
+    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
+    every = list(distinct(recipe, shown, dice))
+    for asked in every:  # before the first is told, so that all share one text
+        if asked.supports and dice.chance(_LACKING):
+            missing = dice.pick(asked.supports)
+            parts = [without(missing, text, facts, shown) for text, facts in parts]
+    facts = tuple(fact for _, part in parts for fact in part)
+    texts = tuple(text for text, _ in parts if text)
+    for asked in every:
+        known = [fact for fact in asked.supports if fact in facts]
+        answer = asked.answer if proved(asked, facts) else None
+        reason = _reason(asked, known, answer, shown, dice)
+        action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
+        yield _scene(question_of(asked), shown, texts, f"Reasoning: {reason}\n{action}")
+
+
+def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """The text states the first fact of two: the thing it leads to is looked up next."""
+    for asked, first, middle in _two_steps(recipe, shown):
+        text = _told((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
+        assert isinstance(asked.query, Path)
+        start = [asked.query.start]
+        others = dice.shuffled([n for n in _names(tuple(shown.sentences), shown) if n not in start])
+        reason = _reason(asked, [first], None, shown, dice)
+        yield _scene(question_of(asked), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle]))
+
+
+def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A relation tells the first fact of two: the question about the second one."""
+    words = schema(shown.schema)
+    for asked, first, middle in _two_steps(recipe, shown):
+        assert isinstance(asked.query, Path)
+        rest = words.ask(Path(middle, asked.query.steps[1:]), dice)
+        told = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
+        texts = ("\n".join([asked.query.start, middle]), "\n".join(told))
+        yield _scene(question_of(asked), shown, texts, _listed([rest]))
+
+
+def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A question for each step: one after the other, or one for each of two that are compared."""
+    words = schema(shown.schema)
+    for asked in distinct(recipe, shown, dice):
+        found: list[str] = [asked.text]
+        paths = _paths(asked.query)
+        steps = [step for path in paths for step in path.steps]
+        if len(steps) > 1:
+            if not all(_can_ask(step, words) for step in steps):
+                continue
+            found = []
+            for path in paths:
+                here = path.start
+                for step in path.steps:
+                    found.append(words.ask(Path(here, (step,)), dice))
+                    here = f"#{len(found)}"
+        yield _scene(question_of(asked), shown, (), _listed(found))
+
+
+def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Pages told in short; those with a fact that the answer needs."""
+    facts = list(shown.sentences)
+    count = min(len(facts), dice.between(2, 6))
+    pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
+    for asked in distinct(recipe, shown, dice):
+        right = [i for i, page in enumerate(pages) if set(page) & set(asked.supports)]
+        if right:
+            texts = tuple(_told(page, shown) for page in pages)
+            yield _scene(question_of(asked), shown, texts, "Pages: " + ", ".join(map(str, right)))
+
+
+def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Sentences in the order of their subjects; the first number behind which another subject begins."""
+    facts = sorted(shown.sentences, key=_subject_order(shown).__getitem__)
+    if len(facts) < 3:
+        return
+    least = dice.between(1, max(1, len(facts) // 2))
+    changes = [i for i in range(least, len(facts)) if facts[i].subject != facts[i - 1].subject]
+    right = changes[0] if changes else len(facts)
+    texts: list[str] = []
+    for i, fact in enumerate(facts):
+        texts += [str(i) if i >= least else "", plain(shown.sentences[fact], shown.schema)]
+    texts += [str(len(facts)), ""]
+    yield _scene(Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {right}")
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _scene(question: Question, shown: Shown, texts: tuple[str, ...], reply: str) -> Scene:
+    return Scene(question, texts, scenes.task_of(shown.kind), (reply,))
+
+
+def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
+    """A question about the text, and a part of it with the facts it states; parts without any are left out."""
+    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+    for asked in distinct(recipe, shown, dice) if parts else ():
+        text, facts = dice.pick(parts)
+        yield question_of(asked), text, facts
+
+
+def _about(shown: Shown, dice: Dice) -> str:
+    """A summary of the whole text: what it is about."""
+    names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
+    return scenes.about(names[: dice.between(1, 2 * scenes.GROUP)])
+
+
+def _listed(items: Sequence[str]) -> str:
+    return "\n".join(f"* {item}" for item in items) or "none"
+
+
+def _told(facts: Sequence[Fact], shown: Shown) -> str:
+    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
+
+
+def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
+    """What the facts are about and the things they lead to, in order; values are none."""
+    relations_ = schema(shown.schema).relations
+    found: dict[str, None] = {}
+    for fact in part:
+        found[fact.subject] = None
+        if relations_[fact.relation].object in ENDINGS:
+            found[fact.object] = None
+    return list(found)
+
+
+def _pairs(part: Sequence[Fact], shown: Shown) -> list[Fact]:
+    """The facts that relate two things."""
+    relations_ = schema(shown.schema).relations
+    return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
+
+
+def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
+    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _pairs(part, shown)]
+
+
+def _doubts_about(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
+    """A question for each fact that has one."""
+    words = schema(shown.schema)
+    return list(dict.fromkeys(q for fact in part if (q := _ask(fact, words, dice))))
+
+
+def _ask(fact: Fact, words: Schema, dice: Dice) -> str:
+    """A question that the fact answers, "" where its relation has none."""
+    if "?" in words.relations[fact.relation].lines:
+        return words.ask(Path(fact.subject, (fact.relation,)), dice)
+    return ""
+
+
+def _can_ask(step: str, words: Schema) -> bool:
+    return ("!" if step.startswith(INVERSE) else "?") in words.relations[step.removeprefix(INVERSE)].lines
+
+
+def _paths(query: Query) -> tuple[Path, ...]:
+    return (query,) if isinstance(query, Path) else (query.first, query.second)
+
+
+def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]]:
+    """Questions of two steps, whatever the recipe asks for, with the first fact and the thing it leads to."""
+    words = schema(shown.schema)
+    seen: set[Query] = set()
+    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
+        asked = shown.asker.two()
+        if asked is None or asked.query in seen or not isinstance(asked.query, Path) or len(seen) == recipe.questions:
+            continue
+        first, steps = asked.supports[0], asked.query.steps
+        if _can_ask(steps[1], words):
+            seen.add(asked.query)
+            yield asked, first, first.subject if steps[0].startswith(INVERSE) else first.object
+
+
+def _reason(asked: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
+    """The sentences that are known, and the first question that the text leaves open."""
+    told = [plain(shown.sentences[fact], shown.schema) for fact in known]
+    if answer is None:
+        told.append(f"The text does not say: {_open_question(asked, known, shown, dice)}")
+    return " ".join(told) or "The text says so."
+
+
+def _open_question(asked: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
+    """The first step that no known fact takes, as a question; the whole question where it has no words of its own."""
+    words = schema(shown.schema)
+    for path in _paths(asked.query):
+        here = path.start
+        for step in path.steps:
+            back = step.startswith(INVERSE)
+            name = step.removeprefix(INVERSE)
+            ends = [(f.object, f.subject) if back else (f.subject, f.object) for f in known if f.relation == name]
+            onward = [there for start, there in ends if start == here]
+            if not onward:
+                return words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else asked.text
+            here = onward[0]
+    return asked.text
+
+
+def _subject_order(shown: Shown) -> dict[Fact, int]:
+    first: dict[str, int] = {}
+    return {fact: first.setdefault(fact.subject, len(first)) for fact in shown.sentences}

@@ -1,0 +1,86 @@
+"""What scenes of every topic are made of: questions that are drawn, sentences without their openings, proofs.
+
+for asked in distinct(recipe, shown, dice): ...      questions about the text, none twice
+question_of(asked)                                   as a scene holds it
+proved(asked, facts)                                 whether these facts alone prove the answer
+without(fact, text, facts, shown)                    a text that does not state the fact any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.stats.rng import Dice
+from harness.types import Question
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact, FactBase, Path, Query, prove
+from pocket.world.templates import openers
+
+if TYPE_CHECKING:
+    from pocket.tasks.scenes import Recipe, Shown
+
+
+_TRIES = 2  # drawn questions for each one that is wanted
+
+Part = tuple[Fact, ...]
+"""The facts that a part of a text states."""
+
+
+def drawn(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+    """A question of a kind that is drawn by the recipe's weights; None where the text has none of that kind."""
+    left = dice.random() * sum(recipe.ask.values())
+    for name, weight in recipe.ask.items():
+        left -= weight
+        if left < 0:
+            found: Asked | None = getattr(shown.asker, name)()
+            return found
+    return None
+
+
+def distinct(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
+    """Questions about the text, none twice, as often of each kind as the recipe says; `recipe.questions` at most."""
+    seen: set[Query] = set()
+    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
+        asked = drawn(recipe, shown, dice)
+        if asked is not None and asked.query not in seen:
+            seen.add(asked.query)
+            yield asked
+            if len(seen) == recipe.questions:
+                return
+
+
+def question_of(asked: Asked, options: tuple[str, ...] | None = None) -> Question:
+    """The question as a scene holds it."""
+    return Question("scene", asked.text, ("scene",), options)
+
+
+def plain(sentence: str, schema: str) -> str:
+    """A sentence without its opening phrase."""
+    for opener in openers(schema):
+        if sentence.startswith(opener):
+            rest = sentence[len(opener) :]
+            return rest[0].upper() + rest[1:]
+    return sentence
+
+
+def proved(asked: Asked, facts: Sequence[Fact]) -> bool:
+    """Whether the facts alone prove the answer, and no other."""
+    base = FactBase()
+    for fact in facts:
+        base.add(fact)
+    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+
+
+def starts_of(query: Query) -> list[str]:
+    """What the question names: where its path begins, or both paths of a comparison."""
+    return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
+
+
+def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
+    """The text without one of its facts; as it is, where it does not state that fact once."""
+    if fact not in facts or text.count(shown.sentences[fact]) != 1:
+        return text, facts
+    before, _, after = text.partition(shown.sentences[fact])
+    joined = before.rstrip(" ") + " " + after.lstrip(" ") if after.strip() else before
+    return joined.strip(), tuple(f for f in facts if f != fact)

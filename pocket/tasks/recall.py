@@ -1,0 +1,156 @@
+"""The first thing to learn: two random names that stand together; later one is named and the other is to follow.
+
+    pairs        VelfordToren Kirax212 ...  |  Kirax -> 212
+    sentences    by the Toren was of Velford. 212 from Kirax is.  |  is Kirax the -> 212          (`between` words)
+
+Straight from language, small models stay at guessing by type for millions of tokens. The words around a pair are drawn
+anew for the question: when they were repeated, the words were matched instead of the name, and training stayed at 0.66
+right. Either name may stand first, with any distance between, or they would be matched by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.method import Scene
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from harness.types import Question
+from pocket.tasks.scenes import task_of
+from pocket.train.packing import Branch, Tree
+from pocket.world import names
+
+PARTS = 10
+"""Numbered parts of an exercise at most: a number is one token."""
+_BETWEEN = (
+    " is", " of ", " was ", " the", " in ", " for", " by ", " to", " from ", " and", " first", " came", " at ", " who",
+    " had", " has", " as", " year", " that ", " in", " town", " river ", " into", " on", " with", " born", " wrote ",
+    " are", " made", " where", " told ", " held", " on ", " lake", " time", " all", " company", " its", " work",
+    " home",
+)  # fmt: skip
+_AFTER = (".", ",", "\n", ";", "\n\n")
+_CHOICES = 10  # of them, where each question stands in a prompt
+_HEADS = ("\n\nSummary ", "\n\nPage ", "\n\nPart ", "\n")
+_ASKED = 24  # names of an exercise in parts that are asked for
+_ENDS = (". ", ".\n", ".\n\n", ". ")
+
+
+class Drill:
+    """The tokens that exercises are made of."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        told = [name for kind in names.ENDINGS for name in names.core(kind)] + [str(n) for n in range(100, 1000)]
+        self.names = told
+        self.things = [ids[0] for ids in map(teacher.plain, told) if len(ids) == 1]
+        self.between = [teacher.plain(word) for word in _BETWEEN]
+        self.after = [teacher.plain(word) for word in _AFTER]
+        self.ends = [teacher.plain(word) for word in _ENDS]
+        self.heads = [teacher.plain(word) for word in _HEADS]
+        self.numbers = [teacher.plain(str(n)) for n in range(PARTS)]
+        self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # as a reply begins
+
+
+def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
+    return [token for _ in range(dice.below(most + 1)) for token in dice.pick(items)]
+
+
+def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
+    """One exercise: as many pairs as `pairs` allows, each asked for in a branch of its own.
+
+    between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
+    """
+    count = dice.between(*pairs)
+    drawn: dict[int, None] = {}
+    while len(drawn) < 2 * count:
+        drawn[dice.pick(tokens.things)] = None
+    things = list(drawn)
+    trunk: list[int] = []
+    asked: list[tuple[int, int]] = []
+    for key, value in zip(things[::2], things[1::2], strict=True):
+        link = _some(dice, tokens.between, between)
+        if between > 2:
+            around = [_some(dice, tokens.between, between // 2) for _ in range(2)]
+            trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.ends)]
+            asked.append((key, value) if dice.chance(0.5) else (value, key))
+        else:
+            trunk += [key, *link, value, *_some(dice, tokens.after, min(1, between))]
+            asked.append((key, value))
+    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in asked])
+
+
+def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
+    """Numbered parts with up to `between` names each; a name is given, and the number of its part is to follow.
+
+    Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
+    for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
+    """
+    most = max(1, between)
+    drawn: dict[int, None] = {}
+    while len(drawn) < count[1] * most:
+        drawn[dice.pick(tokens.things)] = None
+    left, trunk, asked = iter(drawn), [], []
+    head = dice.pick(tokens.heads)
+    for number in range(dice.between(*count)):
+        trunk += [*head, *tokens.numbers[number], *tokens.colon]
+        for _ in range(dice.between(1, most)):
+            name = next(left)
+            trunk += [name, *_some(dice, tokens.between, 3)]
+            asked.append((name, number))
+    chosen = dice.shuffled(asked)[:_ASKED]
+    return Tree(trunk, [], [_place(tokens, dice, len(trunk), *one) for one in chosen])
+
+
+def _place(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
+    around = [_some(dice, tokens.between, 3) for _ in range(2)]
+    ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
+    return Branch(at, ids, [len(ids) - 1])
+
+
+def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
+    key, value = pair
+    more = between if between > 2 else min(1, between)
+    ids = [*_some(dice, tokens.after, min(1, between)), key, *_some(dice, tokens.between, more), value]
+    return Branch(at, ids, [len(ids) - 1])
+
+
+def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
+    """The sentences of an exercise as a text, and its questions as questions about it, for a skill that answers.
+
+    What stands between the name in the question and the place of the answer is then the method's own prompt.
+    """
+    count = dice.between(*pairs)
+    drawn: dict[str, None] = {}
+    while len(drawn) < 2 * count:
+        drawn[dice.pick(tokens.names)] = None
+    things, lines, asked = list(drawn), [], []
+    for first, second in zip(things[::2], things[1::2], strict=True):
+        lines.append(f"{_words(dice, 2)}{first} {_words(dice, between)}{second} {_words(dice, 2)}".strip() + ".")
+        asked.append((first, second) if dice.chance(0.5) else (second, first))
+    text = dice.pick((" ", "\n", "\n\n")).join(lines)
+    for key, value in asked:
+        question = f"{_words(dice, between)}{key} {_words(dice, between)}".strip() + "?"
+        yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
+
+
+def choices(tokens: Drill, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
+    """An exercise in parts as summaries to choose from, for a skill that plays scenes of kind "triage"."""
+    most, number = max(1, between), dice.between(*count)
+    drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
+    left = list(drawn)
+    told = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
+    texts = [" ".join(f"{name} {_words(dice, 3)}".strip() for name in part) for part in told]
+    asked = [(name, i) for i, part in enumerate(told) for name in part]
+    for name, right in dice.shuffled(asked)[:_CHOICES]:
+        question = f"{_words(dice, 3)}{name} {_words(dice, 3)}".strip() + "?"
+        yield Scene(Question("scene", question, ("scene",)), ("", *texts), task_of("musique"), (f"Action: {right}",))
+
+
+def _words(dice: Dice, most: int) -> str:
+    return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(most + 1)))
+
+
+DRILLS = {"recall": drill, "parts": parts}
+"""Exercises that no method asks for, by the name that a curriculum gives them."""
+
+PLAYED = {"question": scenes, "triage": choices}
+"""Kind of scene -> exercises that its skills can play in their own prompts."""

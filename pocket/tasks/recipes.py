@@ -1,0 +1,113 @@
+"""What a curriculum file may say: stages, and the recipes in each; every value is checked on its own.
+
+RecipeModel(skill="answer", facts=(1, 6), questions=5).recipe()      pocket.tasks.scenes.Recipe
+
+What is wrong between one value and another is for pocket.train.curriculum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from pocket.tasks.scenes import SCHEMAS, Recipe
+from pocket.world.sample import LEAST_TOKENS
+
+T = TypeVar("T")
+_ASKS = ("one", "two", "compare", "same", "nothing")
+_READ = ("musique", "narrativeqa", "qasper")
+
+
+def _some(items: tuple[T, ...]) -> tuple[T, ...]:
+    # Not Field(min_length=1): what is wrong in an item would be told once more as a list that is too short.
+    if not items:
+        raise ValueError("should have at least one item")
+    return items
+
+
+def _range(found: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
+    if found is not None and not least <= found[0] <= found[1]:
+        raise ValueError(f"should be the lowest and the highest number, {least} or more")
+    return found
+
+
+def _from(least: int) -> AfterValidator:
+    return AfterValidator(lambda found: _range(found, least))
+
+
+def _weights(ask: dict[str, float]) -> dict[str, float]:
+    unknown = [name for name in ask if name not in _ASKS]
+    if unknown:
+        raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(_ASKS)}")
+    if not ask or not all(0 < weight < math.inf for weight in ask.values()):
+        raise ValueError("should be weights above 0; leave out what is not to be asked")
+    return ask
+
+
+def _known(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [kind for kind in kinds if kind not in SCHEMAS]
+    if unknown:
+        raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(SCHEMAS)}")
+    return kinds
+
+
+class RecipeModel(BaseModel):
+    """A line of a stage; see pocket.tasks.scenes.Recipe. `pairs` instead of a text: see recall.
+
+    gate: of this recipe, where it is another than the stage's (0: the stage does not wait for it).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    skill: str
+    kinds: Annotated[tuple[str, ...], AfterValidator(_some), AfterValidator(_known)] = _READ
+    facts: Annotated[tuple[int, int] | None, _from(1)] = None
+    tokens: Annotated[tuple[int, int] | None, _from(LEAST_TOKENS)] = None
+    pairs: Annotated[tuple[int, int] | None, _from(1)] = None
+    between: int = Field(default=0, ge=0)
+    ask: Annotated[dict[str, float], AfterValidator(_weights)] = {"one": 1.0}
+    questions: int = Field(default=1, ge=1)
+    pieces: int = Field(default=1, ge=1)
+    some: bool = False
+    mixed: bool = False
+    size: int = Field(default=256, ge=32)
+    weight: float = Field(default=1.0, gt=0)
+    gate: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _one_text(self) -> RecipeModel:
+        given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")
+        return self
+
+    def recipe(self) -> Recipe:
+        """As the scenes take it."""
+        values = self.model_dump(exclude={"pairs", "between", "gate"})
+        return Recipe(**values)
+
+
+class Stage(BaseModel):
+    """Recipes and when to go on.
+
+    gate: share of replies wholly right, in each recipe, over the last `over` batches of it; steps: at most; rate:
+    learning rate, falling linearly to `end_rate` over `steps` where that is given; tokens: a step.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    name: str = Field(min_length=1)
+    recipes: Annotated[tuple[RecipeModel, ...], AfterValidator(_some)]
+    gate: float = Field(default=0.95, gt=0, le=1.01)
+    over: int = Field(default=50, ge=1)
+    steps: int = Field(ge=1)
+    rate: float = Field(default=1e-3, gt=0)
+    end_rate: float | None = Field(default=None, ge=0)
+    tokens: int = Field(default=8192, ge=256)
+
+
+class Curriculum(BaseModel):
+    """All stages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    stages: Annotated[tuple[Stage, ...], AfterValidator(_some)]

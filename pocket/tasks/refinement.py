@@ -1,0 +1,114 @@
+"""Scenes of refining documents: how broad a question is, a document's outline, which of its titles help.
+
+"breadth"   texts: none                        verdict: True where one fact answers the question
+"outline"   texts: a document                  reply: <abstract>...</abstract><section: Toren>...</section: Toren>
+"titles"    texts: title, abstract, outline    reply: ['Toren'], the sections that the question leads to; [] for none
+
+A document is made of the text's facts: a paragraph for each subject, some with its name on a line above, as the
+made-up data sets print them. The first paragraph is the abstract, the others are sections that are named by their
+subject. Where the text is a whole document with such lines, it is taken as it is. A title helps if the question names
+it, and its section states a fact that the answer needs: no other can be told from titles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.method import Scene
+from harness.stats.rng import Dice
+from harness.types import Question
+from pocket.tasks import scenes
+from pocket.tasks.parts import distinct, question_of, starts_of
+from pocket.tasks.scenes import Recipe, Shown
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact
+
+_HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
+_ENDS = 4  # words that an outline keeps of each end of a paragraph
+_SKIP = " <skip> "
+_HEADED = re.compile(r"[^\n.!?]{1,60}\n")
+
+
+@dataclass(frozen=True)
+class _Paragraph:
+    """text: as it stands in the document, its title on a line above where that is printed; facts: those it states."""
+
+    title: str
+    text: str
+    facts: tuple[Fact, ...]
+
+
+def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Questions; one that takes a single fact is local, all others are global."""
+    for asked in distinct(recipe, shown, dice):
+        if asked.supports:
+            yield Scene(question_of(asked), (), scenes.task_of(shown.kind), verdicts=(len(asked.supports) == 1,))
+
+
+def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A document, and its outline in the language that methods/longrefiner reads."""
+    found = dice.pick(_documents(shown, dice))
+    if len(found) < 2:
+        return
+    first, *others = found
+    told = f"<abstract>{_clip(first.text)}</abstract>"
+    told += "".join(f"<section: {p.title}>{_clip(p.text)}</section: {p.title}>" for p in others)
+    text = "\n\n".join(p.text for p in found)
+    yield Scene(Question("scene", "", ("scene",)), (text,), scenes.task_of(shown.kind), (told,))
+
+
+def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """An abstract and the titles of a document; those that the question names and that state what it needs."""
+    documents = [found for found in _documents(shown, dice) if len(found) > 1]
+    for asked in distinct(recipe, shown, dice) if documents else ():
+        helping = [found for found in documents if any(_helps(p, asked) for p in found)]
+        first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
+        lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
+        named = ["abstract"] * _helps(first, asked) + [p.title for p in others if _helps(p, asked)]
+        texts = (first.title, " ".join(first.text.split()), lines)
+        yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (str(named),))
+
+
+def _helps(paragraph: _Paragraph, asked: Asked) -> bool:
+    starts = starts_of(asked.query)
+    return paragraph.title in starts and any(fact in paragraph.facts for fact in asked.supports)
+
+
+def _clip(text: str) -> str:
+    words = text.split()
+    if len(words) <= 2 * _ENDS:
+        return " ".join(words)
+    return " ".join(words[:_ENDS]) + _SKIP + " ".join(words[-_ENDS:])
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
+    """The headed texts as they are, or one that is made of the facts."""
+    whole = [_headed(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]
+    if found := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
+        return found
+    parts: dict[str, list[Fact]] = {}
+    for fact in shown.sentences:
+        parts.setdefault(fact.subject, []).append(fact)
+    headed = dice.chance(0.5)
+    made = []
+    for title, facts in parts.items():
+        text = " ".join(shown.sentences[fact] for fact in facts)
+        made.append(_Paragraph(title, f"{title}\n{text}" if headed else text, tuple(facts)))
+    return [made]
+
+
+def _headed(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
+    """The paragraphs of a text in which each has a title on a line of its own; [] for any other text."""
+    found = []
+    for paragraph in text.split("\n\n"):
+        head = _HEADED.match(paragraph)
+        if head is None:
+            return []
+        stated = tuple(fact for fact in facts if shown.sentences[fact] in paragraph)
+        found.append(_Paragraph(head.group().strip(), paragraph, stated))
+    return found

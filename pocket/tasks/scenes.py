@@ -1,0 +1,367 @@
+"""Scenes to train and test on: a text of the world, questions about it, and what would be right to say.
+
+    recipe = Recipe(skill="answer", kinds=("musique",), facts=(4, 12), ask={"one": 3, "two": 1})
+    scenes = stage(recipe, SCENES["question"], Dice("training", 7))       several questions about one text
+
+A text is `facts` sentences in random order, or a whole document of `tokens` (characters / 4). What is right is proved
+from the facts that are shown whole; a sentence that is cut proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+
+from harness.errors import UnknownName
+from harness.method import Scene, Task
+from harness.stats.rng import Dice
+from harness.types import Question
+from pocket.tasks.parts import distinct, drawn, plain, question_of
+from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
+from pocket.world.facts import Fact, FactBase, Path, prove
+from pocket.world.names import Namer
+from pocket.world.questions import Asker
+from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
+from pocket.world.values import KINDS as VALUES
+from pocket.world.values import make
+
+SCHEMAS = {
+    "musique": "encyclopedia",
+    "hotpotqa": "encyclopedia",
+    "2wikimultihopqa": "encyclopedia",
+    "retrieved": "encyclopedia",
+    "narrativeqa": "story",
+    "quality": "story",
+    "qasper": "paper",
+}
+_FACT = 15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
+_BULLET = "* "
+# Share of searches that never find all they need. At 0.25 the model counted the points instead of reading them: its AUC
+# over points was no better than the number of points.
+_LACKING = 0.4
+_LEVEL = 18  # points that are gathered at a time, at most: a batch of a graph's level holds about as many
+_MAX = 10_000_000  # seeds of either purpose that are used
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make scenes of.
+
+    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
+    length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
+    in so many parts at most (points and chunks); some: only some of the parts are shown, in random order, as
+    retrieval shows them; mixed: some parts are shown as their facts, a line each, as a search over points and chunks
+    shows them; size: tokens of a row of training; weight: share of the steps.
+    """
+
+    skill: str
+    kinds: tuple[str, ...]
+    facts: tuple[int, int] | None = None
+    tokens: tuple[int, int] | None = None
+    ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
+    questions: int = 1
+    pieces: int = 1
+    some: bool = False
+    mixed: bool = False
+    size: int = 256
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text in parts, the facts that each part states whole, and everything needed to ask about them."""
+
+    kind: str
+    texts: tuple[str, ...]
+    stated: tuple[tuple[Fact, ...], ...]
+    sentences: Mapping[Fact, str]
+    asker: Asker
+
+    @property
+    def schema(self) -> str:
+        """Name of the schema that its world has."""
+        return SCHEMAS[self.kind]
+
+
+@cache
+def task_of(kind: str) -> Task:
+    """The answer instruction of the pocket data set of that kind."""
+    from harness.config import presets
+
+    values = presets.read("datasets", f"pocket/{kind}")[-1][1]
+    return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
+
+
+def _seed(dice: Dice, purpose: Purpose) -> int:
+    low = FIRST_TRAINING_SEED if purpose == "training" else 0
+    return low + dice.below(_MAX if purpose == "training" else FIRST_TRAINING_SEED)
+
+
+def _join(dice: Dice) -> str:
+    return dice.pick((" ", "\n", "\n\n", " "))
+
+
+def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
+    """A text as the recipe asks for."""
+    kind = dice.pick(recipe.kinds)
+    hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
+    if recipe.facts is not None:
+        count = dice.between(*recipe.facts)
+        tokens = max(LEAST_TOKENS, count * _FACT)
+    else:
+        assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
+        tokens, count = dice.between(*recipe.tokens), 0
+    made = sample(kind, _seed(dice, purpose), tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
+    sentences: dict[Fact, str] = {}
+    for document in made.documents:
+        for s in made.stated[document.id]:
+            sentences[s.fact] = document.text[s.start : s.end]
+    if count:
+        return _few(kind, recipe, dice, sentences, made.asked, count)
+    texts: list[str] = []
+    stated: list[tuple[Fact, ...]] = []
+    for document in made.documents:
+        spots = [(s.fact, s.start, s.end) for s in made.stated[document.id]]
+        for start, end in _cuts(document.text, recipe.pieces, dice):
+            texts.append(document.text[start:end])
+            stated.append(tuple(f for f, a, b in spots if start <= a and b <= end))
+    facts = list(sentences)
+    if recipe.some:
+        kept = dice.shuffled(range(len(texts)))[: dice.between(max(1, len(texts) // 3), len(texts))]
+        texts, stated = [texts[i] for i in kept], [stated[i] for i in kept]
+        facts = [fact for part in stated for fact in part]
+    asker = Asker(SCHEMAS[kind], facts, dice)
+    return Shown(kind, tuple(texts), tuple(stated), sentences, asker)
+
+
+def _few(
+    kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], asked: Sequence[Asked], count: int
+) -> Shown:
+    """Some of a document's sentences in random order: those of a question first, so that it can be answered."""
+    needed = list(dict.fromkeys(f for a in asked[:1] for f in a.supports))[:count]
+    others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
+    facts = dice.shuffled([*needed, *others])
+    told = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
+    asker = Asker(SCHEMAS[kind], facts, dice)
+    if recipe.pieces > 1:
+        groups = [(f,) for f in facts]
+        return Shown(kind, tuple(told[f] for f in facts), tuple(groups), told, asker)
+    text = _join(dice).join(told[f] for f in facts)
+    return Shown(kind, (text,), (tuple(facts),), told, asker)
+
+
+def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
+    """At most `pieces` parts of about equal length, cut at spaces as a chunker cuts: anywhere in a sentence."""
+    if pieces < 2:
+        yield 0, len(text)
+        return
+    parts = dice.between(2, pieces)
+    start = 0
+    for at in range(1, parts):
+        end = text.find(" ", len(text) * at // parts)
+        if end > start:
+            yield start, end
+            start = end
+    yield start, len(text)
+
+
+# --- scenes -----------------------------------------------------------------------------------------------------------
+
+
+def _answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Short answers; the text is shown whole."""
+    for asked in distinct(recipe, shown, dice):
+        yield Scene(question_of(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
+
+
+def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
+    for asked in distinct(recipe, shown, dice):
+        path = asked.query
+        if not isinstance(path, Path) or asked.answer in ("yes", "no", UNANSWERABLE):
+            continue
+        kind = shown.asker.schema.ends(path.steps[-1])[1]
+        named = dice.shuffled(_of_kind(shown, kind)) if dice.chance(0.5) else []
+        wrong = [w for w in named if w not in (asked.answer, path.start)][:3]
+        made = Namer(dice)
+        while len(wrong) < 3:
+            other = make(kind, dice) if kind in VALUES else made.fresh(kind)
+            if other not in (asked.answer, path.start, *wrong):
+                wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
+        options = tuple(dice.shuffled([asked.answer, *wrong]))
+        yield Scene(question_of(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
+
+
+def _of_kind(shown: Shown, kind: str) -> list[str]:
+    """All things of a kind that the facts name."""
+    relations = shown.asker.schema.relations
+    found: dict[str, None] = {}
+    for fact in shown.asker.facts:
+        relation = relations[fact.relation]
+        found |= {fact.subject: None} if relation.subject == kind else {}
+        found |= {fact.object: None} if relation.object == kind else {}
+    return list(found)
+
+
+def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
+    for asked in distinct(recipe, shown, dice):
+        parts = _parts(recipe, shown, dice)
+        if asked.supports and dice.chance(_LACKING):
+            missing = dice.pick(asked.supports)
+            parts = [part for part in parts if missing not in part[1]]
+        if not parts:
+            continue
+        heads = _headlines(shown) if dice.chance(0.6) else []
+        base, verdicts = FactBase(), [False] * len(heads)
+        for _, facts in parts:
+            for fact in facts:
+                base.add(fact)
+            verdicts.append(prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable")
+        # What follows is what happens after a search stops; before, the answer is not there to be given.
+        replies = (asked.answer,) if verdicts[-1] else ()
+        texts = (*heads, *(text for text, _ in parts))
+        yield Scene(question_of(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
+
+
+def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
+    """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
+    found: list[tuple[str, tuple[Fact, ...]]] = []
+    schema = shown.schema
+    for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
+        if recipe.mixed and dice.chance(0.5):
+            found += [(plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
+        else:
+            found.append((_line(shown.texts[i]), shown.stated[i]))
+    return found
+
+
+def _headlines(shown: Shown) -> list[str]:
+    """What the top of a graph says of the text: what it is about, which proves nothing."""
+    subjects = [fact.subject for fact in shown.sentences]
+    return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
+
+
+def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+    """Every fact of the text as a point, in order; sentences that state none are left out."""
+    schema = shown.schema
+    lines = [_BULLET + plain(sentence, schema) for sentence in shown.sentences.values()]
+    texts = tuple(map(_line, shown.texts))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+
+
+def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+    """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
+    schema = shown.schema
+    told = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
+    texts = tuple(map(_line, shown.texts))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
+
+
+def _followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A part of the text, and questions that a compressor ranks it by; most are about the part."""
+    text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
+    asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
+    for asked in distinct(recipe, replace(shown, asker=asker), dice):
+        yield Scene(question_of(asked), (text.strip(),), task_of(shown.kind))
+
+
+def _guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A text whose tokens a compressor scores behind a question, or behind nothing."""
+    asked = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
+    question = Question("scene", "", ("scene",)) if asked is None else question_of(asked)
+    yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
+
+
+def _line(text: str) -> str:
+    """A part on one line, as methods show their nodes."""
+    return " ".join(text.split())
+
+
+def _gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Points of what several points are about, four subjects at a time; none is named twice.
+
+    Of a whole document some points that follow each other are taken, as a level of a graph shows them: several of one
+    subject after another. Shown single sentences in random order alone, the model learnt to name the subject of every
+    point, and graphs ended in 50 nodes "About A, A, A and A.". In some scenes the points are such lines themselves, as
+    on the next level; the first name of each goes on.
+    """
+    if recipe.tokens is None:
+        parts = [(text, facts[0].subject) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
+    else:
+        facts = list(shown.sentences)
+        count = min(len(facts), dice.between(3, _LEVEL))
+        start = dice.below(len(facts) - count + 1)
+        chosen = facts[start : start + count]
+        parts = [(plain(shown.sentences[f], shown.schema), f.subject) for f in chosen]
+    if not parts:
+        return
+    if dice.chance(0.25):
+        # Of lines of fewer names more are needed to fill a level.
+        every = [f.subject for f in shown.sentences] if recipe.tokens is not None else [s for _, s in parts]
+        parts = [(about(group), group[0]) for group in _groups(every, dice.between(1, GROUP))]
+    texts, subjects = zip(*parts, strict=True)
+    lines = [_BULLET + about(group) for group in _groups(subjects, GROUP)]
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+
+
+def _groups(names: Sequence[str], size: int) -> list[list[str]]:
+    """The names, each once, `size` at a time."""
+    once = list(dict.fromkeys(names))
+    return [once[i : i + size] for i in range(0, len(once), size)]
+
+
+GROUP = 4
+
+
+def about(names: Sequence[str]) -> str:
+    """ "About Velindra, Toren and Kelford."."""
+    *first, last = names
+    return f"About {', '.join(first)} and {last}." if first else f"About {last}."
+
+
+def _late(module: str, name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
+    """A scene of <module>.py, which is made of this file's parts and so cannot be imported at the top."""
+
+    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+        found: Iterator[Scene] = getattr(import_module(f"pocket.tasks.{module}"), name)(recipe, shown, dice)
+        yield from found
+
+    return made
+
+
+SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
+    "question": _answers,
+    "choice": _choices,
+    "sufficiency": _sufficiency,
+    "points": _points,
+    "summary": _summary,
+    "gathered": _gathered,
+    "followed": _followed,
+    "guessed": _guessed,
+    "shortened": _late("tree_walk", "shortened"),
+    "triage": _late("tree_walk", "triage"),
+    "leaf": _late("tree_walk", "leaf"),
+    "breadth": _late("refinement", "breadth"),
+    "outline": _late("refinement", "outline"),
+    "titles": _late("refinement", "titles"),
+    "entities": _late("entity_memory", "entities"),
+    "relations": _late("entity_memory", "relations"),
+    "doubts": _late("entity_memory", "doubts"),
+    "fusion": _late("entity_memory", "fusion"),
+    "reflection": _late("entity_memory", "reflection"),
+    "trial": _late("entity_memory", "trial"),
+    "elaborated": _late("entity_memory", "elaborated"),
+    "decomposed": _late("entity_memory", "decomposed"),
+    "lookup": _late("entity_memory", "lookup"),
+    "pause": _late("entity_memory", "pause"),
+}
+
+
+def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+    """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
+    if scene not in SCENES:
+        raise UnknownName("kind of scene", scene, SCENES)
+    yield from SCENES[scene](recipe, show(recipe, dice, purpose), dice)

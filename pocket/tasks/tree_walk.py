@@ -1,0 +1,138 @@
+"""Scenes of a walk down a tree of summaries: what the parents say, which part to go into, whether a segment answers.
+
+"shortened"   texts: summaries of consecutive parts           reply: "About A, B and C. About D." (a sentence a part)
+"triage"      texts: working memory, then summaries           reply: "Action: 2", the part with the first missing fact
+"leaf"        texts: working memory, then a segment           reply: "Action: -2\\nAnswer: x", or "Action: -1"
+
+A summary of a segment tells its facts; one of several parts names what they are about. The working memory is one text,
+a line for each summary in it, "" where there is none. Which part is right is decided by the facts alone: a scene in
+which the summaries do not show it is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from harness.method import Scene
+from harness.stats.rng import Dice
+from harness.types import Question
+from pocket.tasks import scenes
+from pocket.tasks.parts import Part, distinct, plain, proved, question_of, starts_of, without
+from pocket.tasks.scenes import Recipe, Shown
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact
+from pocket.world.names import ENDINGS
+from pocket.world.questions import Asker
+from pocket.world.templates import schema
+
+_PARTS = 9  # summaries to choose from at most
+_LOST = 0.4  # share of segments from which facts are taken out, and of questions that lose one there
+
+
+def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Summaries of the parts, of one kind, and a sentence about the names in each."""
+    parts = _parts(shown, dice)
+    if not parts:
+        return
+    high = dice.chance(0.4)
+    texts = tuple(_names_told(_halves(part), shown) if high else _facts_told(part, shown) for part in parts)
+    reply = _names_told(parts, shown)
+    yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
+
+
+def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """Summaries of the parts, some of them read already; the part with the first fact that the memory lacks."""
+    left = _parts(shown, dice)
+    told: Part = ()
+    memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
+    if len(left) > 2 and dice.chance(0.5):
+        told = left.pop(dice.below(len(left)))
+        memory.append(_facts_told(told, shown))
+    if len(left) < 2:
+        return
+    named = dice.chance(0.4)
+    told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
+    for asked in distinct(recipe, shown, dice):
+        lacking = [fact for fact in asked.supports if fact not in told]
+        right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
+        if right and (not named or _leads(asked, told, lacking[0], left, shown) == right):
+            texts = ("\n".join(memory), *told_of)
+            yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+
+
+def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A part of the text as a segment; its answer, where the segment and the memory prove it.
+
+    The parts and the memory are the same for all questions about the text. Half of the questions are about what the
+    segment and the memory say: of questions about the whole text most have no answer there, and a model trained on
+    those alone refused segments that held the answer (58 of 100 in its exam).
+    """
+    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
+    stating = [i for i, (_, facts) in enumerate(parts) if facts]
+    if not stating:
+        return
+    number = dice.pick(stating)
+    text, facts = parts[number]
+    others = [part for i, (_, part) in enumerate(parts) if i != number and part]
+    told = dice.pick(others) if others and dice.chance(0.6) else ()
+    memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
+    memory += [_facts_told(told, shown)] if told else []
+    near = replace(shown, asker=Asker(shown.schema, [*told, *facts], dice))
+    half = replace(recipe, questions=max(1, recipe.questions // 2))
+    every = {asked.query: asked for about in (near, shown) for asked in distinct(half, about, dice)}
+    found = dice.shuffled(list(every.values()))[: recipe.questions]
+    for asked in found if dice.chance(_LOST) else ():
+        if asked.supports and dice.chance(_LOST):
+            text, facts = without(dice.pick(asked.supports), text, facts, shown)
+    for asked in found:
+        answer = asked.answer if proved(asked, (*told, *facts)) else None
+        reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
+        yield Scene(question_of(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
+
+
+# --- parts and what is told of them -----------------------------------------------------------------------------------
+
+
+def _parts(shown: Shown, dice: Dice) -> list[Part]:
+    """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal size."""
+    found = [facts for facts in shown.stated if facts]
+    if 2 <= len(found) <= _PARTS:
+        return found
+    facts = [fact for part in found for fact in part]
+    count = min(len(facts), dice.between(2, _PARTS))
+    return [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
+
+
+def _halves(part: Part) -> list[Part]:
+    """The parts that a higher node stands for."""
+    middle = (len(part) + 1) // 2
+    return [half for half in (part[:middle], part[middle:]) if half]
+
+
+def _facts_told(part: Part, shown: Shown) -> str:
+    """The facts as sentences without their openings, in one line."""
+    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in part)
+
+
+def _names_told(parts: Sequence[Part], shown: Shown) -> str:
+    """ "About A and B. About C.": a sentence for each part with what it names."""
+    return " ".join(scenes.about(_names(part, shown)) for part in parts)
+
+
+def _names(part: Part, shown: Shown) -> list[str]:
+    """What the facts are about, and the things they lead to, in order; values are none."""
+    relations = schema(shown.schema).relations
+    found: dict[str, None] = {}
+    for fact in part:
+        found[fact.subject] = None
+        if relations[fact.relation].object in ENDINGS:
+            found[fact.object] = None
+    return list(found)
+
+
+def _leads(asked: Asked, told: Part, wanted: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
+    """The parts that name what is known of the wanted fact: from the question, or from facts that were told."""
+    known = set(starts_of(asked.query)) | {end for fact in told for end in (fact.subject, fact.object)}
+    known &= {wanted.subject, wanted.object}
+    return [i for i, part in enumerate(parts) if known & set(_names(part, shown))]

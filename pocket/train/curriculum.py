@@ -1,0 +1,147 @@
+"""What is learnt in which order: stages of recipes, each left when it is mastered, not when the clock says so.
+
+curriculum(None)            the project's own, curriculum.yaml
+curriculum(path)            another file
+skills()                    name -> Skill of every method preset
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from harness.config import presets, registry
+from harness.config.validation import explain
+from harness.errors import ConfigError, UnknownName, UserError
+from harness.method import Method, Skill
+from harness.training.teacher import WINDOW
+from pocket.tasks.recall import DRILLS, PARTS, PLAYED
+from pocket.tasks.recipes import Curriculum, RecipeModel
+
+OWN = Path(__file__).with_name("curriculum.yaml")
+
+
+def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
+    """Read a curriculum for a model with a window of so many tokens.
+
+    Raises UserError for a file that is none, ConfigError with all that is wrong in it, each with its stage's name.
+    """
+    path = path or OWN
+    try:
+        values: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
+    problems: list[str] = []
+    found = None
+    try:
+        found = Curriculum.model_validate(values)
+    except ValidationError as error:
+        # No path before the keys: it would be told to give them with --set, which a file of its own does not know.
+        told = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
+        problems = [f"{_place(e['loc'], values)}{sentence}" for e, sentence in told]
+    problems += _senseless(values if found is None else found.model_dump(), window)
+    if problems or found is None:
+        raise ConfigError([f"{path.name}: {one}" for one in problems])
+    return found
+
+
+def _place(loc: Sequence[int | str], values: Any) -> str:
+    """ "stage 'two hops': " where the place is in a stage that has a name."""
+    if len(loc) < 2 or loc[0] != "stages":
+        return ""
+    stage = values["stages"][loc[1]]
+    return f"stage '{stage['name']}': " if isinstance(stage, Mapping) and stage.get("name") else ""
+
+
+def _senseless(values: Any, window: int) -> Iterator[str]:
+    """What is wrong between one value and another; values that are wrong in themselves are passed over."""
+    stages = values.get("stages") if isinstance(values, Mapping) else None
+    names: set[object] = set()
+    for s, stage in enumerate(stages if isinstance(stages, Sequence) else ()):
+        if not isinstance(stage, Mapping):
+            continue
+        name = stage.get("name")
+        if name and str(name) in names:
+            yield f"stages.{s}: a stage before is named '{name}' too; give it another name"
+        names.add(str(name))
+        recipes = stage.get("recipes")
+        for r, raw in enumerate(recipes if isinstance(recipes, Sequence) else ()):
+            with contextlib.suppress(ValidationError):
+                for problem in _clashes(RecipeModel.model_validate(raw), window):
+                    yield f"{_place(('stages', s), values)}stages.{s}.recipes.{r}: {problem}"
+
+
+def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
+    """What one recipe asks for that cannot be, or would mean nothing."""
+    known = skills()
+    if recipe.skill not in DRILLS and recipe.skill not in known:
+        yield str(UnknownName("skill", recipe.skill, known))
+        return
+    scene = recipe.skill if recipe.skill in DRILLS else known[recipe.skill].scene
+    if recipe.size > window:
+        yield f"size={recipe.size} is more than the window of {window} tokens"
+    if recipe.pairs is not None:
+        if scene not in (*DRILLS, *PLAYED):
+            yield f"'pairs' is for {', '.join(DRILLS)} and skills that answer or choose a part, not '{recipe.skill}'"
+        if 2 * recipe.pairs[1] > recipe.size:
+            yield f"pairs={list(recipe.pairs)}: {recipe.pairs[1]} pairs do not fit size={recipe.size}"
+        if scene in ("parts", "triage") and recipe.pairs[1] > PARTS:
+            yield f"pairs={list(recipe.pairs)}: {PARTS} numbered parts at most"
+    elif scene in DRILLS:
+        yield f"the skill '{scene}' takes 'pairs'"
+    if recipe.tokens is not None and recipe.tokens[1] > window and not recipe.some:
+        yield f"tokens={list(recipe.tokens)}: a text of {recipe.tokens[1]} tokens is longer than the window of {window}"
+    if scene == "gathered" and recipe.pieces < 2:
+        yield f"'{recipe.skill}' gathers the points of several parts; give it pieces of 2 or more"
+    yield from _idle(recipe, scene)
+
+
+def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
+    """What is given and would be passed over in silence."""
+    defaults = {name: field.default for name, field in RecipeModel.model_fields.items()}
+    if recipe.pairs is not None:
+        for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):
+            if getattr(recipe, name) != defaults[name]:
+                yield f"'{name}' means nothing beside 'pairs'; leave it out"
+        return
+    if recipe.between:
+        yield "'between' means nothing without 'pairs'; leave it out"
+    if recipe.some and (recipe.tokens is None or recipe.pieces < 2):
+        yield "'some' needs a text of 'tokens' in 'pieces' of 2 or more"
+    if recipe.some and scene in ("points", "summary"):
+        yield f"'some' is not for '{recipe.skill}', which tells all of a text"
+    if recipe.mixed and scene != "sufficiency":
+        yield f"'mixed' is not for '{recipe.skill}', which is shown no search"
+
+
+@cache
+def skills() -> dict[str, Skill]:
+    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts.
+
+    Presets have the parameters and prompts of profile pocket, which are what the model is trained on.
+    """
+    table = {presets.fold(name): params for name, params in _pocket()["methods"].items()}
+    found: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
+    seen: set[str] = set()
+    for name in presets.names("methods"):
+        target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")
+        if target is None or target in seen:
+            continue
+        seen.add(target)
+        cls: type[Method] = registry.load(target, Method)
+        params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
+        for skill in cls(cls.Config(**params)).skills():
+            found.setdefault(skill.name, skill)
+    return found
+
+
+def _pocket() -> dict[str, Any]:
+    ((_, values),) = presets.read("profiles", "pocket")
+    return values

@@ -1,0 +1,194 @@
+"""Rows of training: what was told in several scenes about one text, as a tree of tokens packed into rows of one size.
+
+The document is the trunk, read once; every question about it with its answer is a branch, and so is every probe.
+A token sees its own branch and the trunk before the branch, nothing else:
+
+    own[i] == own[j]                              the same branch (or trunk)
+    own[j] == root[i] and j < attach[i]           the trunk that i's branch hangs on, up to where it hangs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.training.teacher import Told
+
+IGNORED = -100
+
+
+@dataclass
+class Branch:
+    """Tokens behind the first `at` of the trunk; `targets`: indices of those that are to be predicted."""
+
+    at: int
+    ids: Sequence[int]
+    targets: Sequence[int]
+
+
+@dataclass
+class Tree:
+    """A trunk with its own targets, and the branches."""
+
+    trunk: Sequence[int]
+    targets: Sequence[int]
+    branches: list[Branch]
+
+    def __len__(self) -> int:
+        return len(self.trunk) + sum(len(b.ids) for b in self.branches)
+
+    @property
+    def replies(self) -> int:
+        """How many replies it has: one on the trunk, where there are targets, and one a branch."""
+        return bool(self.targets) + len(self.branches)
+
+
+def grow(told: Sequence[Told]) -> list[Tree]:
+    """One tree of all that share their beginning (asides: one tree each).
+
+    The last shared token stays in the branches, so that every target has its predecessor in its own branch.
+    """
+    if any(t.asides for t in told):
+        return [_single(t) for t in told]
+    if len(told) < 2:
+        return [Tree(t.ids, t.targets, []) for t in told]
+    shared = min(min(t.targets) for t in told) - 1
+    first = told[0].ids
+    for other in told[1:]:
+        shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
+    shared -= 1
+    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in told]
+    return [Tree(first[:shared], [], branches)]
+
+
+def _single(told: Told) -> Tree:
+    return Tree(told.ids, told.targets, [Branch(a.at, a.ids, [len(a.ids) - 1]) for a in told.asides])
+
+
+@dataclass
+class Batch:
+    """Arrays of shape [rows, size]; `predict`: flat indices of the tokens before the targets, `targets`: these [most].
+
+    `group`: the reply that each target belongs to, counted from 0, -1 for none: a reply is right when all its
+    targets are. Unused places have target IGNORED. `kept`, `dropped`: replies that are trained on, and those that are
+    not because their text or branch found no room, or the batch no place for their targets.
+    """
+
+    ids: np.ndarray
+    position: np.ndarray
+    own: np.ndarray
+    root: np.ndarray
+    attach: np.ndarray
+    predict: np.ndarray
+    targets: np.ndarray
+    group: np.ndarray
+    kept: int = 0
+    dropped: int = 0
+
+
+class _Row:
+    """One row while it is filled."""
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        self.batch, self.number, self.at, self.segment = batch, number, 0, 0
+
+    def room(self) -> int:
+        return int(self.batch.ids.shape[1]) - self.at
+
+    def _put(self, ids: Sequence[int], start: int, own: int, root: int, attach: int) -> int:
+        b, row, here = self.batch, self.number, slice(self.at, self.at + len(ids))
+        b.ids[row, here] = ids
+        b.position[row, here] = np.arange(start, start + len(ids))
+        b.own[row, here], b.root[row, here], b.attach[row, here] = own, root, attach
+        self.at += len(ids)
+        return here.start
+
+    def add(self, tree: Tree, marks: list[tuple[list[int], list[int]]]) -> None:
+        """Put the tree into the row; `marks` gets (flat index before, token) of the targets of each reply."""
+        self.segment += 1
+        root, size = self.segment, self.batch.ids.shape[1]
+        base = self._put(tree.trunk, 0, root, root, 0)
+        flat = self.number * size
+        if tree.targets:
+            marks.append(([flat + base + t - 1 for t in tree.targets], [tree.trunk[t] for t in tree.targets]))
+        for branch in tree.branches:
+            self.segment += 1
+            start = self._put(branch.ids, branch.at, self.segment, root, base + branch.at)
+            places = [flat + start + t - 1 for t in branch.targets]
+            marks.append((places, [branch.ids[t] for t in branch.targets]))
+
+
+def _cut(tree: Tree, size: int) -> Tree | None:
+    """The tree with as many branches as a row holds; None where the trunk alone is too long."""
+    room = size - len(tree.trunk)
+    if room < 0:
+        return None
+    kept: list[Branch] = []
+    for branch in tree.branches:
+        if len(branch.ids) <= room:
+            kept.append(branch)
+            room -= len(branch.ids)
+    return Tree(tree.trunk, tree.targets, kept) if kept or tree.targets else None
+
+
+def _blank(rows: int, size: int, most: int) -> Batch:
+    def grid(value: int = 0) -> np.ndarray:
+        return np.full((rows, size), value, np.int32)
+
+    # What is not used sees only what is not used either: no tree has the number -1.
+    return Batch(grid(), grid(), grid(-1), grid(), grid(), *_places(most))
+
+
+def _places(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`predict`, `targets` and `group` of a batch in which nothing is marked yet."""
+    return np.zeros(most, np.int64), np.full(most, IGNORED, np.int64), np.full(most, -1, np.int64)
+
+
+def fill(trees: Iterator[Tree], rows: int, size: int, most: int) -> Batch:
+    """Take trees until an eighth of the rows' number (two at least) found no row with room for them.
+
+    At most `most` targets are kept: a reply that goes beyond stays in its row, but is not trained on; where no reply
+    is that short, the shortest is kept all the same, for a batch without a target has no loss. Raises UserError where
+    text after text is too long for a row.
+    """
+    batch = _blank(rows, size, most)
+    open_rows = [_Row(batch, i) for i in range(rows)]
+    marks: list[tuple[list[int], list[int]]] = []
+    misses = long = 0
+    while misses < max(2, rows // 8):
+        whole = next(trees)
+        tree = _cut(whole, size)
+        if tree is None:
+            batch.dropped += whole.replies
+            long += 1
+            if long > 50 * rows:
+                raise UserError(f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size")
+            continue
+        row = next((r for r in open_rows if r.room() >= len(tree)), None)
+        if row is None:  # the batch is full: another one may draw its like
+            misses += 1
+        else:
+            row.add(tree, marks)
+            batch.dropped += whole.replies - tree.replies
+    _mark(batch, marks, most)
+    return batch
+
+
+def _mark(batch: Batch, marks: Sequence[tuple[list[int], list[int]]], most: int) -> None:
+    """Put the targets into their places; the arrays grow where `most` is too small for the shortest reply."""
+    shortest = min(len(tokens) for _, tokens in marks)
+    if shortest > most:
+        most = shortest
+        batch.predict, batch.targets, batch.group = _places(most)
+    at = 0
+    for number, (places, tokens) in enumerate(marks):
+        if at + len(tokens) > most:
+            batch.dropped += 1
+            continue
+        here = slice(at, at + len(tokens))
+        batch.predict[here], batch.targets[here], batch.group[here] = places, tokens, number
+        batch.kept += 1
+        at += len(tokens)

@@ -1,0 +1,73 @@
+"""Whether a training may go on from its checkpoint: with the stages it has begun, and the weights it began from.
+
+    told = marks(course)                              a mark for each stage, kept with the checkpoint
+    course_notes(found, course, out)                  what is to be said; refuses a stage that was begun and has changed
+    start_notes(found, Path("other/model"), out)      the same of --from
+
+Stages not yet begun may change, and further ones may be added: no number trained so far depends on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.training.checkpoint import Found
+from pocket.tasks.recipes import Curriculum
+from pocket.train.initial_weights import weights_mark
+
+
+def marks(course: Curriculum) -> list[str]:
+    """For each stage 16 hex digits of the sha256 of what it says; its name does not count.
+
+    What is left at its default does not count either, so that a key which recipes get one day changes no mark. The
+    order of keys does: questions are drawn in the order of `ask`.
+    """
+    told = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
+    return [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:16] for one in told]
+
+
+def course_notes(found: Found, course: Curriculum, out: Path) -> list[str]:
+    """What changed in the course since the checkpoint was written, in sentences.
+
+    Raises UserError where it is a stage that was begun. Checkpoints of earlier versions do not say what their course
+    was: they go on, as long as the stage at hand has the recipes that the checkpoint knows of.
+    """
+    p, now = found.progress, marks(course)
+    begun = p.stage + (p.step > p.since)
+    then = found.about.get("course")
+    if then is None:
+        if begun > len(now) or any(int(n) >= len(course.stages[p.stage].recipes) for n in p.recent):
+            raise _other(out, course, min(p.stage, len(now)))
+        return ["the checkpoint does not say what its course was; it goes on with this one"]
+    wrong = next((n for n in range(begun) if now[n : n + 1] != then[n : n + 1]), None)
+    if wrong is not None:
+        raise _other(out, course, wrong)
+    if then == now:
+        return []
+    return [f"the course was changed behind stage {begun}: {len(then)} stages before, {len(now)} now"]
+
+
+def _other(out: Path, course: Curriculum, at: int) -> UserError:
+    name = f" '{course.stages[at].name}'" if at < len(course.stages) else ""
+    return UserError(
+        f"the training in {out} is of another course: its stage {at + 1}{name} was begun and is not the same now; "
+        "give the course that stage back, or name another folder with --out"
+    )
+
+
+def start_notes(found: Found, begin: Path | None, out: Path) -> list[str]:
+    """That --from is not used again. Raises UserError where the training began from other weights, or none."""
+    if begin is None:
+        return []
+    if "begin" not in found.about:
+        return [f"the checkpoint does not say what it began from; '{begin}' is not used"]
+    then = found.about["begin"]
+    if then != weights_mark(begin):
+        raise UserError(
+            f"the training in {out} began from {'other weights than those' if then else 'no weights, not from those'} "
+            f"in '{begin}'; leave --from out to go on with it, or name another folder with --out"
+        )
+    return [f"it began from '{begin}' and has gone on since; the weights there are not used again"]

@@ -1,0 +1,101 @@
+"""The pocket model's own tokenizer: byte-fallback BPE; every short name and every number below 1,000 is one token.
+
+A word keeps the space before it, or before a capital or a digit the space after it (" by " + "Toren"), so that a name
+is the same token wherever it stands; trials showed that names of one token are learnt several times faster. Lossless:
+what the vocabulary lacks becomes bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pocket.world import names
+from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
+
+BEGIN, END = "<|begin|>", "<|end|>"
+_TURNS = ("<|user|>", "<|assistant|>")
+_TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+_AHEAD = r"(?: (?=[\p{Lu}\p{N}]))?"
+_CAPITAL = r"\p{Lu}\p{L}*"
+_WORDS = (rf" ?\p{{Ll}}+{_AHEAD}", _CAPITAL, r"\p{N}{1,3}", rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}", r"\s+")
+# The merges were learnt with spaces behind capital words too. In use these stand alone: with the space, one name in ten
+# fell apart before another name or a number.
+_LEARNT = tuple(word + _AHEAD if word == _CAPITAL else word for word in _WORDS)
+# What prompts are made of. Not read from the methods: their prompts may change, the tokenizer of trained weights not.
+_INSTRUCTIONS = (
+    "Answer the question as concisely as you can about a text below, then read. Text: Question: Answer: Options: "
+    "Information: The text ends here. Can this question be answered by the following information? Response Yes or No "
+    "in one word. Do not provide any explanation. Summary: Summarize and summarise Summary the following information. "
+    "Each segment is separated by a new line symbol. Split your summary into different summary points according to the "
+    "semantic information in these information points. It is not necessary to generate each summary point for each "
+    "information point. Gather and organize information into summary points. In each summary point, try to avoid "
+    "using pronouns like he/she/they and instead use full names. Generate in the format of: start the summary "
+    "directly. Given the above information and question, answer from what you know. Choose the right option and "
+    "repeat it word for word. Write write yes and no where that is asked, and 'unanswerable' unanswerable where "
+    "the paper does not say. "
+    "passage passages document documents paragraph paragraphs context contexts relevant evidence section sections "
+    "title titles entity entities relation relations memory query queries sub-question sub-questions local global "
+    "select selected outline abstract step reason reasoning action navigate node nodes tree child parent leaf chunk "
+    "chunks sentence sentences important keep given please give only based above content contents generate knowledge "
+    "long short none unknown true false enough more need needs search find next previous list item items name names "
+    "type who what where when which whose why how many much (A) (B) (C) (D) A. B. C. D. 1. 2. 3. * - \u2022 : ; ? ! "
+    "[ ] { } < > / | = "
+)
+_MOST = 5600  # tokens in all; the rarest words of the corpus below stay in pieces
+_TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
+_OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed
+
+
+def _corpus(seed: int) -> Iterator[str]:
+    for kind in KINDS:
+        for number in range(_TEXTS):
+            made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
+            yield from (d.text for d in made.documents)
+            yield from (e.question.text for e in made.examples)
+    told = [*(str(n) for n in range(1000)), *(name for kind in names.ENDINGS for name in names.core(kind))]
+    for text in (*told, _INSTRUCTIONS):
+        yield from [text] * _OFTEN
+
+
+def build(folder: Path, seed: int = 0) -> Any:
+    """Train the tokenizer, write it into `folder` and return it; the same seed gives the same bytes."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.BPE(byte_fallback=True))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_LEARNT)), "isolated")
+    backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    special = [BEGIN, END, *_TURNS]
+    raw = [f"<0x{i:02X}>" for i in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=_MOST, special_tokens=special + raw, show_progress=False)
+    backend.train_from_iterator(_corpus(seed), trainer)
+    backend = _plain_bytes(backend, special)
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
+    begin = (BEGIN, backend.token_to_id(BEGIN))
+    backend.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token=BEGIN,
+        eos_token=END,
+        additional_special_tokens=list(_TURNS),
+        chat_template=_TEMPLATE,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(str(folder))
+    return tokenizer
+
+
+def _plain_bytes(backend: Any, special: list[str]) -> Any:
+    """The same tokenizer in which only `special` are control tokens: the trainer takes the bytes for such too."""
+    import json
+
+    from tokenizers import Tokenizer
+
+    spec = json.loads(backend.to_str())
+    spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
+    return Tokenizer.from_str(json.dumps(spec))

@@ -1,0 +1,325 @@
+"""Training of the pocket model: seeded, resumable, by mastery.
+
+    settings = Settings(out=Path("trained"), steps=2000)
+    train(settings, tell=print)          -> the folder with weights, tokenizer and log.jsonl
+
+A batch is a function of seed, stage and step alone, so a training that is killed and started again goes on with the
+same numbers. The texts come from training seeds only, each is seen once: what is right in a batch is right on fresh
+texts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.errors import CannotRun
+from harness.stats.rng import Dice
+from harness.training import checkpoint
+from harness.training import log as journal
+from harness.training.checkpoint import Progress
+from harness.training.teacher import WINDOW, Teacher
+from pocket.eval import card
+from pocket.tasks.recall import Drill
+from pocket.tasks.recipes import Curriculum, Stage
+from pocket.train import initial_weights as beginning
+from pocket.train import network, resume, tokenizer
+from pocket.train.batches import make_batch, share_right
+from pocket.train.curriculum import curriculum
+from pocket.train.network import Shape
+from pocket.train.packing import Batch
+
+_SAY = 50  # steps between lines of the log
+_LOST = 0.05  # share of a recipe's replies that may be left out without a word
+_CLIP = 1.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop after so
+    many in all (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None =
+    on where a compiler is found.
+    """
+
+    out: Path
+    course: Path | Curriculum | None = None
+    begin: Path | None = None
+    seed: int = 0
+    steps: int | None = None
+    save: int = 100
+    device: str = "auto"
+    compile: bool | None = None
+    shape: Shape | None = None
+
+
+class Trainer:
+    """Everything a training holds; `run` does steps until the curriculum ends."""
+
+    def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        self.settings, self.tell = settings, tell
+        self.device = _device(settings.device)
+        folder = settings.out / "model"
+        shape = settings.shape
+        if settings.begin is not None:
+            beginning.check(settings.begin, folder)
+            shape = shape or beginning.shape(settings.begin)
+        self.course = _course(settings.course, shape)
+        self.tokenizer = _tokenizer(folder, settings)
+        self.shape = shape or Shape(vocabulary=len(self.tokenizer))
+        self.teacher = Teacher(self.tokenizer, "pocket-llama", self.shape.window)
+        self.drills = Drill(self.teacher)
+        self.about = {
+            "seed": settings.seed,
+            "tokenizer": checkpoint.tokenizer_hash(folder)[:16],
+            "shape": vars(self.shape),
+        }
+        self.progress = Progress()
+        self._losses = _compiled(settings, self.device)
+        self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
+        self._begin()
+        journal.cut(settings.out / "log.jsonl", self.progress.step)
+
+    def _begin(self) -> None:
+        """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
+        out, begin = self.settings.out, self.settings.begin
+        found = checkpoint.load(out / "checkpoint", self.about)
+        notes: list[str] = []
+        self._origin: dict[str, Any] = {"begin": None}
+        if found is not None:
+            notes = [*resume.course_notes(found, self.course, out), *resume.start_notes(found, begin, out)]
+            self._origin = {key: found.about[key] for key in ("begin", "history") if key in found.about}
+        elif begin is not None:
+            self._origin = {"begin": beginning.weights_mark(begin), "history": card.history(begin)}
+        if found is None and begin is not None:
+            weights = network.load(begin, self.shape)
+        else:
+            weights = network.start(self.shape, self.settings.seed)
+        self.weights = {k: w.to(self.device).requires_grad_() for k, w in weights.items()}
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [w for n, w in self.weights.items() if _decays(n)], "weight_decay": 0.05},
+                {"params": [w for n, w in self.weights.items() if not _decays(n)], "weight_decay": 0.0},
+            ],
+            betas=(0.9, 0.98),
+            fused=True,
+        )
+        if found is not None:
+            self._restore(found)
+            for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
+                self.tell(line)
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def _restore(self, found: checkpoint.Found) -> None:
+        self.progress = found.progress
+        checkpoint.put_back(found, self.weights, self.optimizer)
+
+    def save(self) -> None:
+        """Write a checkpoint and the model as it is now."""
+        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
+        about: dict[str, Any] = {**self.about, **self._origin, "course": resume.marks(self.course)}
+        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, about)
+        ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        card.forget(self.settings.out / "model")
+        network.save(self.weights, self.shape, self.settings.out / "model", ends)
+        origin = card.Origin(self._origin.get("begin"), self._origin.get("history", ()))
+        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, origin)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _stage(self) -> Stage:
+        return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
+
+    def done(self) -> bool:
+        """Whether the curriculum, or the number of steps asked for, is at its end."""
+        over = self.settings.steps is not None and self.progress.step >= self.settings.steps
+        return over or self.progress.stage >= len(self.course.stages)
+
+    def _batch(self, stage: int, step: int) -> tuple[int, Batch]:
+        dice = Dice("training", self.settings.seed, stage, step)
+        return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
+
+    def _rate(self, stage: Stage) -> float:
+        p = self.progress
+        rate = stage.rate
+        if stage.end_rate is not None:
+            rate += (stage.end_rate - stage.rate) * min(1.0, (p.step - p.since) / stage.steps)
+        return rate * min(1.0, (p.step + 1) / 100)
+
+    def run(self) -> None:
+        """Train, saving and logging on the way; what is interrupted goes on from the last checkpoint."""
+        p = self.progress
+        with ThreadPoolExecutor(1) as pool:
+            coming: Future[tuple[int, Batch]] | None = None
+            planned = (-1, -1)
+            began = time.perf_counter()
+            mean: list[float] = []
+            while not self.done():
+                if coming is None or planned != (p.stage, p.step):
+                    coming = pool.submit(self._batch, p.stage, p.step)
+                number, batch = coming.result()
+                planned = (p.stage, p.step + 1)
+                coming = pool.submit(self._batch, *planned)
+                mean.append(self._step(number, batch))
+                p.seconds += time.perf_counter() - began
+                began = time.perf_counter()
+                if p.step % _SAY == 0:
+                    self._log(float(np.mean(mean)))
+                    mean = []
+                self._go_on()
+                if p.step % self.settings.save == 0:
+                    self.save()
+            coming = None
+        self.save()
+
+    def _step(self, number: int, batch: Batch) -> float:
+        p, stage = self.progress, self._stage()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate(stage)
+        told = network.tensors(batch, self.device)
+        loss, right = self._losses(self.weights, self.shape, told)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), _CLIP)
+        # A gradient may overflow behind a finite loss, and both are asked for before they reach the weights.
+        value = float(loss.item())
+        for name, found in (("loss", value), ("gradient", float(norm))):
+            if not np.isfinite(found):
+                raise CannotRun(
+                    f"the {name} is {found} at step {p.step}; start again from the last checkpoint with a lower rate"
+                )
+        self.optimizer.step()
+        recent = p.recent.setdefault(str(number), [])
+        recent.append(round(share_right(right.cpu().numpy(), batch), 4))
+        del recent[: -stage.over]
+        lost = self._lost.setdefault(number, [0, 0])
+        lost[0], lost[1] = lost[0] + batch.dropped, lost[1] + batch.kept
+        p.step += 1
+        p.tokens += int((batch.own >= 0).sum())
+        return value
+
+    def _go_on(self) -> None:
+        """To the next stage, when every recipe stands above the gate or the stage's steps are used up."""
+        p, stage = self.progress, self._stage()
+        enough = [p.recent.get(str(i), []) for i in range(len(stage.recipes))]
+        gates = [stage.gate if r.gate is None else r.gate for r in stage.recipes]
+        mastered = all(g == 0 or (len(r) >= stage.over and np.mean(r) >= g) for g, r in zip(gates, enough, strict=True))
+        if not mastered and p.step - p.since < stage.steps:
+            return
+        shares = {
+            f"{i} {r.skill}": round(float(np.mean(s)), 4)
+            for i, (r, s) in enumerate(zip(stage.recipes, enough, strict=True))
+            if s
+        }
+        minutes = round(p.seconds / 60, 1)
+        before = p.passed[-1].get("minutes", 0.0) if p.passed else 0.0
+        p.passed.append(
+            {
+                "stage": stage.name,
+                "steps": p.step - p.since,
+                "mastered": mastered,
+                "right": shares,
+                "minutes": minutes,  # in all, as it always was
+                "stage_minutes": round(minutes - before, 1),
+            }
+        )
+        self.tell(f"stage '{stage.name}' {'mastered' if mastered else 'ended'} at step {p.step}: {shares}")
+        p.stage, p.since, p.recent = p.stage + 1, p.step, {}
+        self._lost = {}
+
+    def _log(self, loss: float) -> None:
+        p, stage = self.progress, self._stage()
+        right = {f"{i} {stage.recipes[int(i)].skill}": round(float(np.mean(s)), 3) for i, s in sorted(p.recent.items())}
+        line = {
+            "step": p.step,
+            "stage": stage.name,
+            "loss": round(loss, 5),
+            "right": right,
+            "minutes": round(p.seconds / 60, 2),
+            "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
+        }
+        shares = {n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())}
+        lost = {f"{n} {stage.recipes[n].skill}": round(share, 3) for n, share in shares.items() if share > _LOST}
+        self._lost = {}
+        journal.append(self.settings.out / "log.jsonl", {**line, "left_out": lost} if lost else line)
+        self.tell(
+            f"step {p.step}  {stage.name}  loss {loss:.4f}  right {right}  "
+            + (f"left out for want of room {lost}  " if lost else "")
+            + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
+        )
+
+
+def _decays(name: str) -> bool:
+    """Matrices decay; norms and embeddings, whose sizes set how sharp the logits can be, do not."""
+    return "norm" not in name and name not in ("embed", "head")
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise CannotRun("no GPU is available; leave --device out or say --device cpu")
+    return name
+
+
+def _course(told: Path | Curriculum | None, shape: Shape | None) -> Curriculum:
+    if isinstance(told, Curriculum):
+        return told
+    return curriculum(told, WINDOW if shape is None else shape.window)
+
+
+def _tokenizer(folder: Path, settings: Settings) -> Any:
+    from transformers import AutoTokenizer
+
+    if settings.begin is not None:
+        beginning.take_tokenizer(settings.begin, folder)
+    if (folder / "tokenizer.json").exists():
+        return AutoTokenizer.from_pretrained(str(folder))
+    return tokenizer.build(folder, settings.seed)
+
+
+_GRAPHS = 64
+
+
+def _compiled(settings: Settings, device: str) -> Callable[..., Any]:
+    wanted = settings.compile if settings.compile is not None else bool(shutil.which("g++"))
+    if device == "cpu":
+        _keep_memory()
+    if not wanted:
+        return network.losses
+    # One graph for each size of a batch. Beyond PyTorch's 8 the others would run without one: of 1,536 tokens it takes
+    # 1.48 times as long (2 cores, bf16), of 512 tokens 1.2 times.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _GRAPHS)
+    return torch.compile(network.losses, dynamic=False)
+
+
+def _keep_memory() -> None:
+    """Let glibc keep what is freed: giving each step's 200 MB back and asking anew cost a third of the time."""
+    try:
+        libc = ctypes.CDLL(None)
+        trim, pad, maps = -1, -2, -4
+        libc.mallopt(maps, 0)
+        libc.mallopt(trim, 2**31 - 1)
+        libc.mallopt(pad, 2**28)
+    except (OSError, AttributeError):
+        return  # another C library; only slower
+
+
+def train(settings: Settings, tell: Callable[[str], None]) -> Path:
+    """Run the curriculum and return the model's folder.
+
+    Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
+    be used, ConfigError for mistakes in the course.
+    """
+    trainer = Trainer(settings, tell)
+    trainer.run()
+    return settings.out / "model"

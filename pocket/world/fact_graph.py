@@ -1,0 +1,232 @@
+"""A document's facts, grown around its questions: first what proves the answers, then what only looks like it.
+
+    growth = Growth(schema("encyclopedia"), dice, room=4000)
+    asked = growth.ask_path(hops=2)     the facts that prove the answer, and one more that holds the answer and does not
+    growth.fill([asked])                look-alikes and others, until the room (characters) is used
+
+`subjects` keeps, for each thing something is said of, its facts with their sentences, in the order they were added;
+`known` all things by kind, `named` what the sentences name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.stats.rng import Dice
+from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, prove, supports
+from pocket.world.names import Namer
+from pocket.world.templates import Relation, Schema
+from pocket.world.values import KINDS as VALUES
+from pocket.world.values import make
+
+UNANSWERABLE = "unanswerable"
+_LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
+_REUSED = 0.7  # share of objects that the text names already
+NOUNS = ("lantern", "flute", "mirror", "compass", "clock", "chest", "violin", "globe", "chalice", "telescope")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its proof. kind: path, comparison, same, unanswerable; answer: "unanswerable" has no supports."""
+
+    text: str
+    query: Query
+    answer: str
+    supports: tuple[Fact, ...]
+    kind: str = "path"
+
+    @property
+    def hops(self) -> int:
+        """Steps from what the question names to what it asks for; a comparison takes one a side more."""
+        return len(self.query.steps) if isinstance(self.query, Path) else len(self.supports)
+
+    @property
+    def relation(self) -> str:
+        """The relation that the answer is read from."""
+        path = self.query if isinstance(self.query, Path) else self.query.first
+        return path.steps[-1].removeprefix(INVERSE)
+
+
+class Growth:
+    """Facts and their sentences; `room` is what they may take, in characters, `head` what a new subject costs."""
+
+    def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
+        self.schema, self.dice, self.room, self.head = schema, dice, room, head
+        self.base = FactBase()
+        self.subjects: dict[str, list[tuple[Fact, str]]] = {}
+        self.known: dict[str, list[str]] = {}
+        self.named: set[str] = set()
+        self.used = 0
+        self.full = False
+        self._namer = Namer(dice)
+        self._waiting: dict[str, list[str]] = {}
+        self._more = (0, 2) if room < 4000 else (2, 6)  # facts of a subject beyond its first
+
+    # --- things and facts ---------------------------------------------------------------------------------------------
+
+    def thing(self, kind: str) -> str:
+        """A value of the kind, or a name that was not used before."""
+        if kind in VALUES:
+            return make(kind, self.dice)
+        name = self._namer.fresh(kind)
+        return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
+
+    def _meet(self, kind: str, name: str, waiting: bool) -> None:
+        if kind not in VALUES:
+            self.known.setdefault(kind, []).append(name)
+            if waiting and kind in self.schema.of:
+                self._waiting.setdefault(kind, []).append(name)
+
+    def fresh(self, kind: str, waiting: bool = False) -> str:
+        """A new thing that the text may name again; one that waits may get facts of its own later."""
+        name = self.thing(kind)
+        self._meet(kind, name, waiting)
+        return name
+
+    def state(self, fact: Fact, must: bool = True) -> bool:
+        """Say a fact. False where it is not allowed, or, unless it must be said, where the room is used up."""
+        if not self.base.allows(fact):
+            return False
+        sentence = self.schema.say(fact, self.dice)
+        cost = len(sentence) + 1
+        if fact.subject not in self.subjects:
+            cost += len(fact.subject) + self.head if self.head else 0  # its title
+        if not must and self.used + cost > self.room:
+            self.full = True
+            return False
+        self.base.add(fact)
+        self.named.update((fact.subject, fact.object))
+        self.used += cost
+        self.subjects.setdefault(fact.subject, []).append((fact, sentence))
+        return True
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def ask_path(self, hops: int, route: Sequence[str] | None = None) -> Asked:
+        """A question along a random route of so many steps, or along the one given."""
+        steps = tuple(route or self.dice.pick(self.schema.routes(hops)))
+        start = self.fresh(self.schema.ends(steps[0])[0])
+        self._walk(start, steps)
+        return self._asked(Path(start, steps), "path")
+
+    def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
+        """State the facts of a path through new things, or to the given end."""
+        here = start
+        for at, step in enumerate(steps):
+            there = self.fresh(self.schema.ends(step)[1]) if end is None or at < len(steps) - 1 else end
+            name = step.removeprefix(INVERSE)
+            if step.startswith(INVERSE):
+                self.state(Fact(there, name, here))
+                self.base.close(name, here)
+            else:
+                self.state(Fact(here, name, there))
+            here = there
+        return here
+
+    def ask_which(self, hops: int) -> Asked:
+        """Which of two has the smaller or larger number: one step away, or (hops 2) through the person it has."""
+        dice, relations = self.dice, self.schema.relations.values()
+        if hops == 1:
+            steps: tuple[str, ...] = (dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),)
+        else:
+            steps = (dice.pick([r.name for r in relations if "@" in r.lines and r.object == "person"]), "person.birth")
+        relation = self.schema.relations[steps[-1]]
+        kind = self.schema.ends(steps[0])[0]
+        paths = [Path(self.fresh(kind), steps) for _ in range(2)]
+        first, second = self.thing(relation.object), self.thing(relation.object)
+        while first == second:
+            second = self.thing(relation.object)
+        for path, end in zip(paths, (first, second), strict=True):
+            self._walk(path.start, steps, end)
+        smaller = "<" in relation.lines and (">" not in relation.lines or dice.chance(0.5))
+        return self._asked(Compare(paths[0], paths[1], smaller), "comparison")
+
+    def ask_same(self) -> Asked:
+        """Whether two things have the same object: as often yes as no."""
+        relation = self.dice.pick([r for r in self.schema.relations.values() if "&" in r.lines])
+        paths = [Path(self.fresh(relation.subject), (relation.name,)) for _ in range(2)]
+        first = self.fresh(relation.object)
+        second = first
+        if self.dice.chance(0.5):
+            while second == first:
+                second = self.fresh(relation.object)
+        for path, end in zip(paths, (first, second), strict=True):
+            self.state(Fact(path.start, relation.name, end))
+        return self._asked(Same(paths[0], paths[1]), "same")
+
+    def ask_nothing(self) -> Asked:
+        """A question whose answer the text never gives, though it gives it for others."""
+        relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
+        start = self.fresh(relation.subject)
+        self.base.keep_silent(start, relation.name)
+        others = [r for r in self.schema.of[relation.subject] if r is not relation]
+        told = self.dice.pick(others)
+        self.state(Fact(start, told.name, self.fresh(told.object)))
+        self.state(Fact(self.fresh(relation.subject), relation.name, self.fresh(relation.object)))
+        query = Path(start, (relation.name,))
+        return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
+
+    def _asked(self, query: Query, kind: str) -> Asked:
+        (answer,) = prove(query, self.base)
+        asked = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
+        self._echo(asked)
+        return asked
+
+    def _echo(self, asked: Asked) -> None:
+        """One more fact with the answer in it, which does not answer the question."""
+        path = asked.query if isinstance(asked.query, Path) else asked.query.first
+        last = self.schema.relations[asked.relation]
+        if isinstance(asked.query, Same) or last.object == "flag":
+            return
+        back = path.steps[-1].startswith(INVERSE)
+        kind = self.schema.ends(path.steps[0])[0] if asked.kind == "comparison" else self.schema.ends(path.steps[-1])[1]
+        as_object = [r for r in self.schema.to.get(kind, ()) if (r.name, asked.answer) not in self.base.closed]
+        if not back and asked.kind == "path" and self.dice.chance(0.5):
+            as_object = [last]  # the hardest one: the same relation of another subject
+        if as_object and (kind not in self.schema.of or self.dice.chance(0.7)):
+            relation = self.dice.pick(as_object)
+            self.state(Fact(self.fresh(relation.subject), relation.name, asked.answer))
+            return
+        told = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(asked.answer, r.name, ""))])
+        self.state(Fact(asked.answer, told.name, self.fresh(told.object, waiting=True)))
+
+    # --- everything else ----------------------------------------------------------------------------------------------
+
+    def fill(self, asked: Sequence[Asked], least: int = 0) -> None:
+        """Add subjects until the room is used; at least so many subjects in all, whatever the room."""
+        alike = [self.schema.relations[s.removeprefix(INVERSE)] for a in asked for s in _steps(a.query)]
+        relations = tuple(self.schema.relations.values())
+        while not self.full or len(self.subjects) < least:
+            must = len(self.subjects) < least
+            first = self.dice.pick(alike if alike and self.dice.chance(_LOOK_ALIKE) else relations)
+            self._describe(first, must)
+
+    def _describe(self, first: Relation, must: bool) -> None:
+        """A subject with `first` said of it, and as a rule more."""
+        kind = first.subject
+        waiting = self._waiting.get(kind)
+        if waiting and self.dice.chance(0.5):
+            at = self.dice.below(len(waiting))
+            waiting[at], waiting[-1] = waiting[-1], waiting[at]
+            subject = waiting.pop()
+        else:
+            subject = self.fresh(kind)
+        others = [r for r in self.schema.of[kind] if r is not first]
+        count = 0 if must else self.dice.between(*self._more)
+        for relation in [first, *self.dice.shuffled(others)[:count]]:
+            self.state(Fact(subject, relation.name, self._object(subject, relation)), must)
+
+    def _object(self, subject: str, relation: Relation) -> str:
+        """What the relation leads to: as a rule something the text names already."""
+        kind = relation.object
+        known = self.known.get(kind)
+        if known and self.dice.chance(_REUSED):
+            thing = self.dice.pick(known)
+            if thing != subject and (relation.name, thing) not in self.base.closed:
+                return thing
+        return self.fresh(kind, waiting=True)
+
+
+def _steps(query: Query) -> tuple[str, ...]:
+    return query.steps if isinstance(query, Path) else query.first.steps

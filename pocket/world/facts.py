@@ -1,0 +1,130 @@
+"""The fact base of a document, and the proof that a question has exactly one answer in it.
+
+    base.add(Fact("Velindra", "book.author", "Toren"))
+    base.add(Fact("Toren", "person.born", "Kelford"))
+    prove(Path("Velindra", ("book.author", "person.born")), base)               {"Kelford"}
+    prove(Path("Velindra", ("book.author", "person.born")), base, without=...)  {} without either fact
+
+A subject has one object for a relation. A step "^book.author" goes from the object to the subject; a question that
+takes such a step closes (relation, object) to further facts, so that it keeps its one answer however the text grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+INVERSE = "^"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One statement of a text: the `relation` of `subject` is `object`."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What is reached from `start` by following `steps`: relations, or "^relation" from object to subject."""
+
+    start: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Which of two starts leads to the smaller (or larger) number."""
+
+    first: Path
+    second: Path
+    smaller: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Whether two paths lead to the same thing: "yes" or "no"."""
+
+    first: Path
+    second: Path
+
+
+Query = Path | Compare | Same
+
+
+@dataclass
+class FactBase:
+    """Facts in the order they were added, found by both ends."""
+
+    facts: list[Fact] = field(default_factory=list)
+    closed: set[tuple[str, str]] = field(default_factory=set)
+    silent: set[tuple[str, str]] = field(default_factory=set)
+    _forward: dict[tuple[str, str], Fact] = field(default_factory=dict)
+    _backward: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
+
+    def allows(self, fact: Fact) -> bool:
+        """Whether the fact may be added: nothing is said twice, and nothing a question relies on is disturbed."""
+        said = (fact.subject, fact.relation)
+        return said not in self._forward and said not in self.silent and (fact.relation, fact.object) not in self.closed
+
+    def add(self, fact: Fact) -> None:
+        """Take a fact in. Raises ValueError where `allows` says no."""
+        if not self.allows(fact):
+            raise ValueError(f"{fact} contradicts what is known")
+        self.facts.append(fact)
+        self._forward[fact.subject, fact.relation] = fact
+        self._backward.setdefault((fact.relation, fact.object), []).append(fact)
+
+    def close(self, relation: str, thing: str) -> None:
+        """Let no further subject have `thing` as its `relation`."""
+        self.closed.add((relation, thing))
+
+    def keep_silent(self, subject: str, relation: str) -> None:
+        """Never say what the `relation` of `subject` is."""
+        self.silent.add((subject, relation))
+
+    def step(self, thing: str, step: str) -> list[Fact]:
+        """The facts by which a step from `thing` can be taken."""
+        if step.startswith(INVERSE):
+            return self._backward.get((step[1:], thing), [])
+        fact = self._forward.get((thing, step))
+        return [] if fact is None else [fact]
+
+
+def number(text: str) -> int:
+    """The digits of a value as a whole number; values of one relation have equally many decimals."""
+    return int("".join(c for c in text if c.isdigit()))
+
+
+def _follow(path: Path, base: FactBase, without: Fact | None) -> tuple[frozenset[str], list[Fact]]:
+    reached, used = {path.start}, []
+    for step in path.steps:
+        facts = [f for thing in sorted(reached) for f in base.step(thing, step) if f != without]
+        used += facts
+        reached = {f.subject if step.startswith(INVERSE) else f.object for f in facts}
+    return frozenset(reached), used
+
+
+def _paths(query: Query) -> tuple[Path, ...]:
+    return (query,) if isinstance(query, Path) else (query.first, query.second)
+
+
+def prove(query: Query, base: FactBase, without: Fact | None = None) -> frozenset[str]:
+    """Every answer that the facts prove; `without` leaves one fact out. A tie or an open end proves none."""
+    ends = [_follow(path, base, without)[0] for path in _paths(query)]
+    if isinstance(query, Path):
+        return ends[0]
+    if any(len(end) != 1 for end in ends):
+        return frozenset()
+    (first,), (second,) = ends
+    if isinstance(query, Same):
+        return frozenset(("yes" if first == second else "no",))
+    if number(first) == number(second):
+        return frozenset()
+    return frozenset((query.first.start if (number(first) < number(second)) == query.smaller else query.second.start,))
+
+
+def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:
+    """The facts that the proof uses, in the order of its steps, none twice."""
+    return tuple(dict.fromkeys(fact for path in _paths(query) for fact in _follow(path, base, None)[1]))

@@ -1,0 +1,128 @@
+"""All questions that a set of facts answers, and some that it does not: what makes a text worth training on.
+
+    ask = Asker("encyclopedia", facts, dice)
+    ask.one(), ask.two()            Asked with one or two hops, or None where the facts allow none
+    ask.compare(), ask.same()       which is larger; the same or not
+    ask.nothing()                   a question about a thing of the text that no fact answers
+
+Every answer is proved (pocket.world.facts.prove), never read off the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.stats.rng import Dice
+from pocket.world.fact_graph import UNANSWERABLE, Asked
+from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, number, prove, supports
+from pocket.world.templates import schema
+
+_TRIES = 12
+
+
+class Asker:
+    """Draws questions about `facts`, which are all of one schema and contradict each other nowhere."""
+
+    def __init__(self, name: str, facts: Iterable[Fact], dice: Dice) -> None:
+        self.schema, self.dice = schema(name), dice
+        self.facts = list(facts)
+        self.base = FactBase()
+        for fact in self.facts:
+            self.base.add(fact)
+        self._touching: dict[str, list[Fact]] = {}
+        for fact in self.facts:
+            self._touching.setdefault(fact.subject, []).append(fact)
+            self._touching.setdefault(fact.object, []).append(fact)
+
+    def _asked(self, query: Query, kind: str) -> Asked | None:
+        ends = prove(query, self.base)
+        if len(ends) != 1:
+            return None
+        (answer,) = ends
+        return Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
+
+    def _step(self, fact: Fact, start: str) -> str:
+        return fact.relation if fact.subject == start else INVERSE + fact.relation
+
+    def one(self, about: Fact | None = None) -> Asked | None:
+        """A question one fact away, about the fact given if that can be asked for."""
+        for _ in range(_TRIES):
+            fact = about or self.dice.pick(self.facts)
+            relation = self.schema.relations[fact.relation]
+            back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
+            path = Path(fact.object, (INVERSE + fact.relation,)) if back else Path(fact.subject, (fact.relation,))
+            asked = self._asked(path, "path") if back or "?" in relation.lines else None
+            if asked is not None:
+                return asked
+        return None
+
+    def two(self) -> Asked | None:
+        """A question two facts away: the first fact leads to a thing that the second one speaks of too."""
+        routes = _routes(self.schema.name)
+        for _ in range(_TRIES):
+            first = self.dice.pick(self.facts)
+            start, middle = self.dice.shuffled((first.subject, first.object))
+            second = self.dice.pick(self._touching[middle])
+            if second == first:
+                continue
+            steps = (self._step(first, start), self._step(second, middle))
+            asked = self._asked(Path(start, steps), "path") if steps in routes else None
+            # More than two supports: one of the steps leads to several things, though all lead to one answer.
+            if asked is not None and asked.answer != start and len(asked.supports) == 2:
+                return asked
+        return None
+
+    def _pair(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
+        found = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
+        for _ in range(_TRIES if len(found) > 1 else 0):
+            first = self.dice.pick(found)
+            second = self.dice.pick([f for f in found if f.relation == first.relation])
+            if first.subject != second.subject:
+                return first.relation, first, second
+        return None
+
+    def compare(self) -> Asked | None:
+        """Which of two has the smaller or larger number."""
+        pair = self._pair("<>")
+        if pair is None or number(pair[1].object) == number(pair[2].object):
+            return None
+        relation, first, second = pair
+        marks = [m for m in "<>" if m in self.schema.relations[relation].lines]
+        paths = (Path(first.subject, (relation,)), Path(second.subject, (relation,)))
+        return self._asked(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
+
+    def same(self) -> Asked | None:
+        """Whether two things have the same object: as often yes as no, where the facts allow it."""
+        wanted = "yes" if self.dice.chance(0.5) else "no"
+        asked = None
+        for _ in range(_TRIES):
+            pair = self._pair("&")
+            if pair is None:
+                return None
+            relation, first, second = pair
+            asked = self._asked(Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same")
+            if asked is not None and asked.answer == wanted:
+                return asked
+        return asked
+
+    def nothing(self) -> Asked | None:
+        """A question about a thing that the facts name, of a kind that they could answer, but do not."""
+        for _ in range(_TRIES):
+            subject = self.dice.pick(self.facts).subject
+            kind = self.schema.relations[self._touching[subject][0].relation].subject
+            asks = [r for r in self.schema.of.get(kind, ()) if "?" in r.lines]
+            if not asks or self._touching[subject][0].subject != subject:
+                continue
+            query = Path(subject, (self.dice.pick(asks).name,))
+            if not prove(query, self.base):
+                return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
+        return None
+
+
+def _routes(name: str) -> frozenset[tuple[str, ...]]:
+    if name not in _ROUTES:
+        _ROUTES[name] = frozenset(schema(name).routes(2))
+    return _ROUTES[name]
+
+
+_ROUTES: dict[str, frozenset[tuple[str, ...]]] = {}

@@ -1,0 +1,68 @@
+"""Stories with questions of four options, easy and hard, as in QuALITY.
+
+Easy: the three wrong options are of the right kind but do not occur in the text. Hard: the text names all of them, and
+where it can in the same role. Gold.extra: gold_label (1 to 4), difficult (0 or 1), all_classes (the options).
+"""
+
+from __future__ import annotations
+
+from harness.types import Example, Gold, Question
+from pocket.world.fact_graph import Asked, Growth
+from pocket.world.layout import spans
+from pocket.world.orders import Made, Order, questions_that_fit
+from pocket.world.render_story import ask, start, tell
+from pocket.world.templates import schema
+
+OPTIONS = 4
+_HARD = 0.5
+_TRIES = 100  # a long text names every trade and place there is; then one of these must do
+
+
+def make(order: Order) -> Made:
+    """A story and questions with options about it; the gold answer is the text of the right option."""
+    growth = start(order)
+    asked = [ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(asked)
+    page = tell(order, growth)
+    examples = []
+    for number, one in enumerate(asked):
+        options, difficult = _options(one, growth)
+        extra = {
+            "hops": one.hops,
+            "type": one.kind,
+            "gold_label": options.index(one.answer) + 1,
+            "difficult": int(difficult),
+            "all_classes": list(options),
+        }
+        gold = Gold((one.answer,), spans([page], one.supports, whole=False), extra)
+        examples.append(Example(Question(f"{order.id}-q{number}", one.text, (order.id,), options), gold))
+    return Made((page,), tuple(examples), tuple(asked), growth.base)
+
+
+def _kind(asked: Asked) -> str:
+    """What kind of thing the answer is."""
+    first = asked.supports[0]
+    if asked.kind == "comparison":
+        return schema("story").relations[first.relation].subject
+    relation = schema("story").relations[asked.supports[-1].relation]
+    return relation.object if asked.supports[-1].object == asked.answer else relation.subject
+
+
+def _options(asked: Asked, growth: Growth) -> tuple[tuple[str, ...], bool]:
+    """The answer among three others in random order, and whether the question is a hard one."""
+    dice, kind = growth.dice, _kind(asked)
+    wrong: dict[str, None] = {}
+    difficult = dice.chance(_HARD)
+    if difficult:
+        role = [f.object for f in growth.base.facts if f.relation == asked.relation and asked.kind == "path"]
+        named = [name for name in growth.known.get(kind, ()) if name in growth.named]
+        for group in (role if asked.answer in role else [], named):
+            wrong.update(dict.fromkeys(name for name in dice.shuffled(group) if name != asked.answer))
+        wrong = dict.fromkeys([*wrong][: OPTIONS - 1])
+        difficult = len(wrong) == OPTIONS - 1
+    tries = 0
+    while len(wrong) < OPTIONS - 1:
+        name, tries = growth.thing(kind), tries + 1
+        if name != asked.answer and (name not in growth.named or tries > _TRIES):
+            wrong[name] = None
+    return tuple(dice.shuffled([asked.answer, *wrong])), difficult

@@ -1,0 +1,121 @@
+"""Encyclopedic paragraphs, one a thing, and questions of 1 to 4 hops: MuSiQue, HotpotQA and 2WikiMultihopQA.
+
+    make(order).rows[0]     a row in the official format of the data set that order.kind names
+
+HotpotQA and 2WikiMultihopQA have comparisons among their questions of two hops, and 2WikiMultihopQA comparisons of two
+bridges among those of four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.types import Example, Gold, Question
+from pocket.world.fact_graph import Asked, Growth
+from pocket.world.facts import INVERSE, Path
+from pocket.world.layout import Page, Paragraph, lay, pad, spans
+from pocket.world.orders import Made, Order, facts_room
+from pocket.world.templates import schema
+from pocket.world.values import aliases
+
+_COMPARED = 0.4  # share of comparisons among the questions that can be one
+_HEAD = 3  # a title's line break and the blank line after the paragraph
+
+
+def make(order: Order) -> Made:
+    """A document of titled paragraphs and one question about it."""
+    growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    asked = _ask(order, growth)
+    growth.fill([asked], least=len(asked.supports) + 2)
+    paragraphs = paragraphs_of(growth)
+    pad(paragraphs, order.room, order.dice)
+    name = f"{asked.hops}hop__{order.id}" if order.kind == "musique" else order.id
+    page = lay(name, paragraphs)
+    writer = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}[order.kind]
+    answers = (asked.answer, *aliases(asked.answer)) if order.kind == "musique" else (asked.answer,)
+    gold = Gold(answers, spans([page], asked.supports), {"hops": asked.hops, "type": asked.kind})
+    example = Example(Question(name, asked.text, (name,)), gold)
+    return Made((page,), (example,), (asked,), growth.base, (writer(name, asked, paragraphs, page),))
+
+
+def _ask(order: Order, growth: Growth) -> Asked:
+    hops = order.dice.pick(order.hops)
+    if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
+        return growth.ask_path(hops)
+    if hops == 4:
+        return growth.ask_which(2) if order.kind == "2wikimultihopqa" else growth.ask_path(hops)
+    return growth.ask_which(1) if order.dice.chance(0.6) else growth.ask_same()
+
+
+def paragraphs_of(growth: Growth) -> list[Paragraph]:
+    """A paragraph for each subject, its facts in any order; the paragraphs in any order."""
+    dice = growth.dice
+    return [
+        Paragraph(subject, list(dice.shuffled(growth.subjects[subject])))
+        for subject in dice.shuffled([*growth.subjects])
+    ]
+
+
+def _musique(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+    """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author"."""
+    needed = {page.place[fact] for fact in asked.supports}
+    assert isinstance(asked.query, Path)
+    subject, steps = asked.query.start, []
+    for at, (step, fact) in enumerate(zip(asked.query.steps, asked.supports, strict=True), start=1):
+        back = step.startswith(INVERSE)
+        relation = step.rpartition(".")[2] + (" of" if back else "")
+        steps.append(
+            {
+                "id": at,
+                "question": f"{subject} >> {relation}",
+                "answer": fact.subject if back else fact.object,
+                "paragraph_support_idx": page.place[fact],
+            }
+        )
+        subject = f"#{at}"
+    return {
+        "id": name,
+        "paragraphs": [
+            {"idx": at, "title": p.title, "paragraph_text": p.text, "is_supporting": at in needed}
+            for at, p in enumerate(paragraphs)
+        ],
+        "question": asked.text,
+        "question_decomposition": steps,
+        "answer": asked.answer,
+        "answer_aliases": list(aliases(asked.answer)),
+        "answerable": True,
+    }
+
+
+def _facts(asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> list[list[Any]]:
+    """[title, sentence number] of each supporting fact."""
+    places = [(page.place[fact], fact) for fact in asked.supports]
+    return [[paragraphs[at].title, [f for f, _ in paragraphs[at].lines].index(fact)] for at, fact in places]
+
+
+def _hotpotqa(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+    """A row as in hotpot_dev_distractor_v1: all sentences but the first of a paragraph begin with a space."""
+    return {
+        "_id": name,
+        "answer": asked.answer,
+        "question": asked.text,
+        "supporting_facts": _facts(asked, paragraphs, page),
+        "context": [[p.title, [" " * (at > 0) + s for at, (_, s) in enumerate(p.lines)]] for p in paragraphs],
+        "type": "bridge" if asked.kind == "path" else "comparison",
+        "level": "hard" if asked.hops > 1 else "easy",
+    }
+
+
+def _twowiki(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+    """A row as in 2WikiMultihopQA's dev.json: sentences without spaces around them, and the evidence triples."""
+    comparison = "bridge_comparison" if len(asked.supports) == 4 else "comparison"
+    return {
+        "_id": name,
+        "type": "compositional" if asked.kind == "path" else comparison,
+        "question": asked.text,
+        "context": [[p.title, [s for _, s in p.lines]] for p in paragraphs],
+        "supporting_facts": _facts(asked, paragraphs, page),
+        "evidences": [[f.subject, f.relation.rpartition(".")[2], f.object] for f in asked.supports],
+        "answer": asked.answer,
+    }

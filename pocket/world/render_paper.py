@@ -1,0 +1,79 @@
+"""Papers with titled sections, numbers, yes/no and unanswerable questions, as in Qasper.
+
+Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the paragraphs that prove the answer).
+"""
+
+from __future__ import annotations
+
+from harness.types import Example, Gold, Question
+from pocket.world import filler
+from pocket.world.fact_graph import Asked, Growth
+from pocket.world.layout import Page, Paragraph, lay, pad, spans
+from pocket.world.orders import Made, Order, facts_room, questions_that_fit
+from pocket.world.templates import schema
+from pocket.world.values import aliases
+
+_SECTIONS = ("Data", "Method", "Training", "Experiments", "Results")
+_NOTHING = 0.12  # share of questions that the paper does not answer
+_LONG = 2000  # characters from which on a paper has an abstract, an introduction and a conclusion
+
+
+def make(order: Order) -> Made:
+    """A paper and questions about it; evidence is whole paragraphs."""
+    room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
+    growth = Growth(schema("paper"), order.dice, room, head=0)
+    asked = [_ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(asked)
+    page = _write(order, growth)
+    examples = []
+    for number, one in enumerate(asked):
+        question = Question(f"{order.id}-q{number}", one.text, (order.id,))
+        examples.append(Example(question, _gold(one, page)))
+    return Made((page,), tuple(examples), tuple(asked), growth.base)
+
+
+def _ask(order: Order, growth: Growth) -> Asked:
+    dice = order.dice
+    if dice.chance(_NOTHING):
+        return growth.ask_nothing()
+    hops = dice.pick(order.hops)
+    if hops == 2 and dice.chance(0.35):
+        return growth.ask_same() if dice.chance(0.6) else growth.ask_which(1)
+    return growth.ask_path(hops)
+
+
+def _gold(asked: Asked, page: Page) -> Gold:
+    supporting = spans([page], asked.supports)
+    boolean = asked.answer in ("yes", "no")
+    answers = (asked.answer, *aliases(asked.answer))
+    extra = {
+        "hops": asked.hops,
+        "type": asked.kind,
+        "answer_type": "none" if asked.kind == "unanswerable" else "boolean" if boolean else "extractive",
+        "evidence": [page.document.text[s.start : s.end] for s in supporting],
+    }
+    return Gold(answers if extra["answer_type"] == "extractive" else (asked.answer.capitalize(),), supporting, extra)
+
+
+def _write(order: Order, growth: Growth) -> Page:
+    """Sections of paragraphs, one for each subject that the section says something of."""
+    dice = order.dice
+    sections: dict[str, list[Paragraph]] = {title: [] for title in _SECTIONS}
+    for subject in dice.shuffled([*growth.subjects]):
+        parts: dict[str, Paragraph] = {}
+        for fact, sentence in growth.subjects[subject]:
+            title = growth.schema.relations[fact.relation].lines["#"][0]
+            parts.setdefault(title, Paragraph(title, headed=False)).lines.append((fact, sentence))
+        for title, paragraph in parts.items():
+            sections[title].append(paragraph)
+    paragraphs = [p for title in _SECTIONS for p in sections[title]]
+    for title in _SECTIONS:
+        for first in sections[title][:1]:
+            first.headed = True
+    if order.room >= _LONG:
+        opening, introduction, end = (
+            Paragraph(title, [(None, filler.sentence(dice))]) for title in ("Abstract", "Introduction", "Conclusion")
+        )
+        paragraphs = [opening, introduction, *paragraphs, end]
+    pad(paragraphs, order.room, dice)
+    return lay(order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison")

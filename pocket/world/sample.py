@@ -1,0 +1,131 @@
+"""The door to the pocket world: a document (or set of eight) with its questions, from a kind, a seed and a length.
+
+    made = sample("musique", seed=1_000_000, tokens=500, hops=(1, 2), purpose="training")
+    made.documents[0].text, made.examples[0].question.text, made.examples[0].gold
+    made.stated["musique-1000000-0"]       each fact with the span of the sentence that states it
+    made.asked[0].supports                 the facts that prove the answer
+
+The same arguments give the same bytes on any machine. Tokens are characters / 4: a text is at most that long, and at
+least 85 % of it. Evaluation seeds are 0 to 999,999, training seeds all from 1,000,000 on; the wrong one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness.cost.free_memory import available
+from harness.errors import CannotRun, ConfigError, UnknownName
+from harness.stats.rng import Dice
+from harness.types import Document, Example
+from pocket.world import render_choice, render_encyclopedia, render_paper, render_retrieved, render_story
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import FactBase
+from pocket.world.layout import Stated
+from pocket.world.orders import CHARACTERS, Made, Order
+
+Purpose = Literal["evaluation", "training"]
+
+FIRST_TRAINING_SEED = 1_000_000
+LEAST_TOKENS = 200
+MOST_HOPS = 4
+# Measured on a million tokens: bytes for each token while a document is made, and of each document that is kept.
+_MAKING, _KEEPING = 150, 12
+_LONG = 100_000  # tokens from which on the free memory is looked at
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of text: who renders it, the hops asked when nothing is said, the questions that share a document."""
+
+    make: Callable[[Order], Made]
+    hops: tuple[int, ...]
+    per_document: int = 1
+
+
+KINDS: dict[str, Kind] = {
+    "musique": Kind(render_encyclopedia.make, (1, 2, 3, 4)),
+    "hotpotqa": Kind(render_encyclopedia.make, (2,)),
+    "2wikimultihopqa": Kind(render_encyclopedia.make, (2, 4)),
+    "narrativeqa": Kind(render_story.make, (1, 2), per_document=5),
+    "qasper": Kind(render_paper.make, (1, 2), per_document=5),
+    "quality": Kind(render_choice.make, (1, 2), per_document=5),
+    "retrieved": Kind(render_retrieved.make, (1, 2, 3, 4)),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was made: `asked` is parallel to `examples`; `stated` has the facts of each document in order, by its id.
+
+    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
+    """
+
+    documents: tuple[Document, ...]
+    examples: tuple[Example, ...]
+    asked: tuple[Asked, ...]
+    base: FactBase
+    stated: Mapping[str, tuple[Stated, ...]]
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+
+def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpose) -> None:
+    """Raise UnknownName for the kind, and ConfigError with everything else that is wrong."""
+    if kind not in KINDS:
+        raise UnknownName("kind of pocket text", kind, KINDS)
+    problems = []
+    if tokens < LEAST_TOKENS:
+        problems.append(f"tokens: should be at least {LEAST_TOKENS}, is {tokens}")
+    if not hops or not all(1 <= h <= MOST_HOPS for h in hops):
+        problems.append(f"hops: should be 1 to {MOST_HOPS}, or a list of these, is {list(hops)}")
+    if seed < 0:
+        problems.append(f"seed: should be 0 or more, is {seed}")
+    elif (seed >= FIRST_TRAINING_SEED) != (purpose == "training"):
+        kept = f"0 to {FIRST_TRAINING_SEED - 1:,}" if purpose == "evaluation" else f"from {FIRST_TRAINING_SEED:,} on"
+        problems.append(
+            f"seed: {purpose} has the seeds {kept}, so that no model is tested on what it saw; {seed} is not one"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def check_memory(tokens: int, documents: int = 1) -> None:
+    """Raise CannotRun with both numbers where so many documents of so many tokens do not fit into the free memory."""
+    if tokens * documents < _LONG:
+        return
+    needed, free = tokens * (_MAKING + _KEEPING * documents), available()
+    if free is not None and needed > free:
+        texts = f"{documents:,} texts" if documents > 1 else "a text"
+        raise CannotRun(
+            f"{texts} of {tokens:,} tokens would take about {needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB "
+            "are free; ask for fewer tokens" + (" or questions" if documents > 1 else "")
+        )
+
+
+def sample(
+    kind: str,
+    seed: int,
+    *,
+    tokens: int,
+    purpose: Purpose,
+    hops: Sequence[int] = (),
+    questions: int = 0,
+    number: int = 0,
+) -> Sample:
+    """Document `number` of a seed, with its questions.
+
+    tokens: its length, 200 or more (all eight together for "retrieved"); hops: those to choose from, at random
+    (default: the kind's own); questions: how many share the document (default: the kind's own number; always 1 for
+    encyclopedic texts; fewer where a short text has no room). Raises as `check` and `check_memory` do.
+    """
+    hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
+    check(kind, seed, tokens, hops, purpose)
+    check_memory(tokens)
+    dice = Dice(kind, seed, number, tokens, hops)
+    name = f"{kind}-{seed}-{number}"
+    order = Order(kind, name, dice, tokens * CHARACTERS, hops, questions or KINDS[kind].per_document)
+    made = KINDS[kind].make(order)
+    stated = {page.document.id: page.stated for page in made.pages}
+    documents = tuple(page.document for page in made.pages)
+    return Sample(documents, made.examples, made.asked, made.base, stated, made.rows)

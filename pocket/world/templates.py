@@ -1,0 +1,159 @@
+"""Relations and how they are put into words: a table, and the sentences and questions made from it.
+
+A block of a table is a relation: "subject-kind.name object-kind", then lines by their first mark:
+
+    .  a statement             .+ .-  a statement of a relation whose object is yes or no
+    ?  a question for the object      =  a noun phrase for the object     @  what the object is called: "author"
+    !  a question for the subject     -  a noun phrase for the subject
+    &  are they the same?             <  has the smaller number           >  has the larger number
+    #  the section of a paper
+
+{s} is the subject, {o} the object, {a} and {b} the two that are compared. Longer questions are nested noun phrases:
+"Where was {the person who wrote Velindra} born?"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+from harness.stats.rng import Dice
+from pocket.world import words_encyclopedia, words_paper, words_places, words_story
+from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same
+from pocket.world.values import KINDS as VALUES
+
+_MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
+_TABLES = {
+    "encyclopedia": words_encyclopedia.TABLE + words_places.TABLE,
+    "story": words_story.TABLE,
+    "paper": words_paper.TABLE,
+}
+_OPENERS = {
+    "encyclopedia": ("As far as is known, ", "By all accounts, ", "It is certain that ", "The records agree that "),
+    "story": ("In truth, ", "As it happened, ", "People said that "),
+    "paper": ("In this work, ", "As in earlier studies, ", "Unless stated otherwise, "),
+}
+_OPENED = 0.15
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One block of a table: `lines` by their mark, `rank` its place in the table."""
+
+    name: str
+    subject: str
+    object: str
+    rank: int
+    lines: dict[str, tuple[str, ...]] = field(hash=False)
+
+    def statements(self, thing: str) -> tuple[str, ...]:
+        """The statements that fit the object."""
+        if self.object != "flag":
+            return self.lines["."]
+        return self.lines[".+" if thing == "yes" else ".-"]
+
+
+def _parse(table: str) -> dict[str, Relation]:
+    relations: dict[str, Relation] = {}
+    for rank, block in enumerate(table.strip().split("\n\n")):
+        head, *rest = block.splitlines()
+        name, thing = head.split()
+        lines: dict[str, list[str]] = {}
+        for line in rest:
+            mark, _, text = line.partition(" ")
+            lines.setdefault(_MARKS[_MARKS.index(mark)], []).append(text)
+        kept = {mark: tuple(texts) for mark, texts in lines.items()}
+        relations[name] = Relation(name, name.partition(".")[0], thing, rank, kept)
+    return relations
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+class Schema:
+    """The relations of one kind of text, and every way through them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.relations = _parse(_TABLES[name])
+        self.of: dict[str, tuple[Relation, ...]] = {}
+        self.to: dict[str, tuple[Relation, ...]] = {}
+        for relation in self.relations.values():
+            self.of[relation.subject] = (*self.of.get(relation.subject, ()), relation)
+            self.to[relation.object] = (*self.to.get(relation.object, ()), relation)
+        self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}
+
+    def ends(self, step: str) -> tuple[str, str]:
+        """The kinds that a step leads from and to."""
+        relation = self.relations[step.removeprefix(INVERSE)]
+        pair = (relation.subject, relation.object)
+        return pair[::-1] if step.startswith(INVERSE) else pair
+
+    def _steps(self, kind: str, last: bool) -> list[str]:
+        """Steps from a thing of the kind that can be asked (last) or said as a noun phrase."""
+        ask, ask_back = ("?", "!") if last else ("=", "-")
+        onward = [r.name for r in self.of.get(kind, ()) if ask in r.lines and (last or r.object not in VALUES)]
+        return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
+
+    def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
+        """All chains of that many steps, none of which undoes the one before."""
+        if hops not in self._routes:
+            found: list[tuple[str, ...]] = [()]
+            for at in range(hops):
+                found = [
+                    (*route, step)
+                    for route in found
+                    for kind in ([self.ends(route[-1])[1]] if route else sorted({*self.of, *self.to} - VALUES))
+                    for step in self._steps(kind, last=at == hops - 1)
+                    if not route or step.removeprefix(INVERSE) != route[-1].removeprefix(INVERSE) or step == route[-1]
+                ]
+            self._routes[hops] = tuple(found)
+        return self._routes[hops]
+
+    def say(self, fact: Fact, dice: Dice) -> str:
+        """A sentence that states the fact."""
+        text = dice.pick(self.relations[fact.relation].statements(fact.object))
+        opened = dice.chance(_OPENED) and text.startswith("{")
+        text = text.format(s=fact.subject, o=fact.object)
+        return dice.pick(_OPENERS[self.name]) + text if opened else _capital(text)
+
+    def phrase(self, path: Path, dice: Dice) -> str:
+        """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the start if no steps."""
+        phrase = path.start
+        for step in path.steps:
+            relation = self.relations[step.removeprefix(INVERSE)]
+            phrase = dice.pick(relation.lines["-" if step.startswith(INVERSE) else "="]).format(s=phrase, o=phrase)
+        return phrase
+
+    def ask(self, query: Query, dice: Dice) -> str:
+        """The question in words."""
+        path = query if isinstance(query, Path) else query.first
+        relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
+        if isinstance(query, Path):
+            inner = self.phrase(Path(path.start, path.steps[:-1]), dice)
+            text = dice.pick(relation.lines["!" if path.steps[-1].startswith(INVERSE) else "?"])
+            return _capital(text.format(s=inner, o=inner))
+        if isinstance(query, Same):
+            first, second = (self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second))
+            return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
+        return self._which(query, relation, dice)
+
+    def _which(self, query: Compare, relation: Relation, dice: Dice) -> str:
+        clause = dice.pick(relation.lines["<" if query.smaller else ">"])
+        if len(query.first.steps) == 2:
+            role = self.relations[query.first.steps[0]].lines["@"][0]
+            clause = f"has the {role} who {clause}"
+        text = dice.pick(("Which of {a} and {b} {clause}?", "Of {a} and {b}, which one {clause}?"))
+        return _capital(text.format(a=query.first.start, b=query.second.start, clause=clause))
+
+
+def openers(name: str) -> tuple[str, ...]:
+    """The phrases that a sentence of "encyclopedia", "story" or "paper" may open with."""
+    return _OPENERS[name]
+
+
+@cache
+def schema(name: str) -> Schema:
+    """The schema of "encyclopedia", "story" or "paper"."""
+    return Schema(name)

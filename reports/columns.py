@@ -1,0 +1,111 @@
+"""What of a wide frame is printed: the columns that fit a terminal, one section a data set, best first.
+
+sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
+                   with a line below on what costs are measured by
+select(frame)   ─► the same rows, few columns                                       or those that --columns names
+
+harness report results
+
+pocket/musique · pocket-llama
+method        longbench.qa_f1_score  evidence_recall      tokens  tflops.index  tflops.search ...   n  failed
+full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –              0 ...  12       0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.errors import UnknownName
+
+_WHO = ("dataset", "method", "model")
+_BLEU = "hf_bleu.corpus_bleu4"
+_SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
+_COUNTS = ("n", "failed", "truncated")
+_WHERE_ANY = ("texts_cut",)  # shown where it is not 0 throughout
+_KEPT = ("hash8", "headline", "convention", "scorers", "notes", "run", "changed")
+PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
+"""Columns of a section of paired differences; its data set, score and reference stand in the title."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with a title."""
+
+    title: str
+    frame: pd.DataFrame
+
+
+def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
+    """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order."""
+    values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
+    table = frame.assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
+    table = table.sort_values(["dataset", "_value"], ascending=[True, False], kind="stable", na_position="last")
+    return table.drop(columns="_value").reset_index(drop=True)
+
+
+def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
+    """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
+
+    The interval of a column comes with it. Raises UnknownName for a column the frame does not have.
+    """
+    known = [str(name) for name in frame.columns]
+    if columns is None:
+        scores = [score] if score else list(dict.fromkeys(frame["headline"]))
+        counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
+        columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
+    for name in columns:
+        if name not in known:
+            whole = [other for other in known if not other.endswith((".low", ".high"))]
+            raise UnknownName("column", name, whole, "--all prints every column")
+    wanted = dict.fromkeys([*_WHO, *columns, *_KEPT])
+    with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]
+    return frame[list(dict.fromkeys(with_ends))]
+
+
+def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
+    """One section a data set, its name and what else is the same for all rows in the title; `columns` as in `select`.
+
+    columns=() keeps every column.
+    """
+    found = []
+    for _, group in frame.groupby("dataset", sort=False):
+        table = group.reset_index(drop=True)
+        if columns is None or len(columns):
+            table = select(table, columns, score)
+        found.append(Section(title(table), legended(table.drop(columns=_constant(table)))))
+    return found
+
+
+def legended(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with what its columns of costs are measured by, first among the notes; without a value, no word."""
+    has = {str(name) for name in table.columns if table[name].notna().any()}
+    index = [name for name in ("tokens.index", "tflops.index") if name in has]
+    told = [f"costs are per question, {' and '.join(index)} per document"] if index else []
+    if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
+        told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
+    if "ratio" in has:
+        told.append("ratio: search + answer against full-context (or --reference), without the index")
+    if not told or "notes" not in table.columns:
+        return table
+    legend = "; ".join(told)
+    return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
+
+
+def shortened(frame: pd.DataFrame, column: str, most: int = 46) -> pd.DataFrame:
+    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
+    half = (most - 3) // 2
+    told = [t if len(t) <= most else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
+    return frame.assign(**{column: told})
+
+
+def title(table: pd.DataFrame) -> str:
+    """The data set of a table and, where it is one for all rows, the model: "musique · Llama-3.1-8B-Instruct"."""
+    return " · ".join(str(table[name].iloc[0]) for name in _constant(table))
+
+
+def _constant(table: pd.DataFrame) -> list[str]:
+    """The data set, and the model where all rows share it."""
+    return [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]

@@ -1,0 +1,151 @@
+"""The memory that a search moved in: entities, relations and segments, read from the index cache and known by its keys.
+
+    memory_of(index)                        Memory, where it has names, mentions, places, edges, segments; else None
+    walked(memory, record, question, ...)   what the steps reached and read
+    lines(memory, walk)                     where the evidence is, what was reached, which relations lead on from there
+
+segments[k] = (start, end) in the text that the method was handed; places[e]: the segments entity e stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_KEYS = ("names", "mentions", "places", "edges", "segments")
+_LISTED = 12  # lines of a kind that are printed; --json has all of them
+
+
+@dataclass(frozen=True)
+class Memory:
+    """names[e], mentions[e] and places[e] of entity e; edges: (entity, entity, relation); segments: spans."""
+
+    names: tuple[str, ...]
+    mentions: tuple[tuple[str, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    edges: tuple[tuple[int, int, str], ...]
+    segments: tuple[tuple[int, int], ...]
+
+    def edge(self, number: int) -> str:
+        """ "entity ; relation ; entity"."""
+        a, b, text = self.edges[number]
+        return f"{self.names[a]} ; {text} ; {self.names[b]}"
+
+    def standing_in(self, segment: int) -> list[str]:
+        """Names of the entities of a segment."""
+        return [name for name, where in zip(self.names, self.places, strict=True) if segment in where]
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a search did in a memory.
+
+    asked: entities that the question names; reached: entity -> step; read: segment -> step;
+    evident: segments that overlap a supporting part, None where the data set's marks are not at hand.
+    """
+
+    asked: tuple[int, ...]
+    reached: Mapping[int, int]
+    read: Mapping[int, int]
+    evident: tuple[int, ...] | None
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Entities named or reached, in this order."""
+        return (*self.asked, *(e for e in self.reached if e not in self.asked))
+
+
+def memory_of(index: Any) -> Memory | None:
+    """The memory that `index` holds; None where it has not all of the keys, or what they hold is none."""
+    if not isinstance(index, Mapping) or not all(isinstance(index.get(name), list) for name in _KEYS):
+        return None
+    try:
+        made = Memory(
+            tuple(str(name) for name in index["names"]),
+            tuple(tuple(map(str, told)) for told in index["mentions"]),
+            tuple(tuple(map(int, where)) for where in index["places"]),
+            tuple((int(a), int(b), str(text)) for a, b, text in index["edges"]),
+            tuple((int(a), int(b)) for a, b in index["segments"]),
+        )
+    except (TypeError, ValueError):
+        return None
+    entities, segments = range(len(made.names)), range(len(made.segments))
+    whole = len(made.mentions) == len(made.places) == len(made.names)
+    whole &= all(a in entities and b in entities for a, b, _ in made.edges)
+    return made if whole and all(k in segments for where in made.places for k in where) else None
+
+
+def walked(memory: Memory, record: Mapping[str, Any], question: str, evident: frozenset[int] | None = None) -> Walked:
+    """What the steps of a record did there: one that shows a span is a segment's, another one with a node an entity's.
+
+    question: its text, "" where it is not at hand; evident: see Walked.
+    """
+    reached: dict[int, int] = {}
+    read: dict[int, int] = {}
+    for number, step in enumerate(record["steps"]):
+        node = step["node"]
+        if node is None:
+            continue
+        if step["shown"]:
+            read.setdefault(node, number)
+        elif 0 <= node < len(memory.names):
+            reached.setdefault(node, number)
+    asked = tuple(e for e, mentions in enumerate(memory.mentions) if any(_named(m, question) for m in mentions))
+    return Walked(asked, reached, read, None if evident is None else tuple(sorted(evident)))
+
+
+def _named(mention: str, text: str) -> bool:
+    return bool(mention) and re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def lines(memory: Memory, walk: Walked) -> list[str]:
+    """For people: the evidence first, then entities with their segments, then the relations that lead on from them."""
+    counts = f"{len(memory.segments)} segments, {len(memory.names)} entities, {len(memory.edges)} relations"
+    found = [f"memory     {counts}"]
+    found += _column("evidence", [_of_evidence(memory, walk, k) for k in walk.evident or ()])
+    found += _column("entities", [_entity(memory, walk, e) for e in walk.held])
+    held = set(walk.held)
+    near = [n for n, (a, b, _) in enumerate(memory.edges) if a in held or b in held]
+    return found + _column("relations", [memory.edge(n) for n in near])
+
+
+def _of_evidence(memory: Memory, walk: Walked, segment: int) -> str:
+    read = f"read at step {walk.read[segment]}" if segment in walk.read else "never read"
+    return f"segment {segment}, {read}: {', '.join(memory.standing_in(segment)) or 'no entity stands in it'}"
+
+
+def _entity(memory: Memory, walk: Walked, entity: int) -> str:
+    how = "in the question" if entity in walk.asked else f"reached at step {walk.reached[entity]}"
+    return f"{entity} {memory.names[entity]}, {how}: {_numbers('segment', memory.places[entity])}"
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    return f"{noun}{'s' if len(numbers) != 1 else ''} {', '.join(map(str, numbers)) or 'none'}"
+
+
+def _column(head: str, told: Iterable[str]) -> list[str]:
+    rows = list(told)
+    kept = rows[:_LISTED] + ([f"and {len(rows) - _LISTED} more (--json has all)"] if len(rows) > _LISTED else [])
+    return [f"{head if not n else '':<10} {row}" for n, row in enumerate(kept)]
+
+
+def as_json(memory: Memory, walk: Walked) -> dict[str, Any]:
+    """All of it, for --json."""
+    return {
+        "segments": [list(span) for span in memory.segments],
+        "entities": [
+            {
+                "name": name,
+                "mentions": list(memory.mentions[e]),
+                "segments": list(memory.places[e]),
+                "in_question": e in walk.asked,
+                "reached": walk.reached.get(e),
+            }
+            for e, name in enumerate(memory.names)
+        ],
+        "relations": [memory.edge(n) for n in range(len(memory.edges))],
+        "evidence": None if walk.evident is None else list(walk.evident),
+        "read": {str(k): step for k, step in walk.read.items()},
+    }

@@ -1,0 +1,203 @@
+"""The graph that a search went over: read from the index cache, known by its keys and not by its method.
+
+    graph_of(index)          Graph, where the index has text, level, higher, lower and weight; None for any other index
+    indexed(run, record)     the lines of documents.jsonl that the record's question was answered from
+    read_graph(run, record)  Found(graph, problem): at most one of the two
+
+An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.engine.document_view import View
+from harness.storage.index_cache import cache_root, key_digest
+from harness.storage.serialize import Packed, load
+from harness.types import Document
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+_KEYS = ("text", "level", "higher", "lower", "weight")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes by number: text[i], level[i] (1 = the lowest), span[i] = (start, end) in the indexed text or None.
+
+    edges: (higher, lower, weight), higher and lower being node numbers and weight a finite number.
+    """
+
+    text: tuple[str, ...]
+    level: tuple[int, ...]
+    edges: tuple[tuple[int, int, float], ...]
+    span: tuple[tuple[int, int] | None, ...] = ()
+
+    def rows(self) -> dict[int, list[int]]:
+        """The nodes of each level, the highest level first; in document order where all of them have a span."""
+        rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
+        for node, level in enumerate(self.level):
+            rows[level].append(node)
+        for nodes in rows.values():
+            places = {node: span for node in nodes if (span := self.place(node)) is not None}
+            if len(places) == len(nodes):
+                nodes.sort(key=places.__getitem__)
+        return rows
+
+    def row_name(self, level: int) -> str:
+        """What a row is called: "chunks" for the lowest, where all of its nodes are parts of the text."""
+        nodes = [node for node, found in enumerate(self.level) if found == level]
+        lowest = level == min(self.level) and all(self.place(node) is not None for node in nodes)
+        return "chunks" if lowest else f"level {level}"
+
+    def place(self, node: int) -> tuple[int, int] | None:
+        """Where the text of `node` stands in the indexed text; None for a text that was written."""
+        return self.span[node] if self.span else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The graph of a record; `problem` says why there is none where there should be one; key: of the cache."""
+
+    graph: Graph | None = None
+    problem: str | None = None
+    key: str = ""
+
+
+def graph_of(index: Any) -> Graph | None:
+    """The graph that `index` holds; None where it has not all of the keys, or what they hold is no graph."""
+    if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
+        return None
+    text, level = index["text"], index["level"]
+    if not isinstance(text, list) or not isinstance(level, list) or len(text) != len(level):
+        return None
+    if not all(isinstance(t, str) for t in text) or not all(type(n) is int for n in level):
+        return None
+    edges = _edges(index, len(text))
+    return None if edges is None else Graph(tuple(text), tuple(level), edges, _spans(index.get("span"), len(text)))
+
+
+def _edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float], ...] | None:
+    try:
+        higher, lower, weight = (np.asarray(index[name]) for name in ("higher", "lower", "weight"))
+    except ValueError:  # lists of unequal lengths
+        return None
+    if not higher.shape == lower.shape == weight.shape == (len(higher.reshape(-1)),):
+        return None
+    if higher.size == 0:
+        return ()
+    ends = np.concatenate([higher, lower])
+    if ends.dtype.kind not in "iu" or weight.dtype.kind not in "iuf" or not np.isfinite(weight).all():
+        return None
+    if ends.min() < 0 or ends.max() >= nodes:
+        return None
+    rows = zip(higher.tolist(), lower.tolist(), weight.tolist(), strict=True)
+    return tuple((int(h), int(n), float(w)) for h, n, w in rows)
+
+
+def _spans(found: Any, nodes: int) -> tuple[tuple[int, int] | None, ...]:
+    if not isinstance(found, list) or len(found) != nodes:
+        return ()
+    whole = [isinstance(s, list) and len(s) == 2 and all(type(n) is int for n in s) for s in found]
+    return tuple((s[0], s[1]) if good else None for s, good in zip(found, whole, strict=True))
+
+
+def indexed(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines of documents.jsonl behind a record, one a document, the newest that was built.
+
+    A method that takes one document was handed several joined under an id of their own (harness.engine.document_view).
+    """
+    ids = list(record["document_ids"])
+    if (record.get("notes") or {}).get("joined"):
+        ids.append(View.of([Document(i, "") for i in ids]).joined().documents[0].id)
+    lines: dict[str, dict[str, Any]] = {}
+    for line in run.documents:
+        asked = line.get("question_id")
+        if line["document_id"] in ids and asked in (None, record["question_id"]) and line.get("status") != "failed":
+            lines[line["document_id"]] = line
+    return list(lines.values())
+
+
+def read_graph(
+    run: StoredRun,
+    record: Mapping[str, Any],
+    root: Path | None = None,
+    kept: dict[str, tuple[Graph | None, str | None]] | None = None,
+) -> Found:
+    """The graph of a record's one index. Without a problem and a graph: the method has no index, or another kind.
+
+    root: of the cache, where it is not the usual one; kept: what was read before, by key, for the next call. A graph
+    that the steps do not fit is not returned.
+    """
+    lines = indexed(run, record)
+    nodes = [step for step in record["steps"] if step["node"] is not None]
+    if not lines and run.documents and nodes:
+        return Found(problem="documents.jsonl names no index of this question.")
+    if len(lines) != 1 or not nodes:
+        return Found()
+    key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
+    kept = {} if kept is None else kept
+    if key not in kept:
+        index, wrong = read_index(key, cache_root() if root is None else root)
+        kept[key] = graph_of(index), wrong
+    graph, problem = kept[key]
+    if problem is not None:
+        return Found(problem=f"The index of {name} {problem}.")
+    if graph is None:
+        return Found()
+    if other := misfit(graph, nodes):
+        return Found(problem=f"The index of {name} is not the one that was searched ({other}).")
+    return Found(graph, None, key)
+
+
+def misfit(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
+    """What shows that `steps` (those with a node) went over another graph; None where nothing does."""
+    for step in steps:
+        node, shown = step["node"], step.get("shown") or {}
+        if not 0 <= node < len(graph.text):
+            return f"it has no node {node}"
+        if step["level"] is not None and step["level"] != graph.level[node]:
+            return f"its node {node} is of level {graph.level[node]}, and the search saw level {step['level']}"
+        if shown.get("kind") == "generated" and shown["text"] and shown["text"] != graph.text[node]:
+            return f"its node {node} has another text"
+    return None
+
+
+def read_index(key: str, root: Path) -> tuple[Any, str | None]:
+    """The index under the digest `key` below `root`, or None and what is wrong: "is not in the cache ...".
+
+    The digest is unique, so the folder of the implementation that stands above it need not be known.
+    """
+    if not re.fullmatch("[0-9a-f]{64}", key):
+        return None, "has no key that could be looked up (documents.jsonl)"
+    folder = next(iter(sorted(root.glob(f"*/{key[:2]}/{key}"))), None)
+    if folder is None:
+        return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
+    try:
+        return _load(folder, key), None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, f"cannot be read from the cache: {folder} is damaged ({error})"
+
+
+def _load(folder: Path, key: str) -> Any:
+    """Raises ValueError where a file is not the one that was written."""
+    if key_digest(json.loads((folder / "key.json").read_bytes())) != key:
+        raise ValueError("key.json is another entry's")
+    sums = json.loads((folder / "checksums.json").read_bytes())
+    files: dict[str, bytes] = {}
+    for name in ("data.json", "arrays.npz"):
+        if name in sums:
+            files[name] = (folder / name).read_bytes()
+            if hashlib.sha256(files[name]).hexdigest() != sums[name]:
+                raise ValueError(f"the checksum of {name} does not fit")
+    return load(Packed(files["data.json"], files.get("arrays.npz", b"")))

@@ -1,0 +1,357 @@
+"""What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json and the records.
+
+StoredRun ── label · fingerprint · reader · scorer_versions · notes        (one line about the run)
+          └─ scored(run, name)  ids, values, clusters                      (one value a question)
+          └─ corpus_names(run) · corpus(run, name)                         (one value of all answers: BLEU)
+          └─ costs(run, phase, convention)                                 (tokens, TFLOPs, seconds a question)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.config.row_label import label
+from harness.config.schema import canonical
+from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.meter import add_usage, texts_of
+from harness.engine import model_warnings as embedded
+from harness.engine.scoring import COUNTS, MISSING, PREFIX
+from harness.errors import DataError, UnknownName, UserError
+from harness.scorers import ScoreError, corpus_score, lookup
+from harness.stats.bootstrap import Interval, corpus_interval
+from harness.stats.clusters import question_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.storage.run_folder import StoredRun
+
+
+TERA = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One score of a run: `values[i]` belongs to question `ids[i]` and document cluster `clusters[i]`."""
+
+    ids: tuple[str, ...]
+    values: tuple[float, ...]
+    clusters: tuple[str, ...]
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one phase cost, an entry for each question (or index). tflops is None where a model's shape is unknown."""
+
+    tokens: list[float]
+    tflops: list[float] | None
+    seconds: list[float]
+
+
+def hash8(run: StoredRun) -> str:
+    """The hash at the end of the folder's name."""
+    return run.path.name.rpartition("--")[2]
+
+
+def names(run: StoredRun) -> tuple[str, str, str]:
+    """What a reference may be called by: the preset's name, the folder's name, the hash."""
+    return run.config["method"]["name"], run.path.name, hash8(run)
+
+
+def key(run: StoredRun) -> tuple[str, str]:
+    """What names a run below one results folder: its data set and its folder's name."""
+    return str(run.config["dataset"]["name"]), run.path.name
+
+
+def is_ceiling(run: StoredRun) -> bool:
+    """Whether the method was shown the supporting passages, which nobody has without the answers."""
+    return bool(run.config["method"].get("view") == "evidence")
+
+
+def headline(run: StoredRun) -> str:
+    """The score that a run is judged by first."""
+    return str(run.config["dataset"]["scorers"][0])
+
+
+def labels(runs: Sequence[StoredRun]) -> list[str]:
+    """The method's name in tables for each run; with its hash where a data set has it with the same model twice."""
+    keys = [(r.config["dataset"]["name"], label(r.config["method"]), r.config["model"]["name"]) for r in runs]
+    return [k[1] if keys.count(k) == 1 else f"{k[1]} ({hash8(r)})" for k, r in zip(keys, runs, strict=True)]
+
+
+def fingerprint(run: StoredRun) -> str | None:
+    """Content hash of the rows the run used; None where the manifest does not say."""
+    found = (run.manifest.get("dataset") or {}).get("fingerprint")
+    return str(found) if found else None
+
+
+def task(run: StoredRun) -> dict[str, Any]:
+    """What the data set asked of every answer: instruction, answer_prefix, demonstration, max_answer_tokens.
+
+    None where a run does not say.
+
+    They stand here as configured: a prefix changes what is scored too, even where an instruction says the same words.
+    """
+    dataset = run.config["dataset"]
+    return {key: dataset.get(key) for key in ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")}
+
+
+def reader(run: StoredRun) -> str:
+    """Identity of the model that wrote the answers, as the manifest resolved it (weights, tokenizer, template).
+
+    That is the reader, or whichever role the records name for the phase "answer": a PECAN search answers itself.
+    Where the manifest does not say, the configuration of the reader.
+    """
+    models: dict[str, Any] = run.manifest.get("models") or {}
+    answered = {role for r in run.records for role in (r["usage"].get("answer") or {}).get("roles") or ()}
+    told = [canonical(models[role]) for role in sorted(answered & set(models))]
+    if not told and "reader" in models:
+        told = [canonical(models["reader"])]
+    return " + ".join(dict.fromkeys(told)) or canonical(run.config["model"])
+
+
+def scorer_version(run: StoredRun, name: str) -> str | None:
+    """Version of scorer `name` that scored the run; None where the manifest does not say."""
+    found = (run.manifest.get("scorers") or {}).get(name)
+    return None if found is None else str(found)
+
+
+def versions(run: StoredRun) -> str:
+    """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
+    told = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in score_names(run))
+    own = (run.manifest.get("packages") or {}).get("longdoc-harness")
+    return f"{told}; harness {own}" if own else told
+
+
+def score_names(run: StoredRun) -> list[str]:
+    """Names of the run's scores: the configured ones in order, then any that only the records have."""
+    names = dict.fromkeys(run.config["dataset"]["scorers"])
+    for record in run.records:
+        names.update(dict.fromkeys(record["scores"]))
+    return list(names)
+
+
+def scored(run: StoredRun, name: str, clusters: Sequence[str] | None = None) -> Scored:
+    """The values of score `name`, in the order of the records.
+
+    A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or where its record says
+    that it does not count here (it belongs to another group, or has no supporting marks). An answered question without
+    this score is left out and counted in `missing`. `clusters` spares working them out for every score.
+    Raises UnknownName for a score the run does not have.
+    """
+    known = score_names(run)
+    if name not in known:
+        raise UnknownName("score", name, known, f"scores of {run.path.name}")
+    skip = run.config.get("failed", "zero") == "skip"
+    labels_ = question_clusters(run) if clusters is None else clusters
+    kept: list[tuple[str, float, str]] = []
+    missing = 0
+    for record, cluster in zip(run.records, labels_, strict=True):
+        value: Any = record["scores"].get(name)
+        if record["error"] is not None:
+            if skip or name not in record["scores"]:
+                continue
+            value = 0.0
+        if value is None:
+            missing += 1
+            continue
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(
+                run.path / "records.jsonl", None, f"scores.{name}", f"question {record['question_id']}: not a number"
+            )
+        kept.append((record["question_id"], float(value), cluster))
+    return Scored(tuple(k[0] for k in kept), tuple(k[1] for k in kept), tuple(k[2] for k in kept), missing)
+
+
+def corpus_names(run: StoredRun) -> dict[str, str]:
+    """Scorers of all answers together -> the run's scorer whose counts add up to them, in the order of the scores.
+
+    Only those whose counts every record holds that is scored: sums over a part would be another number.
+    """
+    rows = _counted(run)
+    held = [name for name in score_names(run) if rows and all(name in row["notes"].get(COUNTS, ()) for row in rows)]
+    return {lookup(name).corpus: name for name in held}
+
+
+def corpus(run: StoredRun, name: str, *, level: float = 0.95) -> Interval:
+    """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, bootstrap by cluster.
+
+    A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
+    """
+    scorer = corpus_names(run)[name]
+    kept = {row["question_id"]: row["notes"][COUNTS][scorer] for row in _counted(run)}
+    pairs = zip(run.records, question_clusters(run), strict=True)
+    clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
+
+    def value(totals: Sequence[float]) -> float:
+        try:
+            return corpus_score(scorer, totals)
+        except ScoreError:  # not a single token was written
+            return 0.0
+
+    return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
+
+
+def _counted(run: StoredRun) -> list[dict[str, Any]]:
+    """The records that count for a score of all answers; a missing `notes` is empty."""
+    skip = run.config.get("failed", "zero") == "skip"
+    rows = [row for row in run.records if row["error"] is None or not skip]
+    return [{**row, "notes": row.get("notes") or {}} for row in rows]
+
+
+def question_clusters(run: StoredRun) -> list[str]:
+    """A label for each record, the same for questions that are resampled as one (harness.stats.clusters)."""
+    ids, documents = ([record[key] for record in run.records] for key in ("question_id", "document_ids"))
+    return question_labels(run.config["dataset"].get("format", ""), ids, documents)
+
+
+def costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
+    """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
+
+    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
+    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
+    belongs to a question, a document's cost is that of all its indexes.
+    """
+    usages: list[dict[str, Any]]
+    if phase == "index":
+        built: dict[str, dict[str, Any]] = {}
+        for row in run.documents:
+            if row["status"] != "failed":
+                add_usage(built.setdefault(row["document_id"], {}), row["usage"])
+        usages = [usage.get(phase, {}) for usage in built.values()]
+    else:
+        usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
+    known = not any(usage.get("uncounted") for usage in usages)
+    return Costs(
+        tokens=[float(u.get("tokens_in", 0) + u.get("tokens_out", 0)) for u in usages],
+        tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
+        seconds=[float(u.get("seconds", 0.0)) for u in usages],
+    )
+
+
+def probe_costs(run: StoredRun, convention: str = DEFAULT) -> Costs:
+    """What the probes of each answered question's search cost; nothing for a method without probes, or an older run."""
+    searches = [record["usage"].get("search", {}) for record in run.records if record["error"] is None]
+    if not any("probes" in search for search in searches):
+        return Costs([], None, [])
+    probes = [search.get("probes") or {"tokens": 0, "flops": {}} for search in searches]
+    known = not any(search.get("uncounted") for search in searches)
+    tflops = [float(one["flops"].get(convention, 0.0)) / TERA for one in probes]
+    return Costs([float(one["tokens"]) for one in probes], tflops if known else None, [])
+
+
+def check_convention(convention: str) -> None:
+    """Raise UnknownName unless `convention` is a way to count FLOPs."""
+    if convention not in CONVENTIONS:
+        raise UnknownName("FLOPs convention", convention, CONVENTIONS)
+
+
+def notes(run: StoredRun) -> tuple[str, ...]:
+    """What a reader of the run's numbers must know, a sentence each."""
+    total = len(run.records)
+    failed = sum(r["error"] is not None for r in run.records)
+    cut = sum(r["truncated"] is not None for r in run.records)
+    uncounted = any(u.get("uncounted") for r in [*run.records, *run.documents] for u in r["usage"].values())
+    found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
+    state = run.summary.get("state", "running")
+    if state != "finished":
+        asked = run.summary.get("n_asked")
+        found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))
+    if failed:
+        fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
+        found.append(f"{failed} of {total} questions failed ({fate})")
+    if cut:
+        found.append(f"{cut} of {total} questions were answered from a truncated context")
+    bare = sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records)
+    if bare:
+        prefix = run.config["dataset"].get("answer_prefix")
+        found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
+    found += probes(run)
+    found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    texts, shortened = texts_cut(run)
+    if shortened:
+        of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
+        found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
+    recounted = sum(u.get("recounted", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
+    if recounted:
+        found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
+    if uncounted:
+        found.append("FLOPs unknown: a model of this run tells no shape")
+    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
+    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    if changed:
+        found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
+    if "shapes" in changed:
+        found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
+    found += [str(warning) for warning in run.manifest.get("warnings") or ()]
+    found += run.notes
+    return tuple(dict.fromkeys(found))
+
+
+def probes(run: StoredRun) -> list[str]:
+    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    spent: dict[str, Any] = {}
+    for record in run.records:
+        if record["error"] is None:
+            add_usage(spent, {"search": record["usage"].get("search", {})})
+    return [f"of the search, probes: {share}"] if (share := probe_share(spent.get("search", {}))) else []
+
+
+def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
+    probes = search.get("probes")
+    if not probes:
+        return ""
+    whole = {"FLOPs": search["flops"][convention], "tokens": search["tokens_in"] + search["tokens_out"]}
+    part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
+    if search.get("uncounted"):
+        del whole["FLOPs"]
+    return ", ".join(f"{100 * part[name] / total:.1f} % of the {name}" for name, total in whole.items() if total)
+
+
+def texts_cut(run: StoredRun) -> tuple[int | None, int]:
+    """Texts that encoders and rerankers were given, and those they cut (harness.cost.meter.texts_of)."""
+    built = [row["usage"] for row in run.documents if row["status"] != "failed"]
+    return texts_of([*built, *(record["usage"] for record in run.records)])
+
+
+def _models(run: StoredRun) -> list[dict[str, Any]]:
+    """The configurations of the models that the run used: the reader, and the roles that have one of their own."""
+    used = run.manifest.get("models") or {}
+    return [run.config["model"], *(m for role, m in (run.config.get("roles") or {}).items() if role in used)]
+
+
+def _flagged(run: StoredRun) -> Counter[str]:
+    """How often each score was flagged by its scorer (a null prediction, a value that is no number).
+
+    One that was left out, as evidence recall where nothing is marked, counts as missing and not as 0.
+    """
+    told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
+    return Counter(name for flags, scores in told for name in flags if name in scores)
+
+
+def numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
+    for name in frame.columns:
+        if all(value is None or isinstance(value, float) for value in frame[name]):
+            frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame by column name."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def check_runs(runs: Sequence[StoredRun]) -> None:
+    """Raise UserError where there is no run at all, or a run has no record yet."""
+    if not runs:
+        raise UserError("no runs found. Run something first: harness run --method bm25 --dataset musique")
+    empty = [run.path.name for run in runs if not run.records]
+    if empty:
+        raise UserError(f"no question is recorded yet in {', '.join(empty)}. Run the same command again to go on.")
