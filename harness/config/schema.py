@@ -102,8 +102,8 @@ class ModelConfig(_Frozen):
     """A language model and how it is run.
 
     source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
-    as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and cache, "auto" = the one that the checkpoint's config.json names,
-    else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
+    as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and
+    cache, "auto" = the one that the checkpoint's config.json names, else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
     transformers picks; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
     share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.digests import file_hash
+from harness.storage.file_hash import file_hash
 from harness.errors import CannotRun
-from harness.files import save_error
-from harness.home import home
+from harness.storage.files import save_error
+from harness.storage.home import home
 
 __all__ = ["CONVERSION", "SUFFIX", "converted"]
 
