@@ -51,7 +51,10 @@ def train(
 ) -> int:
     """Train a method's adapters and measure them before and after; the same command goes on where it stopped."""
     from harness.cli import train as body
+    from harness.cli import train_reader
 
+    if method == train_reader.NAME:
+        return train_reader.main(flags, Path(out))
     return body.main(method, flags, body.Asked(Path(out), eval_only, json))
 
 

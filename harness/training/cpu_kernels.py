@@ -108,9 +108,7 @@ class LowRankLinear(torch.autograd.Function):
     """x W' + b + scale (x A') B' (Hu et al. 2021, section 4.1) for a frozen W; A and B are cast to x's type."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float) -> Tensor:
         """x: [..., in]; weight: [out, in]; a: [rank, in]; b: [out, rank]."""
         flat = x.reshape(-1, x.shape[-1])
         low_a, low_b = a.to(x.dtype), b.to(x.dtype)

@@ -104,7 +104,9 @@ def _rows(dataset: str, path: Path) -> list[RealRow]:
     config: DatasetConfig = resolve_one("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
-    rows = (_row(dataset, task, one, [loaded.documents[i] for i in one.question.document_ids]) for one in loaded.examples)
+    rows = (
+        _row(dataset, task, one, [loaded.documents[i] for i in one.question.document_ids]) for one in loaded.examples
+    )
     return [row for row in rows if row is not None]
 
 

@@ -13,7 +13,7 @@ import importlib.resources
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,6 +85,9 @@ class Settings(BaseModel):
         return made
 
 
+S = TypeVar("S", bound=Settings)
+
+
 def _folders() -> list[Path]:
     """Where files of settings are, the user's own first."""
     own = os.environ.get(ENV)
@@ -98,7 +101,14 @@ def profiles(method: str) -> list[str]:
     return sorted(found)
 
 
-def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None) -> Settings:
+def read(
+    method: str,
+    profile: str,
+    tasks: Sequence[str],
+    sets: Mapping[str, Any],
+    own: Path | None = None,
+    form: type[S] = Settings,  # type: ignore[assignment]
+) -> S:
     """The settings. Raises UserError where there are none of that profile, ConfigError with all that is wrong."""
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
@@ -123,7 +133,7 @@ def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any
     others = [task for task in tree.values["tasks"] if task not in tasks]
     if others:
         raise ConfigError([f"unknown task '{one}'; '{method}' has: {', '.join(tasks)}" for one in others])
-    return build(Settings, tree, "")
+    return build(form, tree, "")
 
 
 def _nested(key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:

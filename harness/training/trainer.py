@@ -153,10 +153,11 @@ class _Run:
             group["lr"] = rate(p.step, job.steps, job.settings, job.own.rate)
         self.optimizer.zero_grad(set_to_none=True)
         targets = sum(len(row.targets) for one in passes for row in one)
+        weight = sum(sum(row.weights) or len(row.targets) for one in passes for row in one)
         total = 0.0
         for one in passes:
             loss, right = self.base.losses(one)
-            (loss / targets).backward()  # type: ignore[no-untyped-call]
+            (loss / weight).backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
             self._right[0] += right
         slope = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip))
@@ -168,7 +169,7 @@ class _Run:
                 )
         self.optimizer.step()
         self._right[1] += targets
-        self._loss.append(total / targets)
+        self._loss.append(total / weight)
         p.step += 1
         p.tokens += sum(len(row.ids) for one in passes for row in one)
 
