@@ -21,9 +21,9 @@ from unittest import mock
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
 from harness.llm.random_model import save
+from harness.models import LanguageModel, MeteredModel
 from harness.types import Document
 from methods.compression import config, lingua
 from pocket.world.sample import sample

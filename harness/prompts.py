@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.config.validation import unknown
 from harness.config.yaml_tree import Raw, read_yaml
-from harness.errors import UserError
+from harness.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from harness.llm.base import MeteredModel, Session
+    from harness.models import MeteredModel, Session
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")

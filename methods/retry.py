@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel, Session
+from harness.models import MeteredModel, Session
 from harness.prompts import Pieces, feed, prompt_tokens
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from pocket.eval import card as cards
 from pocket.eval.card import Card
 
 if TYPE_CHECKING:
-    from harness.llm.base import LanguageModel
     from harness.method import Skill
+    from harness.models import LanguageModel
 
 
 FAILED = 4

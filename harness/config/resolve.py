@@ -25,9 +25,9 @@ from pydantic import create_model
 from harness.config import presets
 from harness.config.layers import SCALARS, Choices, Layer, attempt, foreign_keys, layers
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build, gathered, unknown
+from harness.config.validation import build, gathered
 from harness.config.yaml_tree import Tree, flatten
-from harness.errors import ConfigError, HarnessError, UserError, close_matches
+from harness.errors import ConfigError, HarnessError, UserError, close_matches, unknown
 from harness.prompts import replacements
 
 if TYPE_CHECKING:

@@ -210,8 +210,8 @@ def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None
 
 
 def _check_models(sketch: _Sketch, method: Method) -> None:
-    from harness.llm.base import ModelFacts
     from harness.llm.model_info import model_facts
+    from harness.models import ModelFacts
 
     parts = sketch.draft.parts
     known: dict[str, ModelFacts] = {}

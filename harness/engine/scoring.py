@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.answer_prefix import final
-from harness.engine.failures import STOPS
+from harness.storage.failures import STOPS
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT
-from harness.cost.forecast import Cost, event_cost, shape_of_role, text_tokens
+from harness.engine.forecast import Cost, event_cost, shape_of_role, text_tokens
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from harness.cost.meter import Meter
-from harness.engine.parallel_map import map_together
-from harness.engine.scheduler import Claims, current
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.method import Task
+from harness.models import LanguageModel, MeteredModel
+from harness.parallel.map import map_together
+from harness.parallel.scheduler import Claims, current
 
 if TYPE_CHECKING:
     from harness.config.schema import EncoderConfig
-    from harness.embed.base import Encoder, Reranker
     from harness.engine.plan import Plan
+    from harness.models import Encoder, Reranker
     from harness.storage.index_cache import Parts
     from harness.types import Question
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.endpoint_http import Tries
 from harness.llm.endpoint_reply import Reply, complete
+from harness.models import Probe, Session, Span, Written
 
 if TYPE_CHECKING:
     from harness.llm.endpoint import EndpointModel
@@ -39,7 +39,7 @@ class _Turn:
 
 
 class EndpointSession(Session):
-    """One conversation; see harness.llm.base for what each call means."""
+    """One conversation; see harness.models for what each call means."""
 
     def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
         self._model, self._meter, self._role = model, meter, role

@@ -22,10 +22,8 @@ from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available
 from harness.cost.meter import Meter
-from harness.engine.scheduler import current
 from harness.errors import CannotRun
 from harness.llm import capture, families
-from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.endings import markers_of, pattern
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
@@ -33,6 +31,8 @@ from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
+from harness.models import LanguageModel, ModelFacts
+from harness.parallel.scheduler import current
 
 
 class HFModel(LanguageModel):

@@ -15,7 +15,7 @@ from harness.cost.free_memory import available
 from harness.errors import CannotRun
 from harness.llm import families, tokenizer_files
 from harness.llm.adapters import Base, check
-from harness.llm.base import ModelFacts
+from harness.models import ModelFacts
 from harness.storage.file_hash import hash_named
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})

@@ -20,15 +20,15 @@ import torch
 
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
-from harness.engine.scheduler import current
 from harness.errors import ModelOutputError, WindowExceeded
-from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import end_of
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
 from harness.llm.template import no_system
 from harness.llm.together import Ask
+from harness.models import Probe, Session, Span, Written
+from harness.parallel.scheduler import current
 
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
@@ -47,7 +47,7 @@ class _Cost:
 
 
 class HFSession(Session):
-    """One context on a transformers model; see harness.llm.base for what each call means."""
+    """One context on a transformers model; see harness.models for what each call means."""
 
     def __init__(self, model: HFModel, meter: Meter, role: str, adapter: str | None = None) -> None:
         self._model, self._meter, self._role, self._adapter = model, meter, role, adapter

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.engine.scheduler import caught
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kv import new_cache, packed_cache, rewind
+from harness.parallel.scheduler import caught
 
 if TYPE_CHECKING:
     from harness.llm.hf import HFModel
@@ -40,7 +40,7 @@ class Ask:
 
 
 class ForwardLane:
-    """The passes of one model with one adapter, for harness.engine.scheduler."""
+    """The passes of one model with one adapter, for harness.parallel.scheduler."""
 
     ahead = False
 

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
 from methods.graph import Graph
 from methods.memwalker.config import MemWalkerConfig

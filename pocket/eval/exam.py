@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from harness.llm.base import LanguageModel
-from harness.method import Skill
+from harness.method import Heard, Skill
+from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.recorded_session import Heard, listen
+from harness.training.recorded_session import listen
 from pocket.eval.cells import Cell, cells
 from pocket.eval.metrics import Row, Sat, alike, measure
 from pocket.tasks.scenes import SCENES, Shown, show

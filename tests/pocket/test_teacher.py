@@ -13,10 +13,10 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.base import Span, Written
 from harness.llm.load import load_model
 from harness.llm.session import HFSession, first_tokens
 from harness.method import Scene, Skill, Task, Tools
+from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import Aside, SceneTools, Teacher
 from harness.types import Question
