@@ -251,7 +251,7 @@ def _bug(error: Exception) -> str:
 def _mistakes(row: Choices) -> list[HarnessError]:
     """Wrong names and keys of a row; a key that only its data set's twin has is none where the twin stands in."""
     from harness.config.resolve import draft
-    from harness.engine.dataset_fallback import find
+    from harness.datasets.fallback import find
 
     d = draft(row)
     return find(d).draft.problems if d.problems else []

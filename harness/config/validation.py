@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from harness.config.yaml_tree import Tree
-from harness.errors import ConfigError, close_matches
+from harness.errors import ConfigError, close_matches, unknown
 
 M = TypeVar("M", bound=BaseModel)
 

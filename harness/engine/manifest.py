@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
-from harness.storage.paths import said_without_home, without_home, words_without_home
-from harness.tracking.uri import masked
+from harness.storage.paths import masked, said_without_home, without_home, words_without_home
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan

@@ -33,10 +33,10 @@ from harness.engine.tools import EngineTools, Models, derived_seed
 from harness.errors import HarnessError, SaveError, UserError
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
-from harness.tracking.uri import masked
 from harness.types import Answer, Document, Example, Record
 
 if TYPE_CHECKING:

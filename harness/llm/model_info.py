@@ -5,11 +5,13 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
+from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
@@ -107,10 +109,10 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
 
     Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
     """
-    if config.backend == "random":
-        from harness.llm.random_model import ensure, recipe
-
-        return ensure(), recipe()
+    if (build := registry.shipped("backends").get(config.backend)) is not None:
+        module, _, function = build.partition(":")
+        folder, identity = getattr(importlib.import_module(module), function)()
+        return Path(folder), identity
     if config.package:
         return _packaged(config)
     source = config.source or config.name
@@ -134,10 +136,8 @@ def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     if found is None or found.origin is None:
         raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
     folder = Path(found.origin).parent / (config.package_path or "")
-    if (folder / "card.json").exists():
-        from pocket.eval.card import check_weights
-
-        check_weights(folder)
+    if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
+        hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
 
 

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import CannotRun, SaveError
-from harness.tracking.uri import masked, sqlite_path, sqlite_uri
+from harness.storage.paths import masked
+from harness.tracking.uri import sqlite_path, sqlite_uri
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

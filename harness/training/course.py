@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.schema import DatasetConfig, ModelConfig, canonical, digest
-from harness.engine import answer_prefix
+from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import WEIGHTS, marks
 from harness.llm.load import load_model, unload
@@ -118,7 +118,7 @@ class Course:
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
         if missing:
             raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
-        from harness.engine.dataset_fallback import load_once
+        from harness.datasets.fallback import load_once
 
         dataset = load_once(self.labels.dataset, own.scenes)
         about = {

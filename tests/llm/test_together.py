@@ -18,8 +18,8 @@ from harness.errors import CannotRun
 from harness.llm import together
 from harness.llm.kv import new_cache
 from harness.llm.load import load_model
-from harness.llm.random_model import save
 from harness.parallel.scheduler import Crew
+from pocket.random_model import save
 from tests.llm.conftest import WORDS
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
