@@ -29,8 +29,9 @@ from harness.engine.document_view import View
 from harness.engine.in_flight import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.indexing import Indexer
 from harness.engine.rescore import recover, refresh, rejudged
-from harness.engine.tools import EngineTools, Models, derived_seed
+from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError
+from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.paths import masked

@@ -16,7 +16,9 @@ from harness.stats.rng import Dice
 from harness.training.recorded_session import listen
 from pocket.eval.cells import Cell, cells
 from pocket.eval.metrics import Row, Sat, alike, measure
-from pocket.tasks.scenes import SCENES, Shown, show
+from pocket.tasks.catalog import SCENES
+from pocket.tasks.parts import Shown
+from pocket.tasks.scenes import show
 from pocket.train.curriculum import skills as declared
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact

@@ -12,6 +12,7 @@ from harness.errors import CannotRun
 from harness.method import Scene, Skill, Tools
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
+from pocket.eval import card_page
 from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
 from pocket.eval.card_page import page, tables
 from pocket.eval.metrics import Row
@@ -242,7 +243,7 @@ def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
 
     card = cards.with_results(trained(own), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
     card = cards.with_results(card, rows("answer", 0.75), 50, 0)
-    assert cards.write(card) == own
+    assert card_page.write(card) == own
     again = cards.read(own)
     assert again == card
     assert again is not None
@@ -346,7 +347,7 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
 
 def test_a_card_without_anything_has_a_page(folder: Path, tmp_path: Path) -> None:
     card = cards.new(folder)
-    cards.write(card, tmp_path / "elsewhere")
+    card_page.write(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text

@@ -22,7 +22,8 @@ from harness.training.teacher import Aside, SceneTools, Teacher
 from harness.types import Question
 from methods import summary
 from pocket.eval.cells import general
-from pocket.tasks.scenes import Recipe, stage
+from pocket.tasks.catalog import stage
+from pocket.tasks.parts import Recipe
 from pocket.train import network
 from pocket.train.curriculum import skills
 from pocket.train.network import Shape
