@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
-from pocket.eval.card_page import write
 
 if TYPE_CHECKING:
     from harness.method import Scene, Skill
@@ -220,8 +219,8 @@ class Origin:
 
 def begin(
     folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
-) -> None:
-    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet."""
+) -> Card:
+    """The card of weights that were just saved in `folder`: how they were trained, no results yet."""
     from pocket.train.curriculum import skills
 
     known = skills()
@@ -237,7 +236,7 @@ def begin(
         **({"before": list(origin.before)} if origin.before else {}),
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
-    write(replace(new(folder), trained=trained, skills=prints))
+    return replace(new(folder), trained=trained, skills=prints)
 
 
 def _hardware(device: str) -> dict[str, Any]:

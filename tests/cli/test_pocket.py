@@ -65,7 +65,7 @@ def trained(folder: Path, *names: str) -> Path:
     whole = Curriculum.model_validate(
         {"stages": [{"name": "all", "steps": 1, "recipes": [{"skill": name, "facts": [1, 2]} for name in names]}]}
     )
-    cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu")
+    card_page.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
     return folder
 
 

@@ -182,7 +182,7 @@ def test_stale(folder: Path) -> None:
 
 def trained(folder: Path) -> Card:
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
-    begin(folder, COURSE, progress, 3, "cpu")
+    card_page.write(begin(folder, COURSE, progress, 3, "cpu"))
     card = cards.read(folder)
     assert card is not None
     return card
@@ -222,7 +222,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef"))
+    card_page.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
     card = cards.read(own)
     assert card is not None
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
