@@ -124,11 +124,11 @@ def shape_of(config: Any, head: bool = False) -> ModelShape:
     experts the MLP is what the config calls intermediate_size. Raises AttributeError for a config without these sizes.
     """
     heads = config.num_attention_heads
-    decoder = hasattr(config, "num_key_value_heads")
+    decoder, family = hasattr(config, "num_key_value_heads"), getattr(config, "model_type", None)
     if hasattr(config, "n_inner"):  # GPT-2 and its kin, whose None means four times the width
         mlp = config.n_inner or 4 * config.hidden_size
     else:
-        mlp = config.ffn_dim if hasattr(config, "ffn_dim") else config.intermediate_size  # OPT has the former
+        mlp = config.ffn_dim if family in ("opt", "xglm") else config.intermediate_size
     return ModelShape(
         layers=config.num_hidden_layers,
         width=config.hidden_size,
@@ -137,5 +137,5 @@ def shape_of(config: Any, head: bool = False) -> ModelShape:
         head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
         mlp=mlp,
         vocab=config.vocab_size if decoder or head else 0,
-        gated=decoder and getattr(config, "model_type", None) not in _NOT_GATED,
+        gated=decoder and family not in _NOT_GATED,
     )
