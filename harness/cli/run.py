@@ -30,6 +30,7 @@ from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings as embedded
 from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.storage.home import check_home
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
@@ -101,6 +102,7 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
         wanted = _recording(wanted, flags, options.record)
     if options.plan:
         return _only_plan(wanted, options)
+    check_home()
     trackers = Trackers(options.out, options.mlflow, options.suite)
     found = _planned(wanted)
     planned, lost, code = found.plans, found.lost, found.code
