@@ -108,6 +108,8 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
     planned, lost, code = found.plans, found.lost, found.code
     for line in dict.fromkeys(embedded.ticket(p.config.model) for p in planned if p.config.model.embedded):
         _say(line)
+    for model in {p.config.model.name: p.config.model for p in planned if p.config.model.small}.values():
+        _say(embedded.small(model.model_dump(), runs=True))
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
         _say(f"warning: {warning}")

@@ -168,7 +168,9 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; whatever was said elsewhere comes before it.
     own = getattr(d.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
-    name = chosen or own or _DEFAULT.get(path)
+    # A data set names its own reader: the embedded model was trained for the made-up world alone.
+    dataset_reader = getattr(d.parts.get("dataset"), "reader", None) if path == "model" else None
+    name = chosen or own or dataset_reader or _DEFAULT.get(path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(path + 's')}: --{path} NAME  (harness list {path}s)")
@@ -253,10 +255,12 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
         known = {presets.fold(n) for n in presets.names(kind)}
-        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir()):
-            is_folder = folder.is_dir() or name.startswith(("/", ".", "~"))
-            tree.merge({"source": name}, "named by its folder" if is_folder else "named by its hub id")
-            return folder.resolve().name if is_folder else name
+        is_file = kind == "models" and folder.suffix == ".gguf"
+        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir() or is_file):
+            is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
+            how = "file" if is_file else "folder" if is_local else "hub id"
+            tree.merge({"source": name}, f"named by its {how}")
+            return folder.resolve().name.removesuffix(".gguf") if is_local else name
     try:
         name = presets.find(kind, name)
     except UserError:

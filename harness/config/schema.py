@@ -65,7 +65,8 @@ class DatasetConfig(_Frozen):
     format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
     instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
     answer, which scorers then see alone; None = the reply is the answer; demonstration: a question with its reply,
-    shown behind the instruction as an example (both: harness/datasets/answer_prefix.py).
+    shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); reader: preset of the model
+    that answers where none is named.
     """
 
     name: str
@@ -82,6 +83,7 @@ class DatasetConfig(_Frozen):
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""
+    reader: str = "smollm2-135m"
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -103,11 +105,13 @@ class ModelConfig(_Frozen):
 
     source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
     as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and
-    cache, "auto" = the one that the checkpoint's config.json names, else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
-    transformers picks; window: tokens, None = the model's own; template: "model" (its own chat
+    cache, "auto" = the one that the checkpoint's config.json names, else float32; attention: "sdpa" is the session's fused
+    kernel where it is exact for the model, else what transformers picks; window: tokens, None = the model's own; template: "model" (its own chat
     template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
-    share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:
-    adapters that come with the package, loaded for a role whose method uses one of that name.
+    share of free memory that weights and cache may take before loading is refused; adapter: a folder, or
+    "package:NAME/folder", with the LoRA adapter that is added to the weights; adapters: name -> folder, for methods
+    that switch between some; offers: those of them that come with the package, loaded for a role whose method uses one
+    of that name; small: tables say that the model is a small one.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -132,10 +136,12 @@ class ModelConfig(_Frozen):
     prefill_chunk: int = Field(default=2048, gt=0)
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
+    adapter: Place | None = None
     adapters: dict[str, Place] = Field(default_factory=dict)
     offers: dict[str, str] = Field(default_factory=dict)
     script: Place | None = None
     embedded: bool = False
+    small: bool = False
     base_url: str | None = None
     api_key_env: str | None = None
     timeout: float = Field(default=120.0, gt=0)

@@ -15,11 +15,13 @@ from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
-from harness.llm import families, gguf, tokenizer_files
+from harness.llm import families, gguf, merged_adapter, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.models import ModelFacts
 from harness.storage.file_hash import hash_named
 
+MERGED = "model.adapter"
+"""How messages name the adapter that is merged."""
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _SIZES = (
     "head_dim",
@@ -83,13 +85,15 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     capabilities = _HF - refusals.keys()
     base = Base(config.name, folder, where)
     checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
+    if config.adapter:
+        checked[MERGED] = check(MERGED, merged_adapter.place(config.adapter), base, merged=True)
     for one in checked.values():
         problems += one.problems
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
+        "adapters": {n: hash_files(_adapter_folder(config, n)) for n, one in checked.items() if not one.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -128,7 +132,7 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
         return _packaged(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
-    if folder.suffix == gguf.SUFFIX and folder.is_file():
+    if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
     if folder.is_dir():
         if not (folder / "config.json").exists():
@@ -213,8 +217,8 @@ def hash_files(folder: Path) -> str:
     return hash_named(folder, (path.name for path in (*weights, *told, *folder.glob("*.jinja"))))
 
 
-def _adapter_hash(path: str) -> str:
-    return hash_files(Path(path))
+def _adapter_folder(config: ModelConfig, name: str) -> Path:
+    return merged_adapter.place(config.adapter or "") if name == MERGED else Path(config.adapters[name])
 
 
 def system_problem(config: ModelConfig) -> str | None:

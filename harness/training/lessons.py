@@ -41,8 +41,11 @@ SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
 
 @dataclass(frozen=True)
 class Mixture:
-    """real: kind of lesson -> weight; world: recipes with weights of their own; length: tokens of a row at most."""
+    """datasets: weight of each among the real rows; real: kind of lesson -> weight; world: recipes with weights of
+    their own; length: tokens of a row at most.
+    """
 
+    datasets: Mapping[str, float]
     real: Mapping[str, float]
     world: Sequence[RecipeModel]
     length: int
@@ -59,7 +62,7 @@ class Lesson:
 def drawn(
     rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
 ) -> Iterator[tuple[str, Tree]]:
-    """(skill, tree of tokens) without end. Real rows come in random order, all of them once before any comes again.
+    """(skill, tree of tokens) without end. The rows of a data set come in random order, all once before any comes again.
 
     Raises UserError where nothing fits into rows of that length.
     """
@@ -68,7 +71,7 @@ def drawn(
     chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
     total = sum(weight for _, weight in chances)
-    orders = {kind: _order(rows, kind, seed) for kind in mixture.real}
+    orders = {kind: _order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
     number = idle = 0
     while True:
         dice = Dice("reader", seed, number)
@@ -92,19 +95,24 @@ def _fitting(told: Sequence[Told], length: int) -> list[Told]:
     return list(told) if len(told) < 2 or len(told[0].ids) + 64 * (len(told) - 1) <= length else list(told[:1])
 
 
-def _order(rows: Sequence[RealRow], kind: str, seed: int) -> Iterator[int]:
-    """Numbers of rows, epoch after epoch."""
-    epoch = 0
+def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
+    """Numbers of rows: a data set is drawn by its weight, and its rows come epoch after epoch."""
+    dice = Dice("rows", seed, kind)
+    numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
+    names = [name for name in weights if numbers[name]]
+    queues: dict[str, list[int]] = {name: [] for name in names}
     while True:
-        yield from Dice("rows", seed, kind, epoch).shuffled(range(len(rows)))
-        epoch += 1
+        left = dice.random() * sum(weights[name] for name in names)
+        name = next((n for n in names if (left := left - weights[n]) < 0), names[-1])
+        queues[name] = queues[name] or dice.shuffled(numbers[name])
+        yield queues[name].pop()
 
 
 # --- the made-up world ------------------------------------------------------------------------------------------------
 
 
 def _world(recipe: RecipeModel, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
-    from pocket.tasks.scenes import stage
+    from pocket.tasks.catalog import stage
 
     skill = skills[recipe.skill]
     return Lesson(skill.name, tuple(stage(recipe.recipe(), skill.scene, dice)))
@@ -115,7 +123,7 @@ def _world(recipe: RecipeModel, skills: Mapping[str, Skill], dice: Dice) -> Less
 
 def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> Lesson | None:
     """A lesson of the next row that allows one of that kind."""
-    make = _KINDS[kind]
+    make = KINDS[kind]
     for _ in range(_TRIES):
         row = rows[next(order)]
         scenes = make(row, rows, dice)
@@ -154,15 +162,27 @@ def _answers(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
 
 def _probes(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     asked = _pick(row, dice)
-    if not asked.needs:
-        return []
-    full, beside = dice.chance(_FULL), dice.pick((1, 1, 2, 2, 3))
+    return [_probed(row, asked, dice.chance(_FULL), dice)] if asked.needs else []
+
+
+def _probed(row: RealRow, asked: Asked, full: bool, dice: Dice) -> Scene:
+    beside = dice.pick((1, 1, 2, 2, 3))
     missing = None if full else dice.pick(asked.needs)
     kept = [i for i in asked.needs if i != missing]
     shown = _shown(row, kept, beside, dice) if full else _without(row, kept, asked.needs, beside + 1, dice)
     verdicts = tuple({*asked.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
     scene = _scene(asked, [" ".join(row.passages[i].split()) for i in shown], row.task)
-    return [replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())]
+    return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
+
+
+def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
+    """The row's own question with its gold passages among `beside` others."""
+    return _scene(row.asked[0], [_text(row, _shown(row, row.asked[0].needs, beside, dice))], row.task)
+
+
+def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
+    """The row's own question as a search that is probed after each passage, without an answer behind it."""
+    return replace(_probed(row, row.asked[0], full, dice), replies=())
 
 
 def _without(row: RealRow, kept: Sequence[int], needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
@@ -227,7 +247,7 @@ def _task(dataset: str) -> Task:
     return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
 
 
-_KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {
+KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {
     "answer": _answers,
     "probe": _probes,
     "choose": _choices,

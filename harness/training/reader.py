@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.llm.adapters import marks
@@ -37,13 +37,22 @@ NAME = "reader"
 _APART = {"tasks", "save", "say", "exam"}  # what changes no weight
 
 
+class SourceSettings(BaseModel):
+    """files: pattern of the training files' names; weight: among the data sets; measured: files to measure on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    files: str
+    weight: float = Field(default=1.0, gt=0)
+    measured: str | None = None
+
+
 class ReaderSettings(Settings):
-    """As Settings, with what is learnt: sources: data set -> pattern of its training files; real: kind -> weight.
+    """As Settings, with what is learnt: sources: by data set; real: kind of lesson of their rows -> weight.
 
     The recipes of the task have the made-up world's scenes, each with its weight beside those of `real`.
     """
 
-    sources: dict[str, str] = Field(min_length=1)
+    sources: dict[str, SourceSettings] = Field(min_length=1)
     real: dict[str, float] = Field(min_length=1)
 
 
@@ -91,12 +100,13 @@ class ReaderTraining:
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return training_rows([Source(name, files) for name, files in self.settings.sources.items()], self.data)
+        return training_rows([Source(name, one.files) for name, one in self.settings.sources.items()], self.data)
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         own = self.settings.of(NAME)
         recipes = self.settings.recipes(NAME, "answer") if own.recipes else []
-        mixture = Mixture(self.settings.real, recipes, own.length)
+        weights = {name: one.weight for name, one in self.settings.sources.items()}
+        mixture = Mixture(weights, self.settings.real, recipes, own.length)
         trees = drawn(rows, mixture, _skills(), base.teacher(max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([_row(tree) for _, tree in taken]), Counter(skill for skill, _ in taken)
@@ -106,7 +116,7 @@ class ReaderTraining:
         return {
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
-            "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(exclude=_APART)])[:16],
+            "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_APART)])[:16],
             "data": digest(sorted(row.id for row in rows))[:16],
             "prompts": digest(_prompts())[:16],
         }

@@ -20,6 +20,7 @@ from harness.errors import UserError
 from harness.method import Task
 from harness.types import Document, Example
 
+_TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
 _REFERENCE = re.compile(r"#(\d+)")
 # How a relation of 2WikiMultihopQA's evidence is asked for; "{}" is its subject. Those that are not here are left out.
@@ -86,21 +87,39 @@ def training_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
 
     Raises UserError where the folder has none of the files, or one that is of another split; DataError for bad rows.
     """
+    return _all(sources, folder, training=True)
+
+
+def other_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
+    """Rows to measure on, likewise; a file that is named as a training split is refused."""
+    return _all(sources, folder, training=False)
+
+
+def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
+    """Raise UserError where a row is in both, by its id or by its question."""
+    ids, questions = ({row.id for row in training}, {row.asked[0].text for row in training})
+    for row in others:
+        if row.id in ids or row.asked[0].text in questions:
+            raise UserError(f"the row '{row.id}' is trained on and measured on; take it out of one of the files")
+
+
+def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRow]:
     found: list[RealRow] = []
     for source in sources:
         for path in sorted(folder.rglob(source.files)):
+            if training != (bool(_TRAINING.search(path.name)) and not _OTHER_SPLITS.search(path.name)):
+                kind = "a" if training else "no"
+                raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
             found += _rows(source.dataset, path)
     if not found:
         wanted = ", ".join(source.files for source in sources)
-        raise UserError(f"'{folder}' has no training rows (files named {wanted}); name their folder with --data")
+        raise UserError(f"'{folder}' has no rows (files named {wanted}); name their folder with --data")
     return found
 
 
 def _rows(dataset: str, path: Path) -> list[RealRow]:
     from harness.config.resolve import Choices, resolve_one
 
-    if "train" not in path.name.lower() or _OTHER_SPLITS.search(path.name):
-        raise UserError(f"'{path.name}' is not named as a training split, so no row of it is trained on")
     config: DatasetConfig = resolve_one("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
