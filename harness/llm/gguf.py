@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import struct
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _locked(folder.with_suffix(".lock")):
                 if not folder.is_dir():  # else another process converted it while this one waited
+                    sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
                     _convert(file, folder)
         except OSError as error:
             raise save_error(folder, error, "the environment variable HARNESS_HOME") from error
@@ -106,7 +108,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 def _write(file: Path, draft: Path) -> None:
     try:
-        import gguf  # noqa: F401
+        import gguf  # noqa: F401 - transformers needs it, and says so in a page
     except ImportError:
         raise CannotRun("GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'") from None
     import torch
@@ -122,10 +124,10 @@ def _write(file: Path, draft: Path) -> None:
         )
     except OSError:
         raise
-    except Exception as error:  # noqa: BLE001 - a damaged file fails anywhere in three libraries' readers
+    except Exception as error:  # a damaged file fails anywhere in the readers of three libraries
         raise CannotRun(_reason(file, error)) from error
     _split_digits(tokenizer, file)
-    tokenizer.name_or_path = net.config._name_or_path = name  # noqa: SLF001
+    tokenizer.name_or_path = net.config._name_or_path = name
     net.config.architectures = [type(net).__name__]
     net.save_pretrained(draft)
     tokenizer.save_pretrained(draft)
@@ -135,9 +137,12 @@ def _reason(file: Path, error: Exception) -> str:
     """One sentence: what transformers or gguf could not do with the file, and what to do."""
     text = (str(error).splitlines() or [""])[0]
     if re.search(r"architecture|model_type|not supported yet", text):
-        return f"the architecture of '{file.name}' is not one that transformers reads from GGUF ({text}); use its safetensors"
+        told = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
+        return f"{told} ({text}); use the model's safetensors"
     if re.search(r"quanti[sz]ation|not a valid GGMLQuantizationType|ggml.?type", text, re.IGNORECASE):
-        return f"'{file.name}' has a quantisation that cannot be unpacked ({text}); use a file with another one, such as Q8_0"
+        return (
+            f"'{file.name}' has a quantisation that cannot be unpacked ({text}); use a file with another, such as Q8_0"
+        )
     return f"the GGUF file '{file.name}' is damaged or not whole ({type(error).__name__}: {text}); download it again"
 
 

@@ -133,7 +133,7 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
     source = config.source or config.name
     folder = Path(source).expanduser()
     if folder.suffix == gguf.SUFFIX:
-        return gguf.converted(folder, config.sha256)
+        return gguf.converted(_gguf_file(source, config.revision), config.sha256)
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
@@ -146,6 +146,18 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
 
     path, commit = snapshot(source, config.revision)
     return path, {"hub": source, "commit": commit}
+
+
+def _gguf_file(source: str, revision: str | None) -> Path:
+    """A file of this machine, or owner/name/file.gguf of the hub."""
+    path = Path(source).expanduser()
+    owner, _, rest = source.partition("/")
+    repo, _, name = rest.partition("/")
+    if path.exists() or path.is_absolute() or owner.startswith((".", "~")) or not name:
+        return path
+    from harness.llm.hub_files import single
+
+    return single(f"{owner}/{repo}", name, revision)
 
 
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:

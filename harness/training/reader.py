@@ -116,7 +116,9 @@ class ReaderTraining:
         return {
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
-            "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_APART)])[:16],
+            "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_APART)])[
+                :16
+            ],
             "data": digest(sorted(row.id for row in rows))[:16],
             "prompts": digest(_prompts())[:16],
         }

@@ -53,9 +53,7 @@ class Part:
     auc: bool = False
 
 
-def examine(
-    models: Sequence[LanguageModel], parts: Sequence[Part], tell: Callable[[str], None]
-) -> list[Measure]:
+def examine(models: Sequence[LanguageModel], parts: Sequence[Part], tell: Callable[[str], None]) -> list[Measure]:
     """Every part asked of the model without the adapter, then of the one with it. Raises what the models raise."""
     found = []
     for part in parts:
@@ -130,4 +128,3 @@ def auc(full: Sequence[float], lacking: Sequence[float]) -> Value:
 def _area(full: np.ndarray, lacking: np.ndarray) -> float:
     above = full[:, None] - lacking[None, :]
     return float(((above > 0) + 0.5 * (above == 0)).mean())
-
