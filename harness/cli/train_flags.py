@@ -54,7 +54,7 @@ def train(
     from harness.cli import train_reader
 
     if method == train_reader.NAME:
-        return train_reader.main(flags, Path(out))
+        return train_reader.main(flags, Path(out), eval_only)
     return body.main(method, flags, body.Asked(Path(out), eval_only, json))
 
 

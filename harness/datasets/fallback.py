@@ -3,9 +3,9 @@
     find(draft) ─► Found(draft, dataset, problems, warnings)
 
 Where `musique` cannot be fetched, no rows are given with --data and no other model than a default is named, the run is
-drawn anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run. What
-was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never put
-on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
+drawn anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run.
+What was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never
+put on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
 """
 
 from __future__ import annotations

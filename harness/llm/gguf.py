@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.storage.file_hash import file_hash
 from harness.errors import CannotRun
+from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home
 

@@ -31,7 +31,7 @@ def register() -> str:
 
 
 def _attention(
-    module: torch.nn.Module,
+    _module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -145,7 +145,8 @@ def _fused(name: str) -> Any:
     def forward(self: Any, x: Tensor, *_: Any, **__: Any) -> Tensor:
         base = self.get_base_layer()
         a, b = self.lora_A[name].weight, self.lora_B[name].weight
-        out: Tensor = LowRankLinear.apply(x, base.weight, base.bias, a, b, self.scaling[name])
+        how = (x, base.weight, base.bias, a, b, self.scaling[name])
+        out: Tensor = LowRankLinear.apply(*how)  # type: ignore[no-untyped-call]
         return out
 
     return forward

@@ -1,12 +1,12 @@
-"""What one reader adapter learns from: scenes of real training rows and of the made-up world, in the prompts of methods.
+"""What a reader adapter learns from: scenes of real training rows and of the made-up world, in the methods' prompts.
 
     for tree in drawn(rows, mixture, teacher, seed): ...          without end, a function of the seed
 
 A real row gives, by the weights of `Mixture.real`:
 
 answer           the gold passages among 0 to 5 others, and the answer; other questions that the same text answers too
-probe            passages one after another as a search shows them, and after each whether they suffice (Yes, No); in half
-                 of the searches one of the gold passages never comes, but one more of the others
+probe            passages one after another as a search shows them, and after each whether they suffice (Yes, No);
+                 in half of the searches one of the gold passages never comes, but one more of the others
 choose           the same text with four options, three of them answers of other rows
 unanswerable     the task of papers: the answer, or 'unanswerable' where a gold passage is missing
 breadth          whether one fact answers the question: its single steps do, the question of several passages does not
@@ -24,11 +24,11 @@ from harness.method import Scene, Skill, Task
 from harness.stats.rng import Dice
 from harness.training.real_rows import Asked, RealRow
 from harness.training.teacher import Teacher, Told
+from harness.training.trees import Tree, grow
 from harness.types import Question
 
 if TYPE_CHECKING:
     from pocket.tasks.recipes import RecipeModel
-    from pocket.train.packing import Tree
 
 _FULL = 0.5  # share of probed searches that find all they need
 _FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # passages beside the gold ones, one drawn
@@ -62,12 +62,10 @@ class Lesson:
 def drawn(
     rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
 ) -> Iterator[tuple[str, Tree]]:
-    """(skill, tree of tokens) without end. The rows of a data set come in random order, all once before any comes again.
+    """(skill, tree of tokens) without end. The rows of a data set come in random order, all before any comes again.
 
     Raises UserError where nothing fits into rows of that length.
     """
-    from pocket.train.packing import grow
-
     chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
     total = sum(weight for _, weight in chances)

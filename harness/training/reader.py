@@ -12,29 +12,30 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import ModelConfig, canonical, digest
-from harness.llm.adapters import marks
-from harness.method import Skill
+from harness.errors import UserError
+from harness.llm.adapters import WEIGHTS, marks
 from harness.training import cards
 from harness.training.base import Base, fits
+from harness.training.checkpoint import Progress
+from harness.training.evaluate import Measure
 from harness.training.lessons import Mixture, drawn
-from harness.training.real_rows import RealRow, Source, training_rows
+from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
+from harness.training.skills import declared
 from harness.training.token_rows import Row, Rows
-from harness.training.trainer import Job, train
-
-if TYPE_CHECKING:
-    from pocket.train.packing import Tree
+from harness.training.trainer import Job, export, train
+from harness.training.trees import Tree
 
 NAME = "reader"
-_APART = {"tasks", "save", "say", "exam"}  # what changes no weight
+_APART = {"tasks", "save", "say", "exam", "exam_world"}  # what changes no weight
 
 
 class SourceSettings(BaseModel):
@@ -47,11 +48,13 @@ class SourceSettings(BaseModel):
 
 
 class ReaderSettings(Settings):
-    """As Settings, with what is learnt: sources: by data set; real: kind of lesson of their rows -> weight.
+    """As Settings, with what is learnt: sources: by data set; real: kind of lesson of their rows -> weight; exam_world:
+    scenes of the made-up world a skill.
 
     The recipes of the task have the made-up world's scenes, each with its weight beside those of `real`.
     """
 
+    exam_world: int = Field(default=10, ge=1)
     sources: dict[str, SourceSettings] = Field(min_length=1)
     real: dict[str, float] = Field(min_length=1)
 
@@ -76,22 +79,48 @@ class ReaderTraining:
         tell(f"{len(rows)} training questions; {len(found.rows)} rows, {found.tokens} tokens: {_listed(skills)}")
         job = Job(NAME, self.out, found, self.settings, self.seed, self._about(base, rows), 0, most)
         progress = train(base, job, tell, stop)
-        if progress.step < job.steps:
-            return False
+        if progress.step < job.steps and not stop.is_set():
+            export(base, job, self.folder)  # stopped where it was asked to: usable, and it goes on from there
+        if not stop.is_set():
+            self._card(base, job, progress, rows, skills)
+        return progress.step >= job.steps
+
+    def _card(self, base: Base, job: Job, progress: Progress, rows: list[RealRow], skills: Mapping[str, int]) -> None:
         trained = {
             "seed": self.seed,
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
-            "rows": len(found.rows),
+            "licences": _licences(self.settings.sources),
+            "rows": len(job.found.rows),
+            "left_out": 0,
             "steps": progress.step,
+            "of_steps": job.steps,
             "tokens": progress.tokens,
             "minutes": round(progress.seconds / 60, 1),
             "hardware": cards.hardware(base.device),
         }
         own = job.own.model_dump(mode="json", exclude={"recipes"})
-        prompts = marks(_prompts())
-        cards.write(self.folder, cards.Known(NAME, self.base, base.where, prompts, own, trained))
-        return True
+        cards.write(self.folder, cards.Known(NAME, self.base, base.where, marks(_prompts()), own, trained))
+
+    def examine(self, tell: Callable[[str], None]) -> list[Measure]:
+        """Measure the adapter that is there, before and after; its card keeps the figures.
+
+        Raises UserError where the data folder has no rows to measure on, or some that are trained on, CannotRun.
+        """
+        from harness.llm.load import load_model
+        from harness.training import reader_exam
+
+        if not (self.folder / WEIGHTS).is_file():
+            raise UserError(f"there is no adapter in {self.folder}; train it first")
+        sources = [Source(name, one.measured) for name, one in self.settings.sources.items() if one.measured]
+        others = other_rows(sources, self.data)
+        check_apart(self.rows(), others)
+        recipes = self.settings.recipes(NAME, "answer") if self.settings.of(NAME).recipes else []
+        exam = reader_exam.Exam(self.settings.exam, self.settings.exam_world, self.seed)
+        models = [load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))]
+        found = reader_exam.examine(models, list(reader_exam.parts(others, recipes, declared(), exam)), tell)
+        cards.measured(self.out, {"scenes": exam.questions, "seed": self.seed, "source": "rows of other splits"}, found)
+        return found
 
     @property
     def folder(self) -> Path:
@@ -107,7 +136,7 @@ class ReaderTraining:
         recipes = self.settings.recipes(NAME, "answer") if own.recipes else []
         weights = {name: one.weight for name, one in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, recipes, own.length)
-        trees = drawn(rows, mixture, _skills(), base.teacher(max(own.length, base.window)), self.seed)
+        trees = drawn(rows, mixture, declared(), base.teacher(max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([_row(tree) for _, tree in taken]), Counter(skill for skill, _ in taken)
 
@@ -124,19 +153,22 @@ class ReaderTraining:
         }
 
 
+def _licences(datasets: Iterable[str]) -> dict[str, str]:
+    """Data set -> its licence, as its preset says it; the made-up world is this project's own."""
+    from harness.config import presets
+
+    found = {name: str(presets.read("datasets", name)[-1][1].get("licence", "")) for name in datasets}
+    return {**found, "the made-up world": "as this project"}
+
+
 def _listed(skills: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda one: -one[1]))
 
 
-def _skills() -> dict[str, Skill]:
-    from pocket.train.curriculum import skills
-
-    return skills()
-
-
 def _prompts() -> dict[str, str]:
     """Name -> text of the prompts that most rows are asked in: those that all methods share, and PECAN's search."""
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
     from harness.engine.plan import make_method
 
     return (

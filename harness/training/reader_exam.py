@@ -29,6 +29,7 @@ from harness.training.recorded_session import listen
 if TYPE_CHECKING:
     from pocket.tasks.recipes import RecipeModel
 
+NAME = "reader"
 BESIDE = 4
 _RESAMPLES = 1000
 
@@ -46,7 +47,7 @@ class Exam:
 class Part:
     """Scenes that are measured together; rank: by AUC of the last probe, its scenes in pairs are (full, lacking)."""
 
-    task: str
+    about: str
     measure: str
     skill: Skill
     scenes: tuple[Scene, ...]
@@ -58,8 +59,8 @@ def examine(models: Sequence[LanguageModel], parts: Sequence[Part], tell: Callab
     found = []
     for part in parts:
         before, after = (_value(part, [listen(model, part.skill, scene) for scene in part.scenes]) for model in models)
-        found.append(Measure(part.task, part.measure, before, after, 0.5 if part.auc else None))
-        tell(f"{part.task}: {part.measure} {before.mean} -> {after.mean} of {after.n}")
+        found.append(Measure(NAME, f"{part.about}: {part.measure}", before, after, 0.5 if part.auc else None))
+        tell(f"{part.about}: {part.measure} {_short(before)} -> {_short(after)} of {after.n}")
     return found
 
 
@@ -106,6 +107,10 @@ def _value(part: Part, heard: Sequence[Heard]) -> Value:
     values = [_score(scene, one) for scene, one in zip(part.scenes, heard, strict=True)]
     found = bootstrap.interval(values, [str(i) for i in range(len(values))])
     return Value(found.mean, found.low, found.high, found.n)
+
+
+def _short(value: Value) -> str:
+    return "-" if value.mean is None else f"{100 * value.mean:.1f}"
 
 
 def _score(scene: Scene, heard: Heard) -> float:

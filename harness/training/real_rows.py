@@ -118,7 +118,8 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
 
 
 def _rows(dataset: str, path: Path) -> list[RealRow]:
-    from harness.config.resolve import Choices, resolve_one
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_one
 
     config: DatasetConfig = resolve_one("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
@@ -149,7 +150,7 @@ def _row(dataset: str, task: Task, example: Example, documents: Sequence[Documen
 
 
 def _hops(example: Example, passages: Sequence[str]) -> tuple[list[Asked], list[str]]:
-    """Single steps with their answers and passages, and the steps as they are written; ([], []) where there are none."""
+    """Single steps with their answers and passages, and the steps as they are written; [] where there are none."""
     extra = example.gold.extra
     hops = extra.get("question_decomposition") or []
     answers = [str(hop["answer"]) for hop in hops]

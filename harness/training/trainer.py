@@ -91,6 +91,20 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
         base.drop(job.name)
 
 
+def export(base: Base, job: Job, folder: Path) -> None:
+    """Write the adapter as the last checkpoint has it. Raises as checkpoint.load does."""
+    found = checkpoint.load(job.checkpoint, job.about)
+    assert found is not None  # `train` wrote one where it stopped
+    base.add(job.name, job.own.rank, job.own.alpha, 0)
+    try:
+        with torch.no_grad():
+            for name, weight in base.parameters(job.name).items():
+                weight.copy_(found.tensors[f"weight.{name}"])
+        base.save(job.name, folder)
+    finally:
+        base.drop(job.name)
+
+
 class _Run:
     """The optimiser and the position while one adapter is trained."""
 
