@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,15 @@ class Base:
         mark = f".{name}."
         found = ((key, value) for key, value in self._peft.named_parameters() if mark in key and ".lora_" in key)
         return {key.replace(mark, "."): value for key, value in found}
+
+    def put(self, name: str, values: Mapping[str, Tensor]) -> None:
+        """Give the adapter these matrices, by the names of `parameters`. Raises CannotRun for those of another one."""
+        own = self.parameters(name)
+        if any(key not in values or values[key].shape != weight.shape for key, weight in own.items()):
+            raise CannotRun("the adapter to begin with is of another rank or another base")
+        with torch.no_grad():
+            for key, weight in own.items():
+                weight.copy_(values[key])
 
     def drop(self, name: str) -> None:
         """Take the adapter off again."""

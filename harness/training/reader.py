@@ -49,11 +49,12 @@ class SourceSettings(BaseModel):
 
 class ReaderSettings(Settings):
     """As Settings, with what is learnt: sources: by data set; real: kind of lesson of their rows -> weight; exam_world:
-    scenes of the made-up world a skill.
+    scenes of the made-up world a skill; start: folder of an adapter to go on with, by its rows and rates anew.
 
     The recipes of the task have the made-up world's scenes, each with its weight beside those of `real`.
     """
 
+    start: str | None = None
     exam_world: int = Field(default=10, ge=1)
     sources: dict[str, SourceSettings] = Field(min_length=1)
     real: dict[str, float] = Field(min_length=1)
@@ -77,7 +78,8 @@ class ReaderTraining:
         base = Base(self.base, self.settings, self.device)
         found, skills = self._token_rows(base, rows)
         tell(f"{len(rows)} training questions; {len(found.rows)} rows, {found.tokens} tokens: {_listed(skills)}")
-        job = Job(NAME, self.out, found, self.settings, self.seed, self._about(base, rows), 0, most)
+        start = None if self.settings.start is None else Path(self.settings.start)
+        job = Job(NAME, self.out, found, self.settings, self.seed, self._about(base, rows), 0, most, start)
         progress = train(base, job, tell, stop)
         if progress.step < job.steps and not stop.is_set():
             export(base, job, self.folder)  # stopped where it was asked to: usable, and it goes on from there

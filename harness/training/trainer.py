@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from harness.errors import CannotRun
+from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
 from harness.training import log as journal
@@ -31,7 +33,9 @@ from harness.training.token_rows import Row, Rows, batches
 
 @dataclass(frozen=True)
 class Job:
-    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step."""
+    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step;
+    start: folder of an adapter to begin with, None for a new one.
+    """
 
     name: str
     out: Path
@@ -41,6 +45,7 @@ class Job:
     about: dict[str, Any] = field(default_factory=dict)
     before: int = 0
     most: int | None = None
+    start: Path | None = None
 
     @property
     def own(self) -> TaskSettings:
@@ -82,6 +87,8 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
     """
     base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
     try:
+        if job.start is not None:
+            base.put(job.name, load_file(str(job.start / WEIGHTS)))
         run = _Run(base, job, tell)
         run.go(stop)
         if run.progress.step >= job.steps:
@@ -97,9 +104,7 @@ def export(base: Base, job: Job, folder: Path) -> None:
     assert found is not None  # `train` wrote one where it stopped
     base.add(job.name, job.own.rank, job.own.alpha, 0)
     try:
-        with torch.no_grad():
-            for name, weight in base.parameters(job.name).items():
-                weight.copy_(found.tensors[f"weight.{name}"])
+        base.put(job.name, {name.removeprefix("weight."): value for name, value in found.tensors.items()})
         base.save(job.name, folder)
     finally:
         base.drop(job.name)
