@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def _run(block: Block, cli: Cli) -> None:
     for line, printed in block.commands():
-        variables, (program, *arguments) = split(line)
+        variables, (program, *words) = split(line)
+        arguments = [name for word in words for name in (sorted(glob(word)) or [word])]
         assert program == "harness", line
         if arguments[0] == "run":
             arguments += ["--mlflow", "off"]

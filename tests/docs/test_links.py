@@ -81,6 +81,9 @@ def test_named_files_exist(page: Path) -> None:
     """A path in backticks that begins with a folder of the repository is one."""
     text = page.read_text(encoding="utf-8")
     for name in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)`", text):
+        preset = ROOT / "configs" / "datasets" / f"{name}.yaml"
+        if "..." in name or "NAME" in name or preset.exists():
+            continue
         assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
