@@ -15,7 +15,7 @@ _CITED = re.compile(r"docs/([a-z-]+\.md)(?:#([\w-]+))?")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 # Names under which other documents were once cited: a reader does not have them.
 _FOLDERS = "|".join([*CODE, "docs", "requirements"])
-_FOREIGN = re.compile(r"\bS00[0-3]\b|\bfacts \d|\bfacts/")
+_FOREIGN = re.compile(r"\bS00[0-3]\b|\bfacts \d|\bfacts/|\bdesign\.md|\(design:")
 
 
 def anchors(page: Path) -> set[str]:
