@@ -139,7 +139,7 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cl
 
 @pytest.mark.parametrize(
     ("scorer", "message"),
-    [("mine:brev", "Did you mean 'brevity'"), ("nowhere:f", "no module 'nowhere'"), ("mine:1x", "not of the form")],
+    [("mine:brev", "Did you mean 'brevity'"), ("nowhere:f", "no module 'nowhere'"), ("mine:1x", "of the form module:")],
 )
 def test_a_scorer_that_does_not_exist(cli: Cli, tmp_path: Path, scorer: str, message: str) -> None:
     for block in blocks(ROOT / "docs" / "extending.md"):

@@ -14,7 +14,7 @@ import pytest
 import harness
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.cost.meter import usage_of
-from harness.storage.manifest import begun
+from harness.engine.manifest import begun
 from harness.storage.run_folder import read_run
 from harness.types import Record, Shown, Step
 from tests.docs.pages import ROOT
