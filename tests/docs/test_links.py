@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 import harness
+from harness.config import registry
+from harness.method import Method
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -96,6 +98,15 @@ def test_the_citation_names_this_version() -> None:
     assert (cited["version"], cited["license"]) == (harness.__version__, project["license"])
 
 
+def test_architecture_lists_the_layers_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert "\n\n" + "\n".join(f"    {layer}" for layer in layers) + "\n\n" in text
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
@@ -105,6 +116,14 @@ def test_every_preset_of_a_method_has_its_section() -> None:
     table = text.partition("## Presets by section")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z0-9-]+)`", table))
     assert named == {path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")}
+
+
+def test_every_parameter_of_a_method_is_named() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    for name in registry.shipped("methods"):
+        known = registry.load(name, Method).Config.model_fields
+        assert set(known) <= named, (name, set(known) - named)
 
 
 def test_every_data_set_and_encoder_is_described() -> None:
