@@ -181,9 +181,7 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path: Path) -> No
 def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fabricated(tmp_path, TOP_X, **params(k=20))
     (tmp_path / "own" / "methods").mkdir(parents=True)
-    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text(
-        "implementation: bm25\nparams: {k: 20}\n"
-    )
+    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text("implementation: bm25\nparams: {k: 20}\n")
     monkeypatch.setenv(presets.ENV, str(tmp_path / "own"))
     assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == ["method: k is 20, the paper's is 7"]
 
