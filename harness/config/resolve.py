@@ -168,9 +168,7 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; whatever was said elsewhere comes before it.
     own = getattr(d.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
-    # A data set names its own reader: the embedded model was trained for the made-up world alone.
-    dataset_reader = getattr(d.parts.get("dataset"), "reader", None) if path == "model" else None
-    name = chosen or own or dataset_reader or _DEFAULT.get(path)
+    name = chosen or own or _default(d, path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(path + 's')}: --{path} NAME  (harness list {path}s)")
@@ -201,6 +199,15 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     named = d.origins.get(f"method.{path}", "default") if own else "default"
     tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), named)
     d.add(path, build(model, tree, path), tree)
+
+
+def _default(d: Draft, path: str) -> str | None:
+    """The model by the format of the data set, where there is one: the embedded one knows the made-up world alone."""
+    dataset: DatasetConfig | None = d.parts.get("dataset")
+    if path == "model" and dataset is not None:
+        readers = registry.shipped("readers")
+        return readers.get(dataset.format, readers["any other"])
+    return _DEFAULT.get(path)
 
 
 def _default_encoder(d: Draft, layers: list[Layer]) -> list[Layer]:
