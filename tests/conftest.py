@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from harness.config import registry
 
 # A deadline of 200 ms for one example says how busy the machine is, not whether the code is right.
 settings.register_profile("no deadline", deadline=None)
@@ -19,3 +23,17 @@ for _signal, _handler in (
 ):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _handler)
+
+
+# Real rows are answered by SmolLM2-135M, whose weights are converted once to HARNESS_HOME: most of a minute for each test
+# with a home of its own. Tests of the default itself put it back.
+registry.shipped("readers")["any other"] = "pocket-llama"
+
+
+@pytest.fixture
+def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of the test's own, and the fake model of tests.engine.fakes in place of any other."""
+    from tests.engine import fakes
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 from harness.method import Scene, Skill, Task
 from harness.stats.rng import Dice
 from harness.training.real_rows import Asked, RealRow
+from harness.training.scene_source import Recipe, scenes
 from harness.training.teacher import Teacher, Told
 from harness.training.trees import Tree, grow
 from harness.types import Question
-
-if TYPE_CHECKING:
-    from pocket.tasks.recipes import RecipeModel
 
 _FULL = 0.5  # share of probed searches that find all they need
 _FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # passages beside the gold ones, one drawn
@@ -47,7 +44,7 @@ class Mixture:
 
     datasets: Mapping[str, float]
     real: Mapping[str, float]
-    world: Sequence[RecipeModel]
+    world: Sequence[Recipe]
     length: int
 
 
@@ -109,11 +106,9 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
 # --- the made-up world ------------------------------------------------------------------------------------------------
 
 
-def _world(recipe: RecipeModel, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
-    from pocket.tasks.catalog import stage
-
+def _world(recipe: Recipe, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
     skill = skills[recipe.skill]
-    return Lesson(skill.name, tuple(stage(recipe.recipe(), skill.scene, dice)))
+    return Lesson(skill.name, tuple(scenes(recipe, skill.scene, dice)))
 
 
 # --- real rows --------------------------------------------------------------------------------------------------------

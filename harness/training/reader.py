@@ -29,13 +29,13 @@ from harness.training.evaluate import Measure
 from harness.training.lessons import Mixture, drawn
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
-from harness.training.skills import declared
+from harness.training.skills import declared, prompts
 from harness.training.token_rows import Row, Rows
 from harness.training.trainer import Job, export, train
 from harness.training.trees import Tree
 
 NAME = "reader"
-_APART = {"tasks", "save", "say", "exam", "exam_world"}  # what changes no weight
+_APART = {"tasks", "save", "say", "exam", "exam_world", "start"}  # what changes no weight
 
 
 class SourceSettings(BaseModel):
@@ -102,7 +102,7 @@ class ReaderTraining:
             "hardware": cards.hardware(base.device),
         }
         own = job.own.model_dump(mode="json", exclude={"recipes"})
-        cards.write(self.folder, cards.Known(NAME, self.base, base.where, marks(_prompts()), own, trained))
+        cards.write(self.folder, cards.Known(NAME, self.base, base.where, marks(prompts()), own, trained))
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the adapter that is there, before and after; its card keeps the figures.
@@ -151,7 +151,7 @@ class ReaderTraining:
                 :16
             ],
             "data": digest(sorted(row.id for row in rows))[:16],
-            "prompts": digest(_prompts())[:16],
+            "prompts": digest(prompts())[:16],
         }
 
 
@@ -165,18 +165,6 @@ def _licences(datasets: Iterable[str]) -> dict[str, str]:
 
 def _listed(skills: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda one: -one[1]))
-
-
-def _prompts() -> dict[str, str]:
-    """Name -> text of the prompts that most rows are asked in: those that all methods share, and PECAN's search."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
-    from harness.engine.plan import make_method
-
-    return (
-        make_method(resolve_one("methods", Choices(method="pecan"))).prompts()
-        | make_method(resolve_one("methods", Choices(method="full-context"))).prompts()
-    )
 
 
 def _row(tree: Tree) -> Row:

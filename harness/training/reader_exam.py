@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +24,7 @@ from harness.training.evaluate import Measure, Value
 from harness.training.lessons import KINDS, SKILLS, answer_scene, probe_scene
 from harness.training.real_rows import RealRow
 from harness.training.recorded_session import listen
-
-if TYPE_CHECKING:
-    from pocket.tasks.recipes import RecipeModel
+from harness.training.scene_source import Recipe, scenes
 
 NAME = "reader"
 BESIDE = 4
@@ -65,7 +62,7 @@ def examine(models: Sequence[LanguageModel], parts: Sequence[Part], tell: Callab
 
 
 def parts(
-    rows: Sequence[RealRow], recipes: Sequence[RecipeModel], skills: Mapping[str, Skill], exam: Exam
+    rows: Sequence[RealRow], recipes: Sequence[Recipe], skills: Mapping[str, Skill], exam: Exam
 ) -> Iterator[Part]:
     """What is examined, in order."""
     for dataset in dict.fromkeys(row.dataset for row in rows):
@@ -93,11 +90,9 @@ def _real(dataset: str, rows: Sequence[RealRow], skills: Mapping[str, Skill], ex
         yield Part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], scenes)
 
 
-def _world(recipe: RecipeModel, skill: Skill, exam: Exam) -> Iterator[Scene]:
-    from pocket.tasks.catalog import stage
-
+def _world(recipe: Recipe, skill: Skill, exam: Exam) -> Iterator[Scene]:
     for number in range(20 * exam.world):
-        made = list(stage(recipe.recipe(), skill.scene, Dice("exam", exam.seed, skill.name, number), "evaluation"))
+        made = list(scenes(recipe, skill.scene, Dice("exam", exam.seed, skill.name, number), "evaluation"))
         yield from made[:1]
 
 

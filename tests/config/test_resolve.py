@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.registry import load, trust
 from harness.config.resolve import Resolved, resolve
@@ -173,14 +173,14 @@ def test_the_users_own_folder_comes_first(folder: Path) -> None:
 
 def test_names_of_shipped_files_do_not_collide() -> None:
     for kind in presets.KINDS:
-        files = [path.stem for path in (Path(__file__).parents[1] / "configs" / kind).glob("*.yaml")]
+        files = [path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")]
         assert len(files) == len({presets.fold(f) for f in files})
 
 
 def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     added = {
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
-        "harness.datasets": {"their-data": "tests.test_settings:THEIR_DATA"},
+        "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
     monkeypatch.setattr(presets, "additions", lambda group: added.get(group, {}))
     assert "their-method" in presets.names("methods")
@@ -344,7 +344,10 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
     ("dataset", "model", "embedded", "small"),
     [("one", "smollm2-135m", False, True), ("pocket/musique", "pocket-llama", True, False)],
 )
-def test_without_a_model_the_data_set_decides(dataset: str, model: str, embedded: bool, small: bool) -> None:
+def test_without_a_model_the_data_set_decides(
+    dataset: str, model: str, embedded: bool, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.shipped("readers"), "any other", "smollm2-135m")  # as shipped; see tests/conftest.py
     resolved = get(dataset=dataset)
     found = resolved.config.model
     assert (found.embedded, found.small) == (embedded, small)
