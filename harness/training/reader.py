@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, marks
+from harness.llm.model_info import hash_files
 from harness.training import cards
 from harness.training.base import Base, fits
 from harness.training.checkpoint import Progress
@@ -93,6 +94,7 @@ class ReaderTraining:
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
             "licences": _licences(self.settings.sources),
+            **({"start": self._about(base, rows)["start"]} if self.settings.start else {}),
             "rows": len(job.found.rows),
             "left_out": 0,
             "steps": progress.step,
@@ -143,8 +145,9 @@ class ReaderTraining:
         return Rows([_row(tree) for _, tree in taken]), Counter(skill for skill, _ in taken)
 
     def _about(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
-        own = self.settings.of(NAME)
+        own, start = self.settings.of(NAME), self.settings.start
         return {
+            **({"start": hash_files(Path(start))[:16]} if start else {}),
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
             "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_APART)])[
