@@ -190,6 +190,16 @@ def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tm
         local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
 
 
+def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net) -> None:
+    file = write(tmp_path / "tiny.gguf", net)
+    data, name = bytearray(file.read_bytes()), b"token_embd.weight"
+    at = data.index(name) + len(name) + 4 + 2 * 8  # behind the number of dimensions and both of them
+    data[at : at + 4] = (99).to_bytes(4, "little")
+    file.write_bytes(data)
+    with pytest.raises(CannotRun, match="has a quantisation that cannot be unpacked .*; use a file with another"):
+        converted(file)
+
+
 def test_another_file_than_the_preset_names_is_refused(tmp_path, net) -> None:
     file = write(tmp_path / "tiny.gguf", net)
     with pytest.raises(CannotRun, match="is not the one that is expected"):
