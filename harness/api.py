@@ -36,13 +36,13 @@ def run(
     """
     from dataclasses import fields, replace
 
-    from harness.cli.following import Trackers
     from harness.cli.siblings import arrange, settled
     from harness.config.layers import Choices
     from harness.engine import runner
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
     from harness.errors import unknown
+    from harness.tracking.trackers import Trackers
 
     known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]
     for name in choices:
@@ -56,7 +56,7 @@ def run(
     chosen = Choices(method=method, dataset=dataset, sets=dict(set or {}), **choices)
     (plan,), _ = arrange([plan_choices(chosen)], [chosen])
     plan = settled(plan, {}, Path(out))
-    with trackers.follow(plan):
+    with trackers.follow(Path(out) / plan.folder):
         result = runner.run(plan, Path(out), command=["python", "-c", "harness.run(...)"], progress=Silent())
     return replace(result, save_problems=[*result.save_problems, *trackers.missed()])
 

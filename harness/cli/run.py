@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.common import choices, mean_texts, split
-from harness.cli.following import Trackers
 from harness.cli.outlook import Lost, as_json, closing, table
 from harness.cli.siblings import Key, NotFinished, arrange, key, settled
 from harness.cli.stopping import say_again
@@ -31,6 +30,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings as embedded
 from harness.errors import ConfigError, HarnessError, UnknownName, UserError
 from harness.storage.home import check_home
+from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
@@ -126,7 +126,7 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
         _say(closing(len(wanted), lost))
     if job.waiting:
         say_again("rows wait for the number of another row", command)
-    return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
+    return max(code, 3 if trackers.report(_say) else 0, key=_WORSE.index)
 
 
 def _check_convention(options: Options) -> None:
@@ -301,7 +301,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
     from harness.engine.progress import Progress
 
     options = job.options
-    with job.trackers.follow(plan):
+    with job.trackers.follow(options.out / plan.folder):
         return runner.run(
             plan,
             options.out,

@@ -16,7 +16,7 @@ from harness.cli.stopping import say, signals
 from harness.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.tracking.training_log import Feed
+    from harness.tracking.training_log import TrainingLog
 
 
 T = TypeVar("T")
@@ -35,27 +35,21 @@ def check(device: str, mlflow: str | None) -> None:
             raise ConfigError(found)
 
 
-def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None) -> Feed | None:
+def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None) -> TrainingLog | None:
     """The run of MLflow that is told how the training in `out` goes; None where none was asked for."""
     if mlflow in (None, "off"):
         return None
-    from harness.tracking.training_log import EXPERIMENT, Feed
+    from harness.tracking.training_log import EXPERIMENT, TrainingLog
 
-    return Feed(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
+    return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 
 
-def watched(run: Callable[[Tell, threading.Event], T], told: Feed | None) -> tuple[bool, T | None]:
+def watched(run: Callable[[Tell, threading.Event], T], told: TrainingLog | None) -> tuple[bool, T | None]:
     """Run a training to its end or to the first signal, and end the run of MLflow as it went."""
-
-    def tell(line: str) -> None:
-        say(line)
-        if told is not None:
-            told.wake()
-
     stop, status, found = threading.Event(), "FAILED", None
     try:
         with signals(stop):
-            found = run(tell, stop)
+            found = run(say, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"

@@ -1,7 +1,7 @@
 """One run's place in MLflow: what is there already is looked up first, so that logging twice changes nothing.
 
-    Sink(run, uri, suite)   finds or makes experiment, run and the suite's parent; writes tags and params
-    .log_running(points)    (step, name, value) of Running
+    MlflowRun(run, uri, suite)   finds or makes experiment, run and the suite's parent; writes tags and params
+    .log_running(points)    (step, name, value) of metrics.running_points
     .log_results()          final metrics, artifacts, table, page
     .log_suite(runs)        the page of all runs of the suite
     .end(status)            closes the run, and brings the suite's parent up to date
@@ -45,14 +45,14 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _VIEW = "harness"  # the name of the saved view in its address: ...?viewStateShareKey=harness
 
 
-class Sink:
+class MlflowRun:
     """The MLflow run of one run folder. Every method raises what MLflow raises (see tracking.attempt)."""
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
         from mlflow import MlflowClient
 
         self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
-        with _one_creator(uri):
+        with one_creator(uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
         self._known: dict[str, dict[int, float]] = {}
@@ -221,7 +221,7 @@ class Sink:
 
 
 @contextlib.contextmanager
-def _one_creator(uri: str) -> Iterator[None]:
+def one_creator(uri: str) -> Iterator[None]:
     """Two processes that create the tables of one sqlite file at once break it: one at a time."""
     path = sqlite_path(uri)
     if path is None:
