@@ -99,7 +99,8 @@ class TestTrack:
         track(folder, uri)
         before = only_run(uri).data
         path = tmp_path / "new" / "mlflow.db"  # neither the file nor its folder is there
-        code = f"from pathlib import Path; from harness import tracking; tracking.track(Path({str(folder)!r}), {f'sqlite:///{path}'!r})"
+        arguments = f"Path({str(folder)!r}), {f'sqlite:///{path}'!r}"
+        code = f"from pathlib import Path; from harness.tracking.track import track; track({arguments})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         after = only_run(f"sqlite:///{path}").data
