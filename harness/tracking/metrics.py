@@ -141,13 +141,13 @@ def params(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     long: list[str] = []
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
-        told = value if isinstance(value, str) else canonical(value)
-        if value is None or told in ("", "{}", "[]") or _LEFT_OUT.match(key):
+        text = value if isinstance(value, str) else canonical(value)
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key):
             continue
-        if len(told) > _LONGEST_PARAM:
+        if len(text) > _LONGEST_PARAM:
             long.append(name)
         else:
-            short[metric_name(name)] = told
+            short[metric_name(name)] = text
     return short, long
 
 
@@ -221,9 +221,9 @@ def saved_view(columns: Sequence[str], created: int) -> str:
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
 
 
-def _chart(kind: str, number: int, **told: Any) -> dict[str, Any]:
+def _chart(kind: str, number: int, **more: Any) -> dict[str, Any]:
     fixed = {"uuid": f"{_SECTION}-{number}", "metricSectionId": _SECTION, "deleted": False, "isGenerated": False}
-    return {"type": kind, **fixed, **told}
+    return {"type": kind, **fixed, **more}
 
 
 def _axis(metric: str) -> dict[str, str]:

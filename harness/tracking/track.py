@@ -144,43 +144,26 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
 @contextlib.contextmanager
 def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
     """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError."""
-    before = {name: os.environ.get(name) for name in BOUNDS}
-    os.environ.update({name: value for name, value in BOUNDS.items() if before[name] is None})
+    added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
+    os.environ.update(added)
+    logger, level = logging.getLogger("mlflow"), None
+    failures: tuple[type[Exception], ...] = (OSError,)
     try:
-        with _import_errors(), _quiet():
-            from mlflow.exceptions import MlflowException
-            from sqlalchemy.exc import SQLAlchemyError
+        from mlflow.exceptions import MlflowException  # which configures MLflow's loggers
+        from sqlalchemy.exc import SQLAlchemyError
 
-            try:
-                yield
-            except (MlflowException, SQLAlchemyError, OSError) as error:
-                raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _import_errors() -> Iterator[None]:
-    try:
+        failures = (MlflowException, SQLAlchemyError, OSError)
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # no messages about creating tables
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"
-        raise CannotRun(
-            _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
-        ) from error
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back MLflow's messages about creating tables."""
-    import mlflow  # its import configures its loggers
-
-    logger = logging.getLogger(mlflow.__name__)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
+        sentence = _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
+        raise CannotRun(sentence) from error
+    except failures as error:
+        raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
     finally:
-        logger.setLevel(level)
+        if level is not None:
+            logger.setLevel(level)
+        for name in added:
+            os.environ.pop(name, None)

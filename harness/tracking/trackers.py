@@ -22,7 +22,6 @@ from harness.errors import ConfigError
 from harness.tracking.track import StoreError, begun, default_uri, problems
 from harness.tracking.uri import own_place
 
-
 _NICE = 15  # 3 % of a core that it shares with the run: the scheduler's weights are 36 and 1024
 
 
