@@ -7,13 +7,11 @@ pecan  a graph
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config.yaml_tree import assignments
-from harness.errors import ConfigError, UserError, printable
+from harness.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
@@ -80,32 +78,3 @@ def choices(flags: Flags, method: str | None = None, dataset: str | None = None)
         require_full=flags.require_full,
         suite=None if flags.suite is None else suites.read(flags.suite),
     )
-
-
-def run_folder(text: str) -> Path:
-    """The run folder that `text` names. Raises UserError with the nearest existing ones."""
-    from harness.storage.run_folder import find_runs
-
-    folder = Path(text)
-    if (folder / "run.yaml").is_file():
-        return folder
-    root = folder
-    while not root.is_dir():  # "." at the latest, or "/"
-        root = root.parent
-    near = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
-    near = near or [str(p) for p in (find_runs(Path("results")) if Path("results").is_dir() else [])]
-    best = difflib.get_close_matches(text, near, n=3, cutoff=0.3) or near[:3]
-    what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
-    hint = f"the nearest: {', '.join(best)}" if best else "runs are kept in the folder given to --out ('results')"
-    raise UserError(f"{what}; {hint}")
-
-
-def run_folders(texts: Iterable[str]) -> list[Path]:
-    """The run folders that are named, or lie below the folders that are named; each once. Raises UserError."""
-    from harness.storage.run_folder import find_runs
-
-    found: list[Path] = []
-    for text in texts:
-        inside = find_runs(Path(text)) if Path(text).is_dir() else []
-        found += inside or [run_folder(text)]
-    return list(dict.fromkeys(found))

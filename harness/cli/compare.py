@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.cli.common import run_folders, split
-from harness.cli.output import format_of, frames, read_runs, write
+from harness.cli.common import split
+from harness.cli.output import format_of, frames, write
 from harness.cost.flops import DEFAULT
+from harness.storage.named_runs import read_runs, run_folders
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from harness.cli.flag_groups import takes_flags
 from harness.cli.flags import Convention, Flags, RunFlags, TableFlags
 from harness.cli.pocket_flags import TrainFlags
 from harness.cli.study_flags import add_study
-from harness.cli.terminal import guarded
 from harness.cli.train_flags import add_train
 from harness.errors import SaveError, UserError, printable
+from harness.terminal import guarded
 
 app = typer.Typer(
     name="harness",

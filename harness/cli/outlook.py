@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json as json_
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from harness.cost.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.cost.forecast import Forecast
+    from harness.engine.siblings import Lost
 
 
 NOTES = (
@@ -27,14 +28,6 @@ NOTES = (
     "stored: the means of a run with the same settings; declared: what the method says it reads, 4 bytes a token, "
     "answers as long as they may be"
 )
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A row that did not run, or not whole, and why in a sentence."""
-
-    row: str
-    why: str
 
 
 def _short(count: float | None) -> str:

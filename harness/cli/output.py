@@ -6,15 +6,9 @@ write("...", "tables/all.csv")      the file, written in one step; None: to the 
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.errors import UnknownName, UserError
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}
@@ -62,21 +56,3 @@ def write(text: str, out: str | None) -> None:
     except OSError as e:
         raise save_error(target, e) from e
     write_atomic(target, text.rstrip("\n").encode(errors="backslashreplace") + b"\n")
-
-
-def read_runs(folders: list[Path]) -> list[StoredRun]:
-    """The runs of `folders`. Raises what harness.storage.run_folder.read_run raises.
-
-    The collector rests meanwhile: records are trees without cycles, and walking those already read again and again
-    takes most of the time (100,000 records on 2 cores: 8.1 s with it, 1.9 s without).
-    """
-    from harness.storage.run_folder import read_run
-
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return [read_run(folder) for folder in folders]
-    finally:
-        if was_on:
-            gc.enable()
-            gc.freeze()

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from harness.cli.compare import chosen_columns
 from harness.cli.figure_flags import FIGURES
-from harness.cli.output import format_of, frames, read_runs, write
+from harness.cli.output import format_of, frames, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, close_matches
+from harness.storage.named_runs import read_runs, run_folders
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -133,8 +134,6 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
 
     Raises UserError when none can be shown.
     """
-    from harness.cli.common import run_folders
-
     if not Path(folder).is_dir():
         near = close_matches(folder, FIGURES, most=1)
         figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""

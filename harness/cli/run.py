@@ -5,7 +5,7 @@ a suite, or --plan             -> first what every row will cost (harness.cost.f
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that ends midway         -> what was answered stays on disk
-a number from another row      -> that row runs first (harness.cli.siblings)
+a number from another row      -> that row runs first (harness.engine.siblings)
 the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 """
 
@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.common import choices, mean_texts, split
-from harness.cli.following import Trackers
-from harness.cli.outlook import Lost, as_json, closing, table
-from harness.cli.siblings import Key, NotFinished, arrange, key, settled
+from harness.cli.outlook import as_json, closing, table
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings as embedded
+from harness.engine.siblings import Key, Lost, NotFinished, arrange, key, settled
 from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
@@ -124,7 +124,7 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
         _say(closing(len(wanted), lost))
     if job.waiting:
         say_again("rows wait for the number of another row", command)
-    return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
+    return max(code, 3 if trackers.report(_say) else 0, key=_WORSE.index)
 
 
 def _check_convention(options: Options) -> None:
@@ -299,7 +299,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
     from harness.engine.progress import Progress
 
     options = job.options
-    with job.trackers.follow(plan):
+    with job.trackers.follow(options.out / plan.folder):
         return runner.run(
             plan,
             options.out,

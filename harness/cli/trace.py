@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.common import run_folder
 from harness.cli.output import write
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
+from harness.storage.named_runs import run_folder
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from harness.cli.common import run_folders
 from harness.errors import CannotRun, HarnessError
+from harness.storage.named_runs import run_folders
 from harness.tracking.uri import own_place
 
 _MOST_FAILURES = 2

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main as cli
-from harness.cli.terminal import guarded
 from harness.engine.progress import Progress
 from harness.errors import UserError, printable
 from harness.storage.hub import DATASETS, download
+from harness.terminal import guarded
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 

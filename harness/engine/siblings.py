@@ -10,11 +10,10 @@ as both rows belong to one command. The numbers are means over the questions tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.outlook import Lost
 from harness.config import presets
 from harness.errors import HarnessError, UserError
 
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 """What tells the rows of a command apart: preset and data set, as they were asked for."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A row that did not run, or not whole, and why in a sentence."""
+
+    row: str
+    why: str
 
 
 class NotFinished(HarnessError):
