@@ -67,3 +67,9 @@ def _plain(stream: TextIO) -> TextIO:
 def erase_line(stream: TextIO) -> None:
     """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
     _plain(stream).write("\r\x1b[K")
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, where everything but results goes."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

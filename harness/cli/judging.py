@@ -8,9 +8,10 @@ The data set is loaded for its gold answers, as `harness score` does. No model i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.stored_runs import moved
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def judged(
             f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
             f"harness score {run.path}"
         )
-    if data is not None:
-        run = replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+    run = moved(run, data)
     rows = read_rows(run)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")

@@ -1,23 +1,29 @@
-"""Where a table goes and in which format: `--format`, else the ending of `--out FILE`, else text.
+"""Print results: aligned columns, means with intervals, and tables in the format that was asked for.
 
-format_of(None, "tables/all.csv")   "csv"
-write("...", "tables/all.csv")      the file, written in one step; None: to the screen
+format_of(None, "tables/all.csv")   "csv": --format, else the ending of --out FILE, else text
+write("...", "tables/all.csv")      write the file at once; None: print
+
+>>> print(columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
+bm25   top-5 chunks
+pecan  a graph
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from harness.errors import UnknownName, UserError
+from harness.errors import CannotRun, UnknownName, UserError, printable
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The format asked for, one of reports.tables.FORMATS.
+    """The format to write, one of reports.tables.FORMATS.
 
-    Raises UnknownName for another one, UserError where the ending of `out` tells none.
+    Raises UnknownName for an unknown format, UserError for an unknown ending of `out`.
     """
     if form is not None:
         if form not in _NAMES:
@@ -29,14 +35,12 @@ def format_of(form: str | None, out: str | None) -> str:
     if ending in (".html", ".htm"):
         raise UserError(f"'{out}' would be a page; make one with: harness report RUNS_DIR --html {out}")
     if ending not in ENDINGS:
-        raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or say it with --format")
+        raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with --format")
     return ENDINGS[ending]
 
 
-def frames() -> None:
-    """Make sure that tables can be made. Raises CannotRun with the line that installs what is missing."""
-    from harness.errors import CannotRun
-
+def check_pandas() -> None:
+    """Check that pandas is installed. Raises CannotRun with the command that installs it."""
     try:
         import pandas  # noqa: F401
     except ModuleNotFoundError as e:
@@ -56,3 +60,31 @@ def write(text: str, out: str | None) -> None:
     except OSError as e:
         raise save_error(target, e) from e
     write_atomic(target, text.rstrip("\n").encode(errors="backslashreplace") + b"\n")
+
+
+def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
+    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    if not rows:
+        return ""
+    widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
+    return "\n".join(
+        gap.join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+    )
+
+
+def mean_text(score: dict[str, Any]) -> str:
+    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.00 [36.00, 46.00]"; what is undefined is left out."""
+    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.2f}" for k in ("mean", "low", "high"))
+    return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
+
+
+def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
+    """The means of a summary.json by score, as text; over how many questions where that is not all of them."""
+    skip = summary.get("failed_count_as") == "skip"
+    counted = summary.get("n_scored" if skip else "n_total")
+    found = {}
+    for name, score in summary.get("scores", {}).items():
+        few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
+        found[name] = mean_text(score) + few
+    return found

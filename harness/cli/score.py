@@ -5,19 +5,48 @@ from __future__ import annotations
 import json as json_
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from harness.cli.common import mean_texts, split
+import typer
+
+from harness.cli.command import SETTINGS
+from harness.cli.options import Json, MovedData, Runs, split
+from harness.cli.output import mean_texts
 from harness.config import registry
-from harness.engine.rescore import rescore
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folders
+from harness.storage.run_folder import read_run
 
 
-def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool, trust: bool = False) -> int:
-    """Score each run again and print its new means. Raises UserError, DataError, RunLocked or SaveError.
+def score(
+    runs: Runs,
+    scorers: Annotated[
+        str | None,
+        typer.Option(
+            "--scorers",
+            metavar="NAME,...",
+            rich_help_panel=SETTINGS,
+            help="Scorers to use (harness list scorers).",
+            show_default="the run's own",
+        ),
+    ] = None,
+    data: MovedData = None,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            rich_help_panel=SETTINGS,
+            help="Show the code that a run folder names and ask whether to import it.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Score stored answers again, without a model.
 
-    trust: list the code that the run folders name and ask whether to import it.
+    The data set is loaded for its gold answers; it must hold the rows that the run was made with.
     """
+    from harness.engine.rescore import rescore
+
     folders = run_folders(runs)
     registry.trust(*(split([scorers]) if scorers else ()))
     if trust:
@@ -33,11 +62,7 @@ def main(runs: list[str], *, scorers: str | None, data: str | None, json: bool, 
 
 
 def _ask(folders: list[Path]) -> None:
-    """Trust the code that the run folders name once the user has agreed to it. Raises UserError for a no."""
-    import typer
-
-    from harness.storage.run_folder import read_run
-
+    """Trust the code that the run folders name once the user has agreed to it. Raises UserError otherwise."""
     for folder in folders:
         for target, key in registry.code_named(read_run(folder).config.get("dataset")).items():
             if registry.trusted(target):

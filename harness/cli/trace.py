@@ -19,8 +19,12 @@ from __future__ import annotations
 import json as json_
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from harness.cli.command import OUTPUT
+from harness.cli.options import Convention, Json, MovedData
 from harness.cli.output import write
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
@@ -66,21 +70,30 @@ class _Search:
         return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
 
 
-def main(
-    run: str,
-    question: str,
-    *,
-    graph: str | None = None,
-    json: bool = False,
-    least: float | None = None,
-    data: str | None = None,
-    convention: str | None = None,
+def trace(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="question_id of a line in records.jsonl.")],
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph", metavar="FILE.svg", rich_help_panel=OUTPUT, help="Draw the searched graph into this file."
+        ),
+    ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--least",
+            metavar="WEIGHT",
+            rich_help_panel=OUTPUT,
+            help="With --graph: draw only edges above this weight.",
+            show_default="0.05",
+        ),
+    ] = None,
+    data: MovedData = None,
+    convention: Convention = None,
+    json: Json = False,
 ) -> int:
-    """Print the search; draw its graph into the file `graph`, edges of a weight above `least` (0.05).
-
-    data: where the rows are now, if they were moved; convention: how FLOPs are counted. Raises UserError for an unknown
-    run or question, or a graph that cannot be drawn; SaveError where `graph` cannot be written.
-    """
+    """Print the search of one question as a tree, or draw the graph that was searched."""
     _check(graph, least)
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
@@ -95,11 +108,11 @@ def main(
 
 
 def _check(graph: str | None, least: float | None) -> None:
-    """No flag is silently ignored."""
+    """Raise UserError for options that would have no effect."""
     if graph is not None and Path(graph).suffix.lower() != ".svg":
         raise UserError(f"--graph draws SVG, and '{graph}' does not end in .svg; name it so")
     if least is not None and graph is None:
-        raise UserError("--least says which edges are drawn; add --graph FILE.svg")
+        raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
     if least is not None and not 0 <= least <= 1:
         raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness.cli.common import mean_texts
+from harness.cli.output import mean_texts
 from harness.cli.run import _failures
 from harness.config import registry
 from harness.datasets.base import Dataset

@@ -11,10 +11,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from harness.cli.command import SETTINGS
 from harness.cli.figures import Figure, form_of, numbers, show
+from harness.cli.options import FigureOutput, MovedData, Runs, Score
+from harness.cli.stored_runs import stored_runs, with_rows
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,32 +27,33 @@ if TYPE_CHECKING:
     from reports.gold_rows import Rows
 
 
-@dataclass(frozen=True)
-class Options:
-    """How the study is shown. score: by default each data set's first; edges: "1000,4000" tokens; data: the rows."""
+def study_length(
+    folders: Runs,
+    figure: FigureOutput,
+    score: Score = None,
+    edges: Annotated[
+        str | None,
+        typer.Option(
+            "--edges",
+            metavar="N,...",
+            rich_help_panel=SETTINGS,
+            help="Edges of the length groups, in tokens.",
+            show_default="four groups of about equal size",
+        ),
+    ] = None,
+    data: MovedData = None,
+) -> int:
+    """Plot the score, and how often the answer was shown, by the length of the documents.
 
-    form: str | None = None
-    out: str | None = None
-    score: str | None = None
-    edges: str | None = None
-    data: str | None = None
-
-
-def length(folders: Sequence[str], options: Options) -> int:
-    """Print or draw the study; 3 when a damaged run was left out.
-
-    Runs whose rows or tokenizer cannot be had are left out with a sentence. Raises UserError where none is left,
-    UnknownName for a score that a run does not have, SaveError.
+    Runs whose rows or tokenizer cannot be loaded are left out with a warning.
     """
-    from harness.cli.study import stored_runs, with_rows
-
-    form = form_of(options.form, options.out)
-    edges = _edges(options.edges)
+    form = form_of(figure.form, figure.out)
+    limits = _edges(edges)
     runs, damaged = stored_runs(folders)
     from reports.figures.length import frame, panels, sections
 
-    table = frame(_measured(with_rows(runs, options.data)), options.score, edges)
-    show(Figure("Length of the documents", table, sections(table), panels(table)), form, options.out)
+    table = frame(_measured(with_rows(runs, data)), score, limits)
+    show(Figure("Length of the documents", table, sections(table), panels(table)), form, figure.out)
     return 3 if damaged else 0
 
 
@@ -64,7 +69,7 @@ def _edges(text: str | None) -> tuple[int, ...] | None:
 
 def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     """Each run with what counts a document's tokens, once for runs over the same rows with the same model."""
-    from harness.cli.tokens import tokens_by
+    from harness.cli.report_tokens import tokens_by
     from reports.figures.length import Measured, group
 
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
