@@ -37,11 +37,11 @@ def run(
     from dataclasses import fields, replace
 
     from harness.config.layers import Choices
-    from harness.config.validation import unknown
     from harness.engine import runner
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
     from harness.engine.siblings import arrange, settled
+    from harness.errors import unknown
     from harness.tracking.trackers import Trackers
 
     known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+VERSION = "0.1.0"
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.types import Document, Shown
 
 Span = tuple[int, int]

@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

@@ -16,8 +16,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt
 from methods.chunks import Span, sentences
 from methods.retry import Retry, hear, numbered

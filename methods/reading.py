@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import MethodConfig, Scene, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
 

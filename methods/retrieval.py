@@ -20,9 +20,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.cost.forecast import Reads
-from harness.llm.base import MeteredModel
-from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel, Session
+from harness.models import MeteredModel, Session
 from harness.prompts import Pieces, feed, prompt_tokens
+from harness.stats.rng import derived_seed
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.chunks import Span
 
 # The marks, then quotes and brackets that close behind them. No mark may stand before the first one and nothing is

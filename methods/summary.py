@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens
 
 SUMMARY = Prompt(

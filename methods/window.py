@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.cost.forecast import Reads
-from harness.llm.base import MeteredModel
-from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans

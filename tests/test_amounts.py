@@ -11,7 +11,7 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.suites import read
 from harness.cost.flops import ModelShape
-from harness.cost.forecast import Cost
+from harness.engine.forecast import Cost
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.sibling_values import cost_of, nearest, settle, visited
 from harness.errors import UserError
@@ -105,7 +105,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> 
 def _shape(plan: Plan) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from harness.cost.forecast import shape_of_role
+    from harness.engine.forecast import shape_of_role
 
     shape = shape_of_role(plan, "reader")
     assert shape is not None

@@ -17,6 +17,7 @@ from harness.engine.plan import Plan, plan_choices
 from harness.method import Scene, Skill, Tools
 from methods.reading import SKILLS as READING
 from pocket.eval import card as cards
+from pocket.eval import card_page
 from tests.cli.fakes import Echo
 from tests.pocket import tiny_model
 
@@ -112,7 +113,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     for file in weights.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     card = cards.new(folder)
-    cards.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
+    card_page.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
     return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
@@ -182,5 +183,5 @@ def test_the_plan_warns(model: ModelConfig, tmp_path: Path, monkeypatch: pytest.
     folder = tmp_path / "carrier" / "weights"
     card = cards.read(folder)
     assert card is not None
-    cards.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
+    card_page.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

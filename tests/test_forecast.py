@@ -13,9 +13,10 @@ import pytest
 from harness.cli.forecast_table import closing, table
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
-from harness.cost.forecast import FRAME, Forecast, Reads, forecast
+from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.siblings import Lost
+from harness.method import Reads
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here
 

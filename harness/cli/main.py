@@ -3,7 +3,7 @@
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
 
 A command is a function of its own name in a module of its own name, imported when it is called: "report curves" is in
-harness/cli/report_curves.py. Groups from outside harness/ are found by plugins.py.
+harness/cli/report_curves.py. Groups of commands from outside harness/ are found through the registry.
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
 some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or
@@ -12,6 +12,8 @@ tracked · 4 a declared check failed · 130 interrupted.
 
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 import sys
 import traceback
@@ -20,10 +22,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import __version__
-from harness.cli import plugins
 from harness.cli.command import CONTEXT, Group
-from harness.errors import SaveError, UserError, printable
-from harness.terminal import guarded
+from harness.errors import CannotRun, SaveError, UserError, guarded, printable
 
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
@@ -61,29 +61,49 @@ COMMANDS = {
 
 
 class Root(Group):
-    """The command `harness` itself: the commands of harness/ and those of plugins."""
+    """The command `harness` itself: the commands of harness/, and groups of commands from outside.
+
+    Those are named in configs/registry.yaml, or by installed packages as entry points of "harness.commands". A name
+    stands for a click group made by harness.cli.command.group, or for a typer.Typer.
+    """
 
     table = COMMANDS
     package = "harness.cli"
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands of harness/, then the shipped and the installed plugins."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *plugins.shipped(), *plugins.installed()]))
+        """The commands of harness/, then those from outside."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *_from_outside()]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; one of harness/ wins over a plugin of the same name."""
-        if cmd_name not in super().list_commands(ctx):
-            plugin = plugins.shipped().get(cmd_name) or plugins.installed().get(cmd_name)
-            if plugin is not None:
-                return plugins.load(cmd_name, plugin["target"])
-        return super().get_command(ctx, cmd_name)
+        """Import a command; one of harness/ wins over one from outside. Raises CannotRun for a broken package."""
+        if cmd_name in super().list_commands(ctx) or cmd_name not in _from_outside():
+            return super().get_command(ctx, cmd_name)
+        target = _from_outside()[cmd_name]
+        module, _, name = target.partition(":")
+        try:
+            commands = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as e:
+            raise CannotRun(f"the commands 'harness {cmd_name}' ({target}) cannot be imported: {e}") from e
+        return typer.main.get_command(commands) if isinstance(commands, typer.Typer) else commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands of harness/ by section, then those of plugins."""
+        """List the commands of harness/ by section, then those from outside."""
         super().format_commands(ctx, formatter)
-        more = plugins.installed() | plugins.shipped()
+        rows = []
+        for name, target in _from_outside().items():
+            try:
+                rows.append((name, self.get_command(ctx, name).get_short_help_str(limit=100)))
+            except CannotRun:
+                rows.append((name, f"cannot be imported ({target})"))
         with formatter.section("Other commands"):
-            formatter.write_dl([(name, plugin["summary"]) for name, plugin in more.items()])
+            formatter.write_dl(rows)
+
+
+def _from_outside() -> dict[str, str]:
+    """Name -> "module:object" of the command groups that are not part of harness/."""
+    from harness.config.registry import shipped
+
+    return shipped("commands")
 
 
 app = typer.Typer(name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT)
@@ -131,7 +151,9 @@ def _main(arguments: list[str]) -> int:
         return _error(str(e), 3)
     except typer.TyperException as e:
         return _usage(e)
-    except Exception:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
+    except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
+        if isinstance(e, OSError) and e.errno == errno.ENAMETOOLONG:
+            return _error(f"'{str(e.filename)[:60]}...' is longer than a file's name may be; give a shorter one", 2)
         traceback.print_exc()
         return 1
     return code

@@ -10,6 +10,7 @@ pecan  a graph
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,9 @@ def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
         few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
         found[name] = mean_text(score) + few
     return found
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, where everything but results goes."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Selection, split
+from harness.cli.output import say
 from harness.engine.siblings import Lost, arrange
 from harness.errors import ConfigError, HarnessError, UserError
-from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -89,7 +89,7 @@ def bug(error: Exception) -> str:
 def _mistakes(row: Choices) -> list[HarnessError]:
     """Wrong names and keys of a row; where its bundled sample is used instead, those that the sample does not have."""
     from harness.config.resolve import draft
-    from harness.engine.dataset_fallback import find
+    from harness.datasets.fallback import find
 
     d = draft(row)
     return find(d).draft.problems if d.problems else []

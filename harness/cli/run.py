@@ -1,7 +1,7 @@
 """`harness run`: plan every row first, then run them in turn; one that fails never loses the others.
 
 rows = methods x data sets     from --method and --dataset, or from --suite
-a suite, or --plan             -> first what every row will cost (harness.cost.forecast); with --plan nothing else
+a suite, or --plan             -> first what every row will cost (harness.engine.forecast); with --plan nothing else
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that stops midway        -> what was answered stays on disk
@@ -27,19 +27,19 @@ import typer
 from harness.cli.command import EXECUTION, OUTPUT, SETTINGS
 from harness.cli.forecast_table import as_json, closing, table
 from harness.cli.options import Convention, Out, Selection, split
-from harness.cli.output import mean_texts
+from harness.cli.output import mean_texts, say
 from harness.cli.planning import bug, plan_all, rows
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
 from harness.engine.siblings import Key, Lost, NotFinished, key, settled
 from harness.errors import HarnessError, UnknownName, UserError
-from harness.terminal import say
+from harness.storage.home import check_home
 from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
-    from harness.cost.forecast import Forecast
+    from harness.engine.forecast import Forecast
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
 
@@ -79,7 +79,7 @@ class Execution:
             metavar="N",
             min=1,
             rich_help_panel=EXECUTION,
-            help="Questions to run at a time. The answers do not depend on it.",
+            help="Questions to run at a time. In bfloat16 and float16, rounding can then change an answer.",
         ),
     ] = 1
     retry_failed: Annotated[
@@ -153,6 +153,7 @@ def _run_all(selection: Selection, options: Execution, command: list[str]) -> in
         wanted = _recording(wanted, selection, options.record)
     if options.plan:
         return _only_plan(wanted, options, selection.suite)
+    check_home()
     trackers = Trackers(options.folder, options.mlflow, selection.suite)
     found = plan_all(wanted)
     planned, lost, code = found.plans, found.lost, found.code
@@ -202,7 +203,7 @@ def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> 
 
 
 def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
-    from harness.cost.forecast import Forecast, forecast
+    from harness.engine.forecast import Forecast, forecast
 
     convention = options.convention or DEFAULT
     before: dict[Key, Plan] = {}
@@ -296,7 +297,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
 
 def _failures(result: RunResult, row: str) -> str:
     """How many questions failed, why the first one did, and how to ask them, or to score their answers, again."""
-    from harness.engine.failures import unscored
+    from harness.storage.failures import unscored
     from harness.storage.files import read_lines
     from harness.storage.run_folder import RECORDS
 

@@ -11,8 +11,8 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 
-from harness.terminal import say
-from harness.tracking.uri import masked
+from harness.cli.output import say
+from harness.storage.paths import masked
 
 
 def say_again(what: str, command: Sequence[str]) -> None:

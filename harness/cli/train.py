@@ -17,18 +17,16 @@ import typer
 
 from harness.cli.command import EXECUTION, SETTINGS, WHAT
 from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, presets, sets_of, split
-from harness.cli.output import columns
+from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
 from harness.cli.training_run import check, feed, watched
 from harness.errors import UnknownName, UserError
-from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
-    from harness.method import Method
+    from harness.method import Method, TrainingTask
     from harness.training.course import Course
     from harness.training.evaluate import Measure
-    from harness.training.task import TrainingTask
 
 
 _ROUTED = ("model", "dataset", "teacher")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from harness.cli.output import say
 from harness.cli.stopping import signals
 from harness.errors import ConfigError, UnknownName
-from harness.terminal import say
 
 if TYPE_CHECKING:
     from harness.tracking.training_log import Feed

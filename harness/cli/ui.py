@@ -11,7 +11,8 @@ import typer
 
 from harness.cli.options import MlflowUri, Out
 from harness.errors import CannotRun, UserError
-from harness.tracking.uri import masked, own_place, sqlite_path
+from harness.storage.paths import masked
+from harness.tracking.uri import own_place, sqlite_path
 
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}

@@ -14,8 +14,7 @@ import time
 from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
-from harness.errors import printable
-from harness.terminal import erase_line
+from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
 

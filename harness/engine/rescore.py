@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
-from harness.engine.failures import SCORING, STOPS, failure, unscored
 from harness.engine.scoring import judge, unanswered, without_verdict
 from harness.errors import ConfigError, UserError
+from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
 from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore, read_run
 from harness.types import Gold, Shown

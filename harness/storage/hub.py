@@ -20,9 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun, printable
+from harness.errors import CannotRun, bars_allowed, printable
 from harness.storage.home import home, read_lock, write_json
-from harness.terminal import bars_allowed
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 10.0

@@ -2,7 +2,7 @@
 
 results/<dataset>/<preset>--<model>--<hash8>/
     run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
-    manifest.json     what it ran on (harness/storage/manifest.py)
+    manifest.json     what it ran on (harness/engine/manifest.py)
     records.jsonl     one Record a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; gone when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
@@ -29,8 +29,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.engine.failures import answered
 from harness.errors import DataError, SaveError, UserError
+from harness.storage.failures import answered
 from harness.storage.files import (
     append_line,
     identity,

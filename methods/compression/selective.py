@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading

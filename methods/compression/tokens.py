@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import Context
 from methods.compression.units import Units

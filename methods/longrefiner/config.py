@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
+from harness.models import MeteredModel
 from methods.passage_scores import Scoring
 
 AUTO = "auto"

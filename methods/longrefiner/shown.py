@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.types import Document, Shown
 from methods.longrefiner.config import PartTitles
 from methods.longrefiner.tree import Node, Tree

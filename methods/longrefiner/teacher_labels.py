@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.llm.base import MeteredModel
-from harness.method import Scene
+from harness.method import Labelling, Scene
+from harness.models import MeteredModel
 from harness.prompts import feed
-from harness.training.task import Labelling
 from harness.types import Document, Question
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import asked, outline

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.llm.base import MeteredModel
 from harness.method import Index
+from harness.models import MeteredModel
 from methods.chunks import Span, packed_chunks, sentence_chunks
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, fill

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
+from harness.stats.rng import derived_seed
 from methods.graph import Graph
 from methods.memwalker.config import MemWalkerConfig
 from methods.retry import window_of

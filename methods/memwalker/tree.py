@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods import summary

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
-from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.models import MeteredModel, Session, Span
 from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary

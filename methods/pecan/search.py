@@ -17,8 +17,8 @@ import numpy as np
 
 from harness.cost.flops import Flops
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.models import MeteredModel, Session, Span
 from harness.prompts import feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.graph import Graph

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.llm.base import MeteredModel
 from harness.method import IndexTools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, texts_of
 from harness.types import Document, Question
 from methods.condense import one_summary

@@ -16,8 +16,8 @@ import hashlib
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.types import Document
 from methods import summary
 from methods.graph import Graph

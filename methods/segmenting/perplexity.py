@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.chunks import Span, packed_chunks, sentences
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included (facts 7.5)

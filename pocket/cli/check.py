@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.terminal import say
+from harness.cli.output import say
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval import card as cards
 

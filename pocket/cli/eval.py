@@ -12,16 +12,16 @@ import typer
 
 from harness.cli.command import OUTPUT, SETTINGS
 from harness.cli.options import Json, Skills, split
-from harness.cli.output import columns
+from harness.cli.output import columns, say
 from harness.errors import UnknownName
-from harness.terminal import say
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval import card as cards
 from pocket.eval.card import Card
+from pocket.eval.card_page import write
 
 if TYPE_CHECKING:
-    from harness.llm.base import LanguageModel
     from harness.method import Skill
+    from harness.models import LanguageModel
 
 
 def eval_(
@@ -87,7 +87,7 @@ def _write(card: Card, out: Path | None) -> Path | None:
 
     to = out or card.folder
     try:
-        return cards.write(card, to)
+        return write(card, to)
     except OSError as error:
         if out is not None:
             raise save_error(to, error) from error

@@ -15,9 +15,9 @@ import typer
 
 from harness.cli.command import EXECUTION, SETTINGS
 from harness.cli.options import TrainingOut
+from harness.cli.output import say
 from harness.cli.stopping import say_again, signals
 from harness.errors import CannotRun
-from harness.terminal import say
 
 if TYPE_CHECKING:
     from pocket.reranker.train import Settings

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from harness.cli import main as cli
 from harness.engine.progress import Progress
-from harness.errors import UserError, printable
+from harness.errors import UserError, guarded, printable
 from harness.storage.hub import DATASETS, download
-from harness.terminal import guarded
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.engine.progress import Progress
-from harness.engine.scheduler import Crew, Stopped
 from harness.engine.tools import seed_everything
+from harness.parallel.scheduler import Crew, Stopped
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - outcome

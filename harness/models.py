@@ -1,4 +1,6 @@
-"""The one door to a language model: a session is one growing context; every token goes through the model once.
+"""Interfaces of language models, sentence encoders and rerankers.
+
+A session is one growing context; every token goes through the model once.
 
     s = llm.session()
     s.system("You are brief.")          a system turn, at the beginning only
@@ -12,7 +14,7 @@
     with s.branch(): ...                rolled back afterwards
     s.room(); s.close()
 
-Methods see only this file's interface; the back ends are hf.py (transformers) and scripted.py.
+Methods see only this file's interface. The back ends are in harness/llm; encoders and rerankers in harness/embed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
@@ -260,3 +262,29 @@ class MeteredModel:
     def system_tokens(self, text: str) -> int:
         """As LanguageModel.system_tokens."""
         return self._model.system_tokens(text)
+
+
+class Encoder(Protocol):
+    """A sentence encoder bound to a meter: what `tools.encoder()` returns.
+
+    name: as in tables; identity: everything that changes its vectors, for cache keys and the manifest.
+    """
+
+    name: str
+    identity: dict[str, Any]
+
+    def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
+        """Vectors of shape [len(texts), width], float32; `kind` picks prefix and length limit."""
+
+    def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
+        """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
+
+
+class Reranker(Protocol):
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+
+    name: str
+    identity: dict[str, Any]
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Scores of shape [passages], higher is better."""

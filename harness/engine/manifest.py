@@ -25,9 +25,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import __version__
-from harness.storage.paths import said_without_home, without_home, words_without_home
-from harness.tracking.uri import masked
+from harness.storage.paths import masked, said_without_home, without_home, words_without_home
+from harness.types import VERSION
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -158,7 +157,7 @@ def ended(manifest: dict[str, Any], state: str) -> dict[str, Any]:
 
 
 def _packages() -> dict[str, str]:
-    found = {"longdoc-harness": __version__}
+    found = {"longdoc-harness": VERSION}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)

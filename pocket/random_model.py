@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.errors import CannotRun
 from harness.storage.home import home
+from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
 SIZES = {
@@ -46,6 +47,11 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def build() -> tuple[Path, dict[str, Any]]:
+    """The model's folder and its recipe: the back end "random" of configs/registry.yaml. Raises CannotRun."""
+    return ensure(), recipe()
 
 
 def ensure() -> Path:
@@ -104,8 +110,6 @@ def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes
 
 def _texts() -> list[str]:
     """A text of each of KINDS with its questions, of a training seed: the same on any machine."""
-    from pocket.world.sample import FIRST_TRAINING_SEED, sample
-
     texts = []
     for kind in KINDS:
         made = sample(kind, FIRST_TRAINING_SEED, tokens=TEXT_TOKENS, purpose="training")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from harness.cost.meter import Meter
-from harness.engine.scheduler import Crew
+from harness.parallel.scheduler import Crew
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -40,20 +40,6 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
-    """What a method reads, in tokens of text: what `Method.reads(tokens, room)` returns.
-
-    shown: in the requests of one question, together; requests: so many; embedded: by the encoder, once an index;
-    ranked: by the reranker, for one question.
-    """
-
-    shown: int
-    requests: int = 1
-    embedded: int = 0
-    ranked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
     """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None where unknown."""
 
