@@ -44,11 +44,11 @@ COMMANDS = {
         "report queries": "Plot TFLOPs per query where queries share an index",
         "report tokens": "Count the tokens of documents, questions and answers",
         "compare": "Compare runs, with paired tests against a reference",
-        "trace": "Print the search of one question, or draw its graph",
+        "trace": "Print the search of one question as a tree, or draw the graph that was searched",
     },
     "Study stored runs": {
         "study position": "Plot the score by where the evidence stands in the text",
-        "study length": "Plot the score by the length of the documents",
+        "study length": "Plot the score, and how often the answer was shown, by the length of the documents",
         "study trials": "Plot score and requests by the maximum number of trials",
         "study requests": "Plot the score by the number of requests per question",
     },

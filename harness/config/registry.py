@@ -163,7 +163,7 @@ def additions(group: str) -> dict[str, str]:
 def _declared(group: str) -> bool:
     """Whether an installed package has entry points of `group`.
 
-    Reading the files takes 4 ms of processor time with 160 packages, importlib.metadata 45 ms: a third of `harness --help`.
+    Reading the files takes 4 ms of processor time with 160 packages; importlib.metadata takes 45 ms.
     """
     for folder in map(Path, sys.path):
         if not folder.is_dir():
