@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
@@ -26,6 +28,8 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 # Sections of a command's help, in their order; "Options" are those without a section.
 WHAT, SETTINGS, EXECUTION, OUTPUT = "What to run", "Settings", "Execution", "Output"
 SECTIONS = ("Arguments", WHAT, SETTINGS, EXECUTION, OUTPUT, "Options")
+
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 _DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")
@@ -153,7 +157,10 @@ def as_command(function: Callable[..., int], name: str) -> Command:
 
 
 def _with_fields(function: Callable[..., int]) -> Callable[..., int]:
-    """`function` with each parameter that is a dataclass replaced by the dataclass's fields."""
+    """`function` with each parameter that is a dataclass replaced by the dataclass's fields.
+
+    A reader that closes the pipe of stdout early is no error: Typer would make it exit code 1.
+    """
     own = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
     groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
@@ -161,7 +168,13 @@ def _with_fields(function: Callable[..., int]) -> Callable[..., int]:
     def wrapper(**given: Any) -> int:
         for name, group in groups.items():
             given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
-        return function(**given)
+        try:
+            code = function(**given)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
+            return PIPE_CLOSED
+        return code
 
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.items():

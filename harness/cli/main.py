@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -24,8 +23,6 @@ import typer
 from harness import __version__
 from harness.cli.command import CONTEXT, Group
 from harness.errors import CannotRun, SaveError, UserError, guarded, printable
-
-PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 COMMANDS = {
     "Run methods": {
@@ -140,11 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _main(arguments: list[str]) -> int:
     try:
-        code = int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
-        return PIPE_CLOSED
+        return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
     except UserError as e:
         return _error(str(e), 2)
     except SaveError as e:
@@ -156,7 +149,6 @@ def _main(arguments: list[str]) -> int:
             return _error(f"'{str(e.filename)[:60]}...' is longer than a file's name may be; give a shorter one", 2)
         traceback.print_exc()
         return 1
-    return code
 
 
 def _error(sentence: str, code: int) -> int:
