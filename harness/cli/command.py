@@ -9,6 +9,7 @@ docstring is its help, and it returns the exit code.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -26,8 +27,7 @@ from harness.errors import close_matches
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Sections of a command's help, in their order; "Options" are those without a section.
-WHAT, SETTINGS, EXECUTION, OUTPUT = "What to run", "Settings", "Execution", "Output"
-SECTIONS = ("Arguments", WHAT, SETTINGS, EXECUTION, OUTPUT, "Options")
+SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Options")
 
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
@@ -47,6 +47,39 @@ def spread_sets(arguments: list[str]) -> list[str]:
         inside = inside or argument == "--set" or argument.startswith("--set=")
         out.append(argument)
     return out
+
+
+def option(
+    section: str, spec: str, text: str, default: str | None = None, complete: str | None = None, **limits: float
+) -> Any:
+    """An option for an Annotated type.
+
+    spec: its names and what stands for its value, "--method -m NAME,..."; text: its help; default: the default in
+    words, where the value itself does not say it; complete: the kind of preset whose names the shell completes;
+    limits: min and max of a number.
+    """
+
+    def names(incomplete: str) -> list[str]:
+        from harness.config import presets
+
+        return [name for name in presets.names(str(complete)) if name.startswith(incomplete)]
+
+    flags = [word for word in spec.split(" ") if word.startswith("-")]
+    return typer.Option(
+        *flags,
+        metavar=spec.removeprefix(" ".join(flags)).strip() or None,
+        help=text,
+        show_default=default or True,
+        autocompletion=names if complete else None,
+        rich_help_panel=section,
+        **limits,
+    )
+
+
+choice = functools.partial(option, "What to run")
+setting = functools.partial(option, "Settings")
+execution = functools.partial(option, "Execution")
+output = functools.partial(option, "Output")
 
 
 class Command(TyperCommand):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.options import Runs, Score, TableOutput, split
 from harness.cli.output import check_pandas, format_of, write
 from harness.cost.flops import DEFAULT
@@ -18,10 +16,7 @@ def compare(
     runs: Runs,
     table: TableOutput,
     score: Score = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", rich_help_panel=SETTINGS, help="Compare runs that differ in more than the method."),
-    ] = False,
+    force: Annotated[bool, setting("--force", "Compare runs that differ in more than the method.")] = False,
 ) -> int:
     """Compare runs, with paired tests against a reference.
 
@@ -34,11 +29,7 @@ def compare(
     from reports.side_by_side import side_by_side
 
     compared = side_by_side(
-        read_runs(folders),
-        reference=table.reference,
-        score=score,
-        force=force,
-        convention=table.convention or DEFAULT,
+        read_runs(folders), reference=table.reference, score=score, force=force, convention=table.convention or DEFAULT
     )
     write(compared.render(form, columns), table.out)
     return 0

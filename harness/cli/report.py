@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import OUTPUT, SETTINGS
+from harness.cli.command import output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.options import RunsFolder, TableOutput
 from harness.cli.output import format_of, write
@@ -33,36 +31,19 @@ if TYPE_CHECKING:
 class Page:
     """The page, and published numbers in tables and on the page."""
 
-    html: Annotated[
-        str | None,
-        typer.Option("--html", metavar="FILE", rich_help_panel=OUTPUT, help="Write one self-contained page."),
-    ] = None
+    html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
     questions: Annotated[
-        int | None,
-        typer.Option(
-            "--questions",
-            metavar="N",
-            rich_help_panel=OUTPUT,
-            help="Questions per data set that the page shows in full.",
-            show_default="200",
-        ),
+        int | None, output("--questions N", "Questions per data set that the page shows in full.", "200")
     ] = None
     paper: Annotated[
-        bool,
-        typer.Option(
-            "--paper",
-            rich_help_panel=SETTINGS,
-            help="Show published numbers beside the measured ones: equivalent, differs or undecided.",
-        ),
+        bool, setting("--paper", "Show published numbers beside the measured ones: equivalent, differs or undecided.")
     ] = False
     margin: Annotated[
         float | None,
-        typer.Option(
-            "--margin",
-            metavar="X",
-            rich_help_panel=SETTINGS,
-            help="With --paper: largest difference called equivalent, in points of a score or percent of a cost.",
-            show_default="2",
+        setting(
+            "--margin X",
+            "With --paper: largest difference called equivalent, in points of a score or percent of a cost.",
+            "2",
         ),
     ] = None
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, show
 from harness.cli.options import Convention, FigureOutput, MovedData, RunsFolder, Score
 from harness.cli.stored_runs import figure_runs
@@ -35,18 +33,9 @@ def report_curves(
     folder: RunsFolder = None,
     score: Score = None,
     t_p: Annotated[
-        str | None,
-        typer.Option(
-            "--t-p",
-            metavar="X,...",
-            rich_help_panel=SETTINGS,
-            help="Confidence thresholds.",
-            show_default="0.1 to 0.98, up to the highest recorded one",
-        ),
+        str | None, setting("--t-p X,...", "Confidence thresholds.", "0.1 to 0.98, up to the highest recorded one")
     ] = None,
-    t_n: Annotated[
-        int, typer.Option("--t-n", metavar="N", min=1, rich_help_panel=SETTINGS, help="Stop patience from 1 to N.")
-    ] = 8,
+    t_n: Annotated[int, setting("--t-n N", "Stop patience from 1 to N.", min=1)] = 8,
     data: MovedData = None,
     convention: Convention = None,
 ) -> int:

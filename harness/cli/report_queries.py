@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, sections_of, show
 from harness.cli.options import Convention, FigureOutput, RunsFolder
 from harness.cli.stored_runs import figure_runs
@@ -27,29 +25,15 @@ def report_queries(
     figure: FigureOutput,
     folder: RunsFolder = None,
     per_document: Annotated[
-        str | None,
-        typer.Option(
-            "--per-document",
-            metavar="N,...",
-            rich_help_panel=SETTINGS,
-            help="Numbers of queries per document.",
-            show_default="1,2,4,8",
-        ),
+        str | None, setting("--per-document N,...", "Numbers of queries per document.", "1,2,4,8")
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            "--reference",
-            metavar="NAME",
-            rich_help_panel=SETTINGS,
-            help="Show where others break even with this method, run folder or run hash.",
-            show_default="full-context",
+        setting(
+            "--reference NAME", "Show where others break even with this method, run folder or run hash.", "full-context"
         ),
     ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option("--paper", rich_help_panel=SETTINGS, help="Add the published numbers below the measured ones."),
-    ] = False,
+    paper: Annotated[bool, setting("--paper", "Add the published numbers below the measured ones.")] = False,
     convention: Convention = None,
 ) -> int:
     """Plot TFLOPs per query where queries share an index."""

@@ -22,9 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from harness.cli.command import EXECUTION, OUTPUT, SETTINGS
+from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
 from harness.cli.options import Convention, Out, Selection, split
 from harness.cli.output import mean_texts, say
@@ -52,59 +50,36 @@ class Execution:
 
     record_stops: Annotated[
         int | None,
-        typer.Option(
-            "--record-stops",
-            metavar="N",
+        setting(
+            "--record-stops N",
+            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the answer at each.",
             min=1,
-            rich_help_panel=SETTINGS,
-            help="Continue past the stop, up to N positive probes (QRMeM: N updates), and record the answer at each.",
         ),
     ] = None
     record_t_p: Annotated[
         float | None,
-        typer.Option(
-            "--record-t-p",
-            metavar="X",
-            min=0,
-            max=1,
-            rich_help_panel=SETTINGS,
-            help="Also record stops for every threshold t_p up to X.",
-            show_default="the run's t_p",
-        ),
+        setting("--record-t-p X", "Also record stops for every threshold t_p up to X.", "the run's t_p", min=0, max=1),
     ] = None
     parallel: Annotated[
         int,
-        typer.Option(
-            "--parallel",
-            metavar="N",
+        execution(
+            "--parallel N",
+            "Questions to run at a time. In bfloat16 and float16, rounding can then change an answer.",
             min=1,
-            rich_help_panel=EXECUTION,
-            help="Questions to run at a time. In bfloat16 and float16, rounding can then change an answer.",
         ),
     ] = 1
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", rich_help_panel=EXECUTION, help="Run the questions that failed again.")
-    ] = False
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan", rich_help_panel=EXECUTION, help="Run nothing; print what would be run and its expected cost."
-        ),
-    ] = False
+    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
+    plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     out: Out = "results"
     mlflow: Annotated[
         str | None,
-        typer.Option(
-            metavar="URI|off",
-            rich_help_panel=OUTPUT,
-            help="MLflow server or database to log to.",
-            show_default="$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
+        output(
+            "--mlflow URI|off",
+            "MLflow server or database to log to.",
+            "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
         ),
     ] = None
-    json: Annotated[
-        bool,
-        typer.Option("--json", rich_help_panel=OUTPUT, help='End with a line {"run": folder, "summary": {...}}.'),
-    ] = False
+    json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
     convention: Convention = None
 
     @property

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.options import Json, MovedData, Runs, split
 from harness.cli.output import mean_texts
 from harness.config import registry
@@ -21,23 +21,11 @@ from harness.storage.run_folder import read_run
 def score(
     runs: Runs,
     scorers: Annotated[
-        str | None,
-        typer.Option(
-            "--scorers",
-            metavar="NAME,...",
-            rich_help_panel=SETTINGS,
-            help="Scorers to use (harness list scorers).",
-            show_default="the run's own",
-        ),
+        str | None, setting("--scorers NAME,...", "Scorers to use (harness list scorers).", "the run's own")
     ] = None,
     data: MovedData = None,
     trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust",
-            rich_help_panel=SETTINGS,
-            help="Show the code that a run folder names and ask whether to import it.",
-        ),
+        bool, setting("--trust", "Show the code that a run folder names and ask whether to import it.")
     ] = False,
     json: Json = False,
 ) -> int:

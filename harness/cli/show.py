@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from harness.cli.command import OUTPUT, WHAT
+from harness.cli.command import choice, output
 from harness.cli.list import KINDS, entries, find_kind
 from harness.cli.options import Json, Selection, split
 from harness.cli.output import columns
@@ -46,16 +46,10 @@ class Shown:
 def show(
     selection: Selection,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="A method, data set, model, encoder, scorer, suite or profile."),
+        str | None, typer.Argument(metavar="NAME", help="A method, data set, model, encoder, scorer, suite or profile.")
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", rich_help_panel=WHAT, help="Kind of NAME, where several have it.")
-    ] = None,
-    diff: Annotated[
-        str | None,
-        typer.Option(metavar="OTHER", rich_help_panel=OUTPUT, help="Print only the keys that differ from OTHER."),
-    ] = None,
+    kind: Annotated[str | None, choice("--kind KIND", "Kind of NAME, where several have it.")] = None,
+    diff: Annotated[str | None, output("--diff OTHER", "Print only the keys that differ from OTHER.")] = None,
     json: Json = False,
 ) -> int:
     """Show a configuration: each value with its origin, and a method's prompts.

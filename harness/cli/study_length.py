@@ -13,9 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, show
 from harness.cli.options import FigureOutput, MovedData, Runs, Score
 from harness.cli.stored_runs import stored_runs, with_rows
@@ -33,13 +31,7 @@ def study_length(
     score: Score = None,
     edges: Annotated[
         str | None,
-        typer.Option(
-            "--edges",
-            metavar="N,...",
-            rich_help_panel=SETTINGS,
-            help="Edges of the length groups, in tokens.",
-            show_default="four groups of about equal size",
-        ),
+        setting("--edges N,...", "Edges of the length groups, in tokens.", "four groups of about equal size"),
     ] = None,
     data: MovedData = None,
 ) -> int:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, show
 from harness.cli.options import FigureOutput, MovedData, Runs, Score
 from harness.cli.stored_runs import stored_runs, with_rows
@@ -21,12 +19,7 @@ def study_position(
     folders: Runs,
     figure: FigureOutput,
     score: Score = None,
-    parts: Annotated[
-        int,
-        typer.Option(
-            "--parts", metavar="N", min=2, rich_help_panel=SETTINGS, help="Equal parts to divide the text into."
-        ),
-    ] = 3,
+    parts: Annotated[int, setting("--parts N", "Equal parts to divide the text into.", min=2)] = 3,
     data: MovedData = None,
 ) -> int:
     """Plot the score by where the evidence stands in the text, and by how far apart its parts are.

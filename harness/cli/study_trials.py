@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import SETTINGS
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, show
 from harness.cli.options import Convention, FigureOutput, MovedData, Runs, Score
 from harness.cli.stored_runs import stored_runs
@@ -28,15 +26,7 @@ def study_trials(
     figure: FigureOutput,
     score: Score = None,
     most: Annotated[
-        int | None,
-        typer.Option(
-            "--most",
-            metavar="N",
-            min=0,
-            rich_help_panel=SETTINGS,
-            help="Highest maximum to show.",
-            show_default="the highest recorded one",
-        ),
+        int | None, setting("--most N", "Highest maximum to show.", "the highest recorded one", min=0)
     ] = None,
     data: MovedData = None,
     convention: Convention = None,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.command import OUTPUT
+from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
 from harness.cli.output import write
 from harness.cost.flops import DEFAULT
@@ -73,21 +73,9 @@ class _Search:
 def trace(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
     question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="question_id of a line in records.jsonl.")],
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            "--graph", metavar="FILE.svg", rich_help_panel=OUTPUT, help="Draw the searched graph into this file."
-        ),
-    ] = None,
+    graph: Annotated[str | None, output("--graph FILE.svg", "Draw the searched graph into this file.")] = None,
     least: Annotated[
-        float | None,
-        typer.Option(
-            "--least",
-            metavar="WEIGHT",
-            rich_help_panel=OUTPUT,
-            help="With --graph: draw only edges above this weight.",
-            show_default="0.05",
-        ),
+        float | None, output("--least WEIGHT", "With --graph: draw only edges above this weight.", "0.05")
     ] = None,
     data: MovedData = None,
     convention: Convention = None,

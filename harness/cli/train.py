@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.command import EXECUTION, SETTINGS, WHAT
-from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, presets, sets_of, split
+from harness.cli.command import choice, execution, setting
+from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, sets_of, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
 from harness.cli.training_run import check, feed, watched
@@ -38,83 +38,39 @@ class TrainOptions:
 
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=WHAT,
-            help="Base model: preset, folder, or hub id owner/name.",
-            show_default="pocket-llama, the embedded model",
-            autocompletion=presets("models"),
+        choice(
+            "--model NAME",
+            "Base model: preset, folder, or hub id owner/name.",
+            "pocket-llama, the embedded model",
+            complete="models",
         ),
     ] = None
-    task: Annotated[
-        list[str],
-        typer.Option("--task", metavar="NAME,...", rich_help_panel=WHAT, help="Only these adapters; may be repeated."),
-    ] = field(default_factory=list)
+    task: Annotated[list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")] = field(
+        default_factory=list
+    )
     teacher: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            rich_help_panel=WHAT,
-            help="Model that labels --dataset.",
-            show_default="train on the synthetic world instead",
-        ),
+        str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
     ] = None
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            metavar="NAME",
-            rich_help_panel=WHAT,
-            help="Data set that the teacher labels.",
-            autocompletion=presets("datasets"),
-        ),
+        str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
     ] = None
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", rich_help_panel=WHAT, help="Local file or folder to load instead of the hub."),
-    ] = None
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None
     profile: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=SETTINGS,
-            help="Training settings: paper or pocket.",
-            show_default="pocket for an embedded base model, else paper",
+        setting(
+            "--profile NAME", "Training settings: paper or pocket.", "pocket for an embedded base model, else paper"
         ),
     ] = None
-    config: Annotated[
-        str | None,
-        typer.Option("--config", metavar="FILE", rich_help_panel=SETTINGS, help="YAML file with training settings."),
-    ] = None
+    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
     sets: Annotated[
-        list[str],
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE ...",
-            rich_help_panel=SETTINGS,
-            help="Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.",
-        ),
+        list[str], setting("--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.")
     ] = field(default_factory=list)
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", rich_help_panel=SETTINGS, help="Random seed of weights, order and training texts."),
-    ] = 0
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            rich_help_panel=EXECUTION,
-            help="Total optimizer steps after which to stop.",
-            show_default="all",
-        ),
-    ] = None
+    seed: Annotated[int, setting("--seed N", "Random seed of weights, order and training texts.")] = 0
+    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
+        None
+    )
     device: Device = "auto"
-    eval_only: Annotated[
-        bool,
-        typer.Option("--eval", rich_help_panel=EXECUTION, help="Train nothing; measure the adapters in the folder."),
-    ] = False
+    eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
     mlflow: TrainingMlflow = None
     json: Json = False
 

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from harness.cli.command import execution
 from harness.cli.options import MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
@@ -21,7 +20,7 @@ TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 def ui(
     out: Out = "results",
     uri: MlflowUri = None,
-    port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="Port on this machine.")] = 5000,
+    port: Annotated[int, execution("--port N", "Port on this machine.", min=1, max=65535)] = 5000,
 ) -> int:
     """Open the MLflow user interface on a results folder; MLflow's own telemetry is off.
 

@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import OUTPUT, SETTINGS
+from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills, split
 from harness.cli.output import columns, say
 from harness.errors import UnknownName
@@ -27,20 +25,9 @@ if TYPE_CHECKING:
 def eval_(
     folder: Model = None,
     skill: Skills = [],  # noqa: B006 - Typer copies it
-    questions: Annotated[
-        int, typer.Option(metavar="N", min=2, rich_help_panel=SETTINGS, help="Questions per table cell.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(metavar="N", rich_help_panel=SETTINGS, help="Random seed of the questions.")] = 0,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            rich_help_panel=OUTPUT,
-            help="Folder for card.json and CARD.md.",
-            show_default="the model's",
-        ),
-    ] = None,
+    questions: Annotated[int, setting("--questions N", "Questions per table cell.", min=2)] = 100,
+    seed: Annotated[int, setting("--seed N", "Random seed of the questions.")] = 0,
+    out: Annotated[str | None, output("--out FOLDER", "Folder for card.json and CARD.md.", "the model's")] = None,
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from harness.cli.command import EXECUTION, SETTINGS
+from harness.cli.command import execution, setting
 from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split
 from harness.cli.stopping import say_again
 from harness.cli.training_run import Tell, check, feed, watched
@@ -34,36 +32,15 @@ class Options:
     skill: Skills = field(default_factory=list)
     curriculum: Annotated[
         str | None,
-        typer.Option(
-            "--curriculum",
-            metavar="FILE",
-            rich_help_panel=SETTINGS,
-            help="YAML file with the stages of training.",
-            show_default="pocket/train/curriculum.yaml",
-        ),
+        setting("--curriculum FILE", "YAML file with the stages of training.", "pocket/train/curriculum.yaml"),
     ] = None
     begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FOLDER",
-            rich_help_panel=SETTINGS,
-            help="Model folder whose weights training starts from.",
-            show_default="random weights",
-        ),
+        str | None, setting("--from FOLDER", "Model folder whose weights training starts from.", "random weights")
     ] = None
-    seed: Annotated[
-        int, typer.Option(metavar="N", rich_help_panel=SETTINGS, help="Random seed of first weights and texts.")
-    ] = 0
+    seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0
     steps: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            rich_help_panel=EXECUTION,
-            help="Total optimizer steps after which to stop.",
-            show_default="until every stage is learnt",
-        ),
+        execution("--steps N", "Total optimizer steps after which to stop.", "until every stage is learnt", min=1),
     ] = None
     device: Device = "auto"
     mlflow: TrainingMlflow = None

@@ -11,9 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from harness.cli.command import EXECUTION, SETTINGS
+from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.output import say
 from harness.cli.stopping import say_again, signals
@@ -27,26 +25,12 @@ def train_reranker(
     out: TrainingOut,
     begin: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="FOLDER",
-            rich_help_panel=SETTINGS,
-            help="Pocket model whose first layers the reranker starts from.",
-            show_default="the embedded model",
-        ),
+        setting("--from FOLDER", "Pocket model whose first layers the reranker starts from.", "the embedded model"),
     ] = None,
-    layers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=SETTINGS, help="Number of layers to take.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", rich_help_panel=SETTINGS, help="Random seed of first weights and texts.")
-    ] = 0,
-    steps: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=EXECUTION, help="Total optimizer steps.")
-    ] = None,
-    questions: Annotated[
-        int, typer.Option(metavar="N", min=2, rich_help_panel=EXECUTION, help="Test questions of each kind.")
-    ] = 100,
+    layers: Annotated[int | None, setting("--layers N", "Number of layers to take.", min=1)] = None,
+    seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0,
+    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps.", min=1)] = None,
+    questions: Annotated[int, execution("--questions N", "Test questions of each kind.", min=2)] = 100,
 ) -> int:
     """Train a small reranker and compare it with BM25; the same command resumes."""
     from harness.storage.files import touch
