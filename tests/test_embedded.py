@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from harness.config import registry
 from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices
 from harness.method import Scene, Skill, Tools
 from methods.reading import SKILLS as READING
+from pocket import hooks
 from pocket.eval import card as cards
 from pocket.eval import card_page
 from tests.cli.fakes import Echo
@@ -116,6 +118,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     card_page.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
+    monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
     return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
 
 
