@@ -91,10 +91,9 @@ def _own(target: str) -> bool:
 @functools.cache
 def shipped(section: str) -> dict[str, str]:
     """Name -> "module:name" of a section of configs/registry.yaml and of installed packages; imports nothing."""
-    import importlib.resources
+    import configs
 
-    with importlib.resources.as_file(importlib.resources.files("configs") / _TABLE) as path:
-        table = read_yaml(path)
+    table = read_yaml(Path(configs.__path__[0]) / _TABLE)
     added = additions(_SECTIONS[section]) if section in _SECTIONS else {}
     return {**added, **{str(name): str(target) for name, target in table[section].items()}}
 
