@@ -50,7 +50,7 @@ def spread_sets(arguments: list[str]) -> list[str]:
 
 
 def option(
-    section: str, spec: str, text: str, default: str | None = None, complete: str | None = None, **limits: float
+    section: str, spec: str, text: str, default: str | None = None, complete: str | None = None, **limits: Any
 ) -> Any:
     """An option for an Annotated type.
 
