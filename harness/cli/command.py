@@ -107,14 +107,14 @@ class Command(TyperCommand):
 
 def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     """Section title -> (option, help) of a click command, as its help and docs/command-line.md list them."""
-    found: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    listed: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
     for parameter in command.get_params(ctx):
         if record := parameter.get_help_record(ctx):
             argument = parameter.param_type_name == "argument"
             title = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
             name = record[0].partition(" <")[0] if argument else record[0]
-            found[title].append((name, _DEFAULT.sub(r"[default: \1\2", record[1])))
-    return {title: records for title, records in found.items() if records}
+            listed[title].append((name, _DEFAULT.sub(r"[default: \1\2", record[1])))
+    return {title: records for title, records in listed.items() if records}
 
 
 class Group(TyperGroup):

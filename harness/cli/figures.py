@@ -81,9 +81,9 @@ def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def numbers(text: str, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], wanted: str) -> list[T]:
     """The numbers of a list with commas. Raises UserError for an empty list or a number that is not `valid`."""
     try:
-        found = [kind(part) for part in split([text])]
+        values = [kind(part) for part in split([text])]
     except ValueError:
-        found = []
-    if not found or not all(valid(number) for number in found):
+        values = []
+    if not values or not all(valid(number) for number in values):
         raise UserError(f"{flag} {text}: should be {wanted}, separated by commas")
-    return found
+    return values

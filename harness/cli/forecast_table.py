@@ -1,4 +1,4 @@
-"""What `harness run` says of all its rows together: before they start, what they will cost; at the end, which did not.
+"""What `harness run` prints about all its rows: at the start their expected cost, at the end those that did not run.
 
     suite demo: 6 rows
     method        data set        questions     tokens  TFLOPs  how

@@ -52,10 +52,10 @@ def judged(
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
     dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
-    found: dict[tuple[str, int], float | None] = {}
-    for (question, step), told in answers.items():
+    scores: dict[tuple[str, int], float | None] = {}
+    for (question, step), recorded in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [shown_of(part) for part in told.shown]
-        found[question, step] = judge(dataset, told.answer, seen, rows.examples[question].gold).scores.get(name)
-    return found
+        seen = [shown_of(part) for part in recorded.shown]
+        scores[question, step] = judge(dataset, recorded.answer, seen, rows.examples[question].gold).scores.get(name)
+    return scores

@@ -139,13 +139,13 @@ class FigureOutput:
 
 def split(names: Iterable[str]) -> list[str]:
     """["a,b", "c"] -> ["a", "b", "c"], each once, in order."""
-    found = [part.strip() for name in names for part in name.split(",")]
-    return list(dict.fromkeys(name for name in found if name))
+    parts = [part.strip() for name in names for part in name.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))
 
 
 def sets_of(texts: Iterable[str]) -> dict[str, Any]:
-    """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is no assignment, or given twice."""
-    found, problems = assignments(texts, "--set ")
+    """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is not an assignment, or is set twice."""
+    values, problems = assignments(texts, "--set ")
     if problems:
         raise ConfigError(problems)
-    return found
+    return values

@@ -84,11 +84,11 @@ def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
     """The means of a summary.json by score, as text; over how many questions where that is not all of them."""
     skip = summary.get("failed_count_as") == "skip"
     counted = summary.get("n_scored" if skip else "n_total")
-    found = {}
+    texts = {}
     for name, score in summary.get("scores", {}).items():
         few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
-        found[name] = mean_text(score) + few
-    return found
+        texts[name] = mean_text(score) + few
+    return texts
 
 
 def say(line: str) -> None:

@@ -61,7 +61,7 @@ def reference() -> str:
     context = typer.Context(top, info_name="harness")
     _, _, codes = (main_doc or "").partition("Exit codes: ")
     codes = "Exit codes: " + " ".join(codes.split())
-    return "\n".join([_HEAD.format(exit_codes=codes), *(section(*found) for found in commands(top, context))])
+    return "\n".join([_HEAD.format(exit_codes=codes), *(section(*command) for command in commands(top, context))])
 
 
 if __name__ == "__main__":

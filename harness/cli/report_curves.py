@@ -69,15 +69,15 @@ def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     from reports.figures.curves import slices
 
     same = ["dataset", "method", "model", "rule", "score"]
-    found = []
+    parts = []
     for title, over_n, over_p in slices(table):
         for rows, name in ((over_n, "t_n"), (over_p, "t_p")):
             if name == "t_n" or len(rows) > 1:
                 score = str(rows["score"].iloc[0])
                 names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
-                told = rows.drop(columns=[*same, "own"]).rename(columns=names)
-                found.append((f"{title} · over {name}", legended(told)))
-    return found
+                shown = rows.drop(columns=[*same, "own"]).rename(columns=names)
+                parts.append((f"{title} · over {name}", legended(shown)))
+    return parts
 
 
 def _scored(run: StoredRun, rules: tuple[Rule, ...], score: str | None, data: str | None) -> Scored:
@@ -96,5 +96,5 @@ def _judge(run: StoredRun, stops: dict[Key, Stop], name: str, data: str | None) 
     from reports.figures.replay import shown
 
     records = {record["question_id"]: record for record in run.records}
-    told = {key: Recorded(stop.answer, shown(records[key[0]], stop)) for key, stop in stops.items()}
-    return judged(run, told, name, data)
+    answers = {key: Recorded(stop.answer, shown(records[key[0]], stop)) for key, stop in stops.items()}
+    return judged(run, answers, name, data)

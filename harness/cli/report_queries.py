@@ -61,11 +61,11 @@ def _printed(runs: list[StoredRun], convention: str | None) -> tuple[pd.DataFram
     from reports.paper import frame
     from reports.paper.printed import load
 
-    found = frame(runs, [value for value in load() if value.metric.phases], convention=convention)
-    if found.empty:
+    printed = frame(runs, [value for value in load() if value.metric.phases], convention=convention)
+    if printed.empty:
         raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
-    parts = sections_of(shortened(found, "row", 52))  # so long that the number of queries stays
-    return found, [(f"printed and measured: {title}", part) for title, part in parts]
+    parts = sections_of(shortened(printed, "row", 52))  # so long that the number of queries stays
+    return printed, [(f"printed and measured: {title}", part) for title, part in parts]
 
 
 def _counts(text: str | None) -> tuple[int, ...] | None:

@@ -95,9 +95,9 @@ def tokens_by(run: StoredRun) -> Callable[[str], int]:
 
     from harness.config.schema import ModelConfig
 
-    told = run.config["model"]
+    values = run.config["model"]
     try:
-        config = ModelConfig.model_validate(told)
+        config = ModelConfig.model_validate(values)
     except ValidationError as e:
         raise CannotRun(f"{run.path}/run.yaml does not describe the model whole: {e.errors()[0]['msg']}") from e
     if config.backend == "scripted":
@@ -124,8 +124,8 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
         from transformers import AutoTokenizer
 
         try:
-            found = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
         except (OSError, ValueError) as e:
             raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
-        text = Text(found, config.name)
+        text = Text(tokenizer, config.name)
     return text.count

@@ -130,8 +130,8 @@ def _run_all(selection: Selection, options: Execution, command: list[str]) -> in
         return _only_plan(wanted, options, selection.suite)
     check_home()
     trackers = Trackers(options.folder, options.mlflow, selection.suite)
-    found = plan_all(wanted)
-    planned, lost, code = found.plans, found.lost, found.code
+    first = plan_all(wanted)
+    planned, lost, code = first.plans, first.lost, first.code
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):
         say(line)
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
@@ -165,16 +165,16 @@ def _check_convention(options: Execution, suite: str | None) -> None:
 
 def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
-    found = plan_all(wanted)
-    for warning in dict.fromkeys(w for plan in found.plans for w in plan.warnings):
+    planned = plan_all(wanted)
+    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
-    if found.plans:
-        plans = found.plans
+    if planned.plans:
+        plans = planned.plans
         text = as_json(_forecasts(plans, options)) if options.json else _forecast_table(plans, options, suite)
         print(text, flush=True)
-    if found.lost:
-        say(closing(len(wanted), found.lost))
-    return found.code
+    if planned.lost:
+        say(closing(len(wanted), planned.lost))
+    return planned.code
 
 
 def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
@@ -182,18 +182,18 @@ def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
 
     convention = options.convention or DEFAULT
     before: dict[Key, Plan] = {}
-    found = []
+    forecasts = []
     for plan in planned:
         try:
             before[key(plan.choices)] = ready = settled(plan, before, options.folder)
-            found.append(forecast(ready, options.folder, convention))
+            forecasts.append(forecast(ready, options.folder, convention))
         except HarnessError as e:
             names = (plan.config.method.name, plan.config.dataset.name)
             count = len(plan.dataset.examples[: plan.config.limit])
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, NotFinished) else str(e)
-            found.append(Forecast(*names, count, 0, None, None, how))
-    return found
+            forecasts.append(Forecast(*names, count, 0, None, None, how))
+    return forecasts
 
 
 def _forecast_table(planned: list[Plan], options: Execution, suite: str | None) -> str:
@@ -210,7 +210,7 @@ def _recording(wanted: list[Choices], selection: Selection, record: dict[str, fl
     """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
     from harness.cli.recording import with_fields
 
-    # A suite is a mixed list by nature; a method that was asked for by name should do what was asked of it.
+    # A suite mixes methods with and without the field; for a method named with --method its absence is a mistake.
     wanted, left_out = with_fields(wanted, record, mixed=selection.suite is not None and not split(selection.method))
     for line in left_out:
         say(f"note: {line}")
@@ -218,7 +218,7 @@ def _recording(wanted: list[Choices], selection: Selection, record: dict[str, fl
 
 
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
-    """Run one row and print what came of it: its exit code, and why it did not run whole (None where it did)."""
+    """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
     name = _name(plan)
     if job.several:
         say(f"--- {name}")
@@ -229,7 +229,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
         job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
         say(f"error: {name}: {e}" if job.several else f"error: {e}")
         return (2 if isinstance(e, UserError) and not e.midway else 3), str(e)
-    except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
+    except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; exit code 1
         traceback.print_exc()
         return 1, bug(e)
     for problem in result.save_problems:
@@ -243,7 +243,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
 
 
 def _ready(plan: Plan, job: Job) -> Plan:
-    """The plan with the numbers that it takes from other runs, which are told. Raises NotFinished, UserError."""
+    """The plan with the numbers that it takes from other runs; prints their source. Raises NotFinished, UserError."""
     made = settled(plan, job.before, job.options.folder)
     for amount in made.amounts.values():
         say(amount["note"])
@@ -271,7 +271,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
 
 
 def _failures(result: RunResult, row: str) -> str:
-    """How many questions failed, why the first one did, and how to ask them, or to score their answers, again."""
+    """How many questions failed, why the first one did, and how to answer or score them again."""
     from harness.storage.failures import unscored
     from harness.storage.files import read_lines
     from harness.storage.run_folder import RECORDS
@@ -280,10 +280,10 @@ def _failures(result: RunResult, row: str) -> str:
     question, error = next((q, e) for q, e in errors.items() if e is not None)
     why = f"{error['type']}: {error['message']}".splitlines()[0]
     answered = sum(unscored(e) for e in errors.values())
-    ways = ["the same command with --retry-failed asks them again"] if answered < result.failed else []
+    ways = ["the same command with --retry-failed runs them again"] if answered < result.failed else []
     if answered:
         again = f"harness score {shlex.quote(str(result.folder))}"
-        ways.append(f"{answered} answered and not scored; once the scorer is mended: {again}")
+        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
     return (
         f"error: {row}{result.failed} of {result.summary['n_total']} questions failed; the first, '{question}': {why}  "
         f"({'; '.join(ways)})"
@@ -300,8 +300,8 @@ def _print_result(result: RunResult, json: bool) -> None:
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
-    told = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + told)
+    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
 
 

@@ -82,12 +82,12 @@ def show(
 def kind_of(name: str) -> str:
     """The one kind that has `name`. Raises UserError when none or several do."""
     known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
-    found = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
-    if len(found) > 1:
-        raise UserError(f"'{name}' is a name in {' and '.join(found)}; add --kind {found[0]}")
-    if not found:
+    kinds = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
+    if len(kinds) > 1:
+        raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
+    if not kinds:
         raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
-    return found[0]
+    return kinds[0]
 
 
 def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Draft, Any]:
@@ -157,7 +157,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 
 def _add_by_dataset(shown: Shown, name: str) -> None:
-    """What the method's files say for single data sets, as "method.params.t_p on musique"."""
+    """Add the values that the method's files set for single data sets, as "method.params.t_p on musique"."""
     for origin, values in presets.read("methods", name):
         for dataset, params in (values.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():

@@ -89,17 +89,17 @@ def with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredR
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
     read: dict[str, Rows] = {}
-    found: list[tuple[StoredRun, Rows]] = []
+    complete: list[tuple[StoredRun, Rows]] = []
     problems: list[str] = []
     for run in (moved(run, data) for run in runs):
         key = f"{run.config['dataset']} {facts.fingerprint(run)}"
         rows = read[key] if key in read else read.setdefault(key, read_rows(run))
         if rows.problem is None:
-            found.append((run, rows))
+            complete.append((run, rows))
         else:
             problems.append(f"{run.path}: {rows.problem}")
-    if not found:
+    if not complete:
         raise UserError(f"{problems[0]}; name the file of the rows with --data")
     for problem in problems:
         sys.stderr.write(f"warning: left out: {problem}\n")
-    return found
+    return complete

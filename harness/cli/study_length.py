@@ -53,10 +53,10 @@ def _edges(text: str | None) -> tuple[int, ...] | None:
     """ "1000,4000" -> (1000, 4000). Raises UserError for what is no rising list of tokens."""
     if text is None:
         return None
-    found = numbers(text, "--edges", int, lambda n: n > 0, "numbers of tokens")
-    if found != sorted(found):
+    limits = numbers(text, "--edges", int, lambda n: n > 0, "numbers of tokens")
+    if limits != sorted(limits):
         raise UserError(f"--edges {text}: should rise from edge to edge")
-    return tuple(found)
+    return tuple(limits)
 
 
 def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
@@ -65,7 +65,7 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     from reports.figures.length import Measured, group
 
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
-    found: list[Measured] = []
+    measured: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in runs:
         try:
@@ -74,12 +74,12 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
         except UserError as error:
             problems.append(error)
             continue
-        found.append(Measured(run, rows, counts[key]))
-    if not found:
+        measured.append(Measured(run, rows, counts[key]))
+    if not measured:
         raise problems[0]
     for problem in problems:
         sys.stderr.write(f"warning: left out: {problem}\n")
-    return found
+    return measured
 
 
 def _counting(rows: Rows, tokens: Callable[[str], int]) -> Callable[[str], int]:

@@ -110,7 +110,7 @@ def _trained(course: Course, options: TrainOptions) -> bool:
     params = {"method": course.method_name, "base": course.base.name, "seed": str(course.seed)}
     params |= {"teacher": options.teacher or "the synthetic world", "dataset": options.dataset or ""}
     feed_ = feed(course.out, options.mlflow, params, "adapter training")
-    done, _ = watched(lambda tell, stop: course.run(tell, stop, options.steps), feed_)
+    done, _ = watched(lambda report, stop: course.run(report, stop, options.steps), feed_)
     return done
 
 
@@ -135,7 +135,7 @@ def _advise(course: Course, name: str) -> None:
 
 def _course(name: str, options: TrainOptions, out: Path) -> Course:
     """Check all options before anything is loaded. Raises UserError."""
-    found, method = _method(name)
+    preset, method = _method(name)
     check(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
@@ -147,11 +147,11 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     from harness.training import settings as read
     from harness.training.course import Course, Labels
 
-    tasks = _tasks(found, method, options.task)
+    tasks = _tasks(preset, method, options.task)
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
     every = [task.name for task in method.training()]
-    settings = read.read(_family(found, every), profile, every, given[""], own)
+    settings = read.read(_family(preset, every), profile, every, given[""], own)
     labels = None
     if options.teacher is not None and options.dataset is not None:
         labels = Labels(_model(options.teacher, given["teacher"]), _dataset(options, given["dataset"]))
@@ -163,19 +163,19 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
         raise UserError(problems[0])
     for task in tasks if labels is None else ():
         settings.recipes(task.name, task.skill.name)
-    return Course(found, method, base, tasks, settings, out, options.seed, options.device, labels)
+    return Course(preset, method, base, tasks, settings, out, options.seed, options.device, labels)
 
 
 def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Assignments by what they are of: "model", "dataset", "teacher", and "" for the training's own."""
-    found: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
+    routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
         head, _, rest = key.partition(".")
         if head in _ROUTED and rest:
-            found[head][f"model.{rest}" if head == "teacher" else key] = value
+            routed[head][f"model.{rest}" if head == "teacher" else key] = value
         else:
-            found[""][key] = value
-    return found
+            routed[""][key] = value
+    return routed
 
 
 def _method(name: str) -> tuple[str, Method]:
@@ -185,10 +185,10 @@ def _method(name: str) -> tuple[str, Method]:
     from harness.engine.plan import make_method
 
     drawn = resolve_one("methods", Choices(method=name))
-    found, method = str(drawn.parts["method"].name), make_method(drawn)
+    preset, method = str(drawn.parts["method"].name), make_method(drawn)
     if not method.training():
-        raise UserError(f"'{found}' has no adapters to train; name a method that has, for instance longrefiner")
-    return found, method
+        raise UserError(f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner")
+    return preset, method
 
 
 def _family(name: str, tasks: Sequence[str]) -> str:
@@ -213,8 +213,8 @@ def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_one
 
-    found: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
-    return found
+    config: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
+    return config
 
 
 def _dataset(options: TrainOptions, sets: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -45,25 +45,25 @@ def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: s
     return Feed(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 
 
-def watched(run: Callable[[Tell, threading.Event], T], told: Feed | None) -> tuple[bool, T | None]:
+def watched(run: Callable[[Report, threading.Event], T], log: Feed | None) -> tuple[bool, T | None]:
     """Run a training to its end or to the first signal, and close its MLflow run with the right status.
 
     Returns whether it ended by itself, and what `run` returned (None where it was stopped at once).
     """
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         say(line)
-        if told is not None:
-            told.wake()
+        if log is not None:
+            log.wake()
 
-    stop, status, found = threading.Event(), "FAILED", None
+    stop, status, result = threading.Event(), "FAILED", None
     try:
         with signals(stop):
-            found = run(tell, stop)
+            result = run(report, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
     finally:
-        if told is not None:
-            told.close(status)
-    return status == "FINISHED", found
+        if log is not None:
+            log.close(status)
+    return status == "FINISHED", result

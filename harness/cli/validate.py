@@ -102,7 +102,7 @@ def _check_suite(name: str) -> None:
 
 
 def _check_profile(name: str) -> None:
-    """A profile must fit every method; what it says of all ("*") must be known to one at least."""
+    """A profile must fit every method; a key that it sets for all of them ("*") must exist in at least one."""
     from harness.cli.show import one
     from harness.config.layers import Choices
     from harness.config.resolve import draft, parameters, raise_all

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]
-"""What tells the rows of a command apart: preset and data set, as they were asked for."""
+"""Identifies a row of a command: preset and data set, as the user named them."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
         own = needed[key(plan.choices)]
         for name, text in plan.awaits.items():
             if name not in own:
-                stored(text)  # a folder that has no finished run is a mistake to tell before anything runs
+                stored(text)  # a folder that has no finished run is a mistake to report before anything runs
             elif own[name] not in asked:
                 raise UserError(_missing(plan, name, own[name][0]))
     left = list(plans)

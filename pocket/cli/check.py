@@ -34,13 +34,13 @@ def _adapters_fit(where: Path) -> bool:
     """Print which of the embedded model's adapters do not fit; return whether all do."""
     from pocket.eval import adapter_check as shipped
 
-    found = shipped.check(shipped.embedded(), where)
-    for sentence in found.wrong:
+    adapters = shipped.check(shipped.embedded(), where)
+    for sentence in adapters.wrong:
         say(sentence)
-    if found.wrong:
+    if adapters.wrong:
         say("these adapters come with the package; train them again with: make adapters")
-    if found.unread is not None:
-        say(found.unread)
-    if found.right and not found.wrong:
-        print(f"ok  {len(found.right)} adapters fit the weights and the prompts")
-    return not found.wrong
+    if adapters.unread is not None:
+        say(adapters.unread)
+    if adapters.right and not adapters.wrong:
+        print(f"ok  {len(adapters.right)} adapters fit the weights and the prompts")
+    return not adapters.wrong

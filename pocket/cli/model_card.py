@@ -18,12 +18,12 @@ Model = Annotated[
 
 def model_folder(folder: str | None) -> Path:
     """The named model folder, or the embedded model's. Raises CannotRun where there is no model."""
-    found = cards.EMBEDDED if folder is None else Path(folder)
-    if (found / "config.json").is_file():
-        return found
+    path = cards.EMBEDDED if folder is None else Path(folder)
+    if (path / "config.json").is_file():
+        return path
     if folder is None:
         raise CannotRun("no pocket model comes with this installation; name a model folder")
-    what = f"the folder '{folder}' holds no model (no config.json)" if found.is_dir() else f"no model folder '{folder}'"
+    what = f"the folder '{folder}' holds no model (no config.json)" if path.is_dir() else f"no model folder '{folder}'"
     raise CannotRun(f"{what}; training writes one to OUT/model")
 
 

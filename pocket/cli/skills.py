@@ -30,7 +30,7 @@ def _methods() -> dict[str, list[str]]:
     from harness.config import presets, registry
     from harness.method import Method
 
-    found: dict[str, list[str]] = {}
+    declaring: dict[str, list[str]] = {}
     for preset in presets.names("methods"):
         values = {key: value for _, layer in presets.read("methods", preset) for key, value in layer.items()}
         target = values.get("implementation")
@@ -38,5 +38,5 @@ def _methods() -> dict[str, list[str]]:
             continue
         method: type[Method] = registry.load(target, Method)
         for skill in method(method.Config()).skills():
-            found.setdefault(skill.name, []).append(preset)
-    return found
+            declaring.setdefault(skill.name, []).append(preset)
+    return declaring

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split
 from harness.cli.stopping import say_again
-from harness.cli.training_run import Tell, check, feed, watched
+from harness.cli.training_run import Report, check, feed, watched
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def train(options: Options) -> int:
     course = _course(options)
     touch(folder)
     log = feed(folder, options.mlflow, _params(options))
-    done, step = watched(lambda tell, stop: _train(options, course, tell, stop), log)
+    done, step = watched(lambda report, stop: _train(options, course, report, stop), log)
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
         say_again(f"interrupted; {where}", ["harness", *sys.argv[1:]])
@@ -77,14 +77,14 @@ def train(options: Options) -> int:
     return 0
 
 
-def _train(options: Options, course: Curriculum, tell: Tell, stop: threading.Event) -> int:
+def _train(options: Options, course: Curriculum, report: Report, stop: threading.Event) -> int:
     """Run the training; the step it ended with."""
     from pocket.train.stoppable import Stoppable
     from pocket.train.trainer import Settings
 
     chosen = (options.first_weights, options.seed, options.steps)
     settings = Settings(options.folder, course, *chosen, device=options.device)
-    trainer = Stoppable(settings, tell, stop)
+    trainer = Stoppable(settings, report, stop)
     _keep(options, course)
     trainer.run()
     return trainer.progress.step

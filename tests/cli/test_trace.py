@@ -91,7 +91,7 @@ class TestTree:
             "6", "study", "(under", "1)", "0", "1", "0.900", "0.2500", "0.5000", "5", "1", "0.600", "-", "a", "later",
             "answer", "zero",
         ]  # fmt: skip
-        assert lines[10].startswith("What is evidence is not known: the rows of musique are not available")
+        assert lines[10].startswith("It is unknown which steps showed evidence: the rows of musique are not available")
         assert lines[11] == "TFLOPs     under the convention all-params"
         assert lines[12] == "answer     an answer"
 
@@ -101,7 +101,7 @@ class TestTree:
         lines = lines_of(evident(tmp_path, cache), capsys)
         at = lines[1].index("evidence")
         assert [line[at : at + 8].split() for line in lines[2:6]] == [["source"], [], ["yes"], ["no"]]
-        assert not any(line.startswith("What is evidence") for line in lines)
+        assert not any(line.startswith("It is unknown which steps") for line in lines)
 
     def test_a_note_stands_before_the_text(
         self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
