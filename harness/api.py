@@ -36,11 +36,11 @@ def run(
     """
     from dataclasses import fields, replace
 
-    from harness.cli.siblings import arrange, settled
     from harness.config.layers import Choices
     from harness.engine import runner
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
+    from harness.engine.siblings import arrange, settled
     from harness.errors import unknown
     from harness.tracking.trackers import Trackers
 
@@ -74,8 +74,7 @@ def compare(
     folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
     UserError for runs that must not be compared, unless `force`, and UnknownName.
     """
-    from harness.cli.common import run_folders
-    from harness.cli.output import read_runs
+    from harness.storage.named_runs import read_runs, run_folders
     from reports.side_by_side import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
@@ -84,6 +83,6 @@ def compare(
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:
     """Score a run's stored predictions again, without a model, and return its new summary."""
-    from harness.cli.score import rescore
+    from harness.engine.rescore import rescore
 
     return rescore(Path(run), scorers=scorers, data=None if data is None else os.fspath(data))

@@ -4,7 +4,7 @@
                     "chunk_tokens=200"          the user did: up to two settings by name, more by number
     label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
 
-The reference is the preset under profile `paper` for the same data set (docs/methods.md, The profiles). Only parameters
+The reference is the preset under profile `paper` for the same data set (docs/methods.md#profiles). Only parameters
 and prompts of the method count, and of these only those that change a prediction.
 """
 

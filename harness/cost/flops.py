@@ -27,7 +27,7 @@ answer, the same on all data sets) is then, in tokens:
 | Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 627      |
 | MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 379      |
 
-Only `all-params` gives one number. docs/methods.md, "Costs and FLOPs", has more of this check and its limits.
+Only `all-params` gives one number. docs/methods.md#costs-and-flops has more of this check and its limits.
 
 Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
 (d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.
@@ -42,7 +42,7 @@ from typing import Any
 from harness.cost.events import Event
 
 # Decoders whose config names key/value heads but whose MLP is two matrices with an activation between them; the others
-# have a third one, the gate. Counted on the modules of transformers 5 (tests/test_flops.py).
+# have a third one, the gate. Counted on the modules of transformers 5 (tests/cost/test_flops.py).
 _NOT_GATED = frozenset({"apertus", "arcee", "gpt_bigcode", "jais2", "nanochat", "nemotron", "phi", "starcoder2"})
 CONVENTIONS = ("all-params", "full", "causal", "executed")
 DEFAULT = "all-params"

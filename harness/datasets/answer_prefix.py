@@ -5,8 +5,8 @@ final("Two towns. So the final answer is: Mira", "So the final answer is:")   "M
 final("Mira", "So the final answer is:")                                      None     scored whole, and counted
 
 dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
-(S002, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record keeps
-the whole reply. See docs/methods.md, LongRefiner.
+(LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record
+keeps the whole reply. See docs/methods.md#longrefiner-answer.
 """
 
 from __future__ import annotations

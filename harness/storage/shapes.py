@@ -174,7 +174,7 @@ class _Mean(TypedDict):
     mean: float | None
     low: float | None
     high: float | None
-    n: Count
+    n: NotRequired[Count]
 
 
 class _Summary(TypedDict):

@@ -1,4 +1,4 @@
-"""LongRefiner's parameters (S002 3 and A.3; facts 5.3 to 5.5)."""
+"""LongRefiner's parameters (LongRefiner 3 and A.3; docs/methods.md#longrefiner)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task 2, once a document: the model writes its outline, and the outline is filled from the text (S002 3.2)."""
+"""Task 2, once a document: the model writes its outline, and the outline is filled from the text (LongRefiner 3.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def body_start(document: Document) -> int:
 
 
 def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of `document` without its title line, as the released code makes it (docs/methods.md, LongRefiner).
+    """The tree of `document` without its title line, as the released code makes it (docs/methods.md#longrefiner-title).
 
     Chunks of sentences where the outline says nothing of the text, or is not asked for. Raises WindowExceeded where the
     prompt alone fills the window.

@@ -1,4 +1,4 @@
-"""Labels for the three tasks by a teacher model, where no world knows them (S002, appendix D, in our words; facts 5.7).
+"""Labels for the three tasks by a teacher model, where no world knows them (LongRefiner, appendix D, in our words).
 
 analysis      the teacher says whether a question is local or global          one scene a question
 structuring   the page's own headings, else the teacher's outline             one scene a document

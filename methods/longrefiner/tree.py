@@ -218,7 +218,10 @@ def _words(text: str) -> int:
 
 
 def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
-    """Paragraphs of one part put together until they have enough words (facts 5.3); long gaps stay alone."""
+    """Paragraphs of one part put together until they have enough words; long gaps stay alone.
+
+    Source: docs/methods.md#longrefiner-leaves.
+    """
     open_run: _Run | None = None
     words = 0
     for run in runs:

@@ -1,4 +1,4 @@
-"""The memory is built for one document and one question (S003 2.1, figure 2).
+"""The memory is built for one document and one question (QRMeM 2.1, figure 2).
 
     T       a summary of the whole document
     each segment    entities by the model and by the recogniser ─► relations ─► questions about what is missing

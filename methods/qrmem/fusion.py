@@ -1,4 +1,4 @@
-"""Relations of one pair of entities from several segments become one (S003 2.1, appendix E "Relation Update").
+"""Relations of one pair of entities from several segments become one (QRMeM 2.1, appendix E "Relation Update").
 
     segment 1: r1 ┐
     segment 2: r2 ┴─ which questions? ─► one relation ┐

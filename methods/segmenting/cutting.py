@@ -2,8 +2,8 @@
 
     recursive("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
-Facts 7.6: the segmenter of LongRefiner's table is a web service whose rules are not published, so this is a stand-in.
-Neighbours are packed together as long as they fit.
+The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
+(docs/methods.md#jina). Neighbours are packed together as long as they fit.
 """
 
 from __future__ import annotations

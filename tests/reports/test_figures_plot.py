@@ -77,9 +77,9 @@ def test_figures_load_no_model_library(tmp_path: Path) -> None:
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings())
     code = (
-        "import sys; from harness.cli import curves, figures; "
-        "figures.nodes(None, None, 'n.html'); figures.queries(None, figures.Queries(out='q.md')); "
-        "curves.main(None, curves.Options(out='c.svg')); "
+        "import sys; from harness.cli.main import _main; "
+        "_main(['report', 'nodes', '--out', 'n.html']); _main(['report', 'queries', '--out', 'q.md']); "
+        "_main(['report', 'curves', '--out', 'c.svg']); "
         "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib', 'scipy') if m in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

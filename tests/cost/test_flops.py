@@ -1,0 +1,212 @@
+"""The formula against an operator counter, and against what the papers print."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from harness.cost.events import Event
+from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
+from harness.cost.meter import Meter
+from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
+from tests.llm.tiny_families import config_of
+
+LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
+SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
+
+
+def sdpa_flops(query, key, value, *_args, out_val=None, **_kwargs):
+    """QK^T and AV over all query heads; torch's counter gives the CPU kernel 0 (facts, E6)."""
+    batch, heads, rows, size = query
+    return 4 * batch * heads * rows * key[2] * size
+
+
+def counted(run):
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    with FlopCounterMode(display=False, custom_mapping={kernel: sdpa_flops}) as counter:
+        run()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("kind", ["prefill", "append", "probe", "decode", "score"])
+@pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
+def test_executed_equals_the_operator_counter(request, which, kind):
+    model, meter = request.getfixturevalue(which), Meter()
+    s = model.session(meter)
+    s.user("Where is the school of Mira Tal, north of the bridge?" * 3)
+    if kind != "prefill":
+        s.flush()
+        meter = s._meter = Meter()
+    run = {
+        "prefill": s.flush,
+        "append": lambda: (s.feed("Given the above."), s.flush()),
+        "probe": lambda: s.probe(["Yes", "No"]),
+        "decode": lambda: s.write(30),
+        "score": lambda: s.score("the old bridge"),
+    }[kind]
+    total = counted(run)
+    assert total > 0
+    assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
+
+
+def prefill(new, cached=0):
+    return Event("reader", "m", "answer", "prefill", new, cached, 1)
+
+
+def test_llama_8b_equals_the_table_of_the_facts():
+    assert LLAMA_8B.linear == pytest.approx(6.979e9, rel=1e-3)
+    assert LLAMA_8B.head == pytest.approx(0.525e9, rel=1e-3)
+    assert LLAMA_8B.pair == 524_288
+
+
+@pytest.mark.parametrize(
+    ("tokens", "convention", "tflops"),
+    [
+        (4866, "full", 85.5),
+        (4866, "all-params", 90.6),
+        (4866, "causal", 79.2),
+        (1318, "full", 20.7),
+        (1318, "all-params", 22.1),
+        (1318, "causal", 20.2),
+    ],
+)
+def test_full_document_tflops_of_the_seeds(tokens, convention, tflops):
+    assert flops(prefill(tokens), LLAMA_8B, convention) / 1e12 == pytest.approx(tflops, abs=0.06)
+
+
+@pytest.mark.parametrize(("document", "beside", "tflops"), [(1318, 87, 23.6), (4866, 91, 92.5), (2267, 81, 40.6)])
+def test_all_params_gives_the_printed_tflops_with_one_overhead(document, beside, tflops):
+    """With 80 to 90 tokens of prompt, question and answer beside the documents of HotpotQA, Qasper and MuSiQue."""
+    assert flops(prefill(document + beside), LLAMA_8B, "all-params") / 1e12 == pytest.approx(tflops, abs=0.06)
+
+
+def test_narrativeqa_cut_at_100k_brackets_the_printed_tflops():
+    """docs/datasets.md#narrativeqa: the test split, 1.25 tokens a word for books, scripts scaled to a mean of 79,457."""
+    folder = os.environ.get("HARNESS_TEST_DATA")
+    if not folder:
+        pytest.skip("HARNESS_TEST_DATA is not set: it names the folder with the list of NarrativeQA's documents")
+    with (Path(folder) / "data/narrativeqa/documents_all.csv").open(encoding="utf-8") as f:
+        words = [(r["kind"] == "movie", int(r["story_word_count"])) for r in csv.DictReader(f) if r["set"] == "test"]
+    books, scripts = (sum(n for is_script, n in words if is_script == kind) for kind in (False, True))
+    ratio = (79_457 * len(words) - 1.25 * books) / scripts
+    tokens = [min(n * (ratio if is_script else 1.25), 100_000) + 100 for is_script, n in words]
+    assert sum(t >= 100_100 for t in tokens) / len(tokens) == pytest.approx(0.223, abs=0.001)
+    full, more, causal = (
+        sum(flops(prefill(int(t)), LLAMA_8B, c) for t in tokens) / len(tokens) / 1e12
+        for c in ("full", "all-params", "causal")
+    )
+    assert (full, more, causal) == (pytest.approx(3334, abs=1), pytest.approx(3400, abs=1), pytest.approx(2133, abs=1))
+    assert full < 3361.9 < more  # what GARLIC prints (table 1)
+
+
+def test_conventions_order_and_decode_is_the_sum_of_its_steps():
+    e = prefill(700, 300)
+    full, more, causal = (flops(e, LLAMA_8B, c) for c in ("full", "all-params", "causal"))
+    assert causal < full < more
+    many = flops(Event("r", "m", "answer", "decode", 5, 100, 5), LLAMA_8B, "full")
+    steps = sum(flops(prefill(1, 100 + i), LLAMA_8B, "full") for i in range(5))
+    assert many == pytest.approx(steps)
+    with pytest.raises(ValueError, match="convention"):
+        flops(e, LLAMA_8B, "half")
+
+
+def test_meter_books_by_phase_and_its_running_sum_is_the_sum():
+    meter = Meter("answer")
+    meter.record(prefill(10), LLAMA_8B)
+    with meter.phase("search"):
+        meter.record(Event("searcher", "m", meter.current_phase, "probe", 4, 10, 1, requests=1), LLAMA_8B)
+        meter.record(Event("x", "unknown", meter.current_phase, "decode", 3, 4, out=3), None)
+    usage = meter.usage()
+    assert usage["search"]["tokens_in"] == 4
+    assert usage["search"]["tokens_cached"] == 10
+    assert usage["search"]["tokens_out"] == 3
+    assert usage["search"]["uncounted"] == 1
+    assert usage["answer"]["tokens_in"] == 10
+    for name in CONVENTIONS:
+        assert meter.flops(name) == meter.flops()[name] == pytest.approx(sum(u["flops"][name] for u in usage.values()))
+    assert meter.current_phase == "answer"
+    with pytest.raises(ValueError, match="phase"), meter.phase("lunch"):
+        pass
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_two_models_of_one_name_are_counted_by_their_own_sizes(together):
+    meter = Meter("answer")
+    reader, builder = Event("reader", "m", "answer", "prefill", 7), Event("builder", "m", "index", "prefill", 5)
+
+    def book():
+        meter.record(reader, LLAMA_8B)
+        meter.record(builder, SMALL)
+        meter.record(Event("searcher", "m", "search", "prefill", 5), None)  # and one whose sizes nobody knows
+
+    if together:
+        branches = meter.fork(2)
+        for branch in branches:
+            with branch:
+                book()
+        meter.join(branches)
+    else:
+        book()
+    times = 2 if together else 1
+    usage = meter.usage()
+    for convention in CONVENTIONS:
+        want = {"answer": flops(reader, LLAMA_8B, convention), "index": flops(builder, SMALL, convention), "search": 0}
+        assert {p: u["flops"][convention] for p, u in usage.items()} == {p: times * v for p, v in want.items()}
+        assert meter.flops(convention) == pytest.approx(times * sum(want.values()))
+    assert usage["search"]["uncounted"] == times
+    assert usage["index"]["roles"].keys() == {"builder"}
+
+
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(ModelShape)])
+def test_the_key_of_a_shape_tells_every_size(field):
+    value = getattr(LLAMA_8B, field)
+    other = dataclasses.replace(LLAMA_8B, **{field: (not value) if isinstance(value, bool) else value + 1})
+    assert other.key != LLAMA_8B.key
+    assert dataclasses.replace(LLAMA_8B).key == LLAMA_8B.key
+
+
+def test_gpt_2_has_a_head_and_an_mlp_of_four_times_its_width():
+    from transformers import GPT2Config
+
+    shape = shape_of(GPT2Config(), head=True)
+    assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False)
+    # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its embedding table.
+    assert shape.linear + shape.head == 84_934_656 + 38_597_376
+    assert shape_of(GPT2Config(n_inner=1000), head=True).mlp == 1000
+
+
+GATED = ["cohere", "gemma", "gemma2", "glm", "granite", "helium", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"]
+PLAIN = ["apertus", "arcee", "gpt2", "gpt_bigcode", "gpt_neox", "jais2", "nanochat", "nemotron", "opt", "phi"]
+PLAIN += ["gptj", "persimmon", "starcoder2", "xglm"]
+
+
+@pytest.mark.parametrize("family", [*GATED, *PLAIN])
+def test_the_weights_of_a_family_are_counted(family):
+    """W against the matrices of a tiny random network, all of them and those of the MLPs alone."""
+    from transformers import AutoModelForCausalLM
+
+    config = config_of(family, **({"word_embed_proj_dim": 32} if family == "opt" else {}))
+    with torch.device("meta"):  # its sizes alone
+        net = AutoModelForCausalLM.from_config(config)
+    shape, head = shape_of(config, head=True), net.get_output_embeddings()
+    found = {name: m for name, m in net.named_modules() if type(m).__name__ in ("Linear", "Conv1D") and m is not head}
+    assert shape.linear == sum(matrix.weight.numel() for matrix in found.values())
+    mlp = [m.weight.numel() for name, m in found.items() if not re.search("attention|attn", name)]
+    assert sum(mlp) == shape.layers * (3 if family in GATED else 2) * shape.width * shape.mlp
+    assert shape.gated == (family in GATED)
+
+
+def test_phi_2_has_its_number_of_weights():
+    from transformers import PhiConfig
+
+    sizes = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32}
+    shape = shape_of(PhiConfig(vocab_size=51200, **sizes))
+    # 2,779,683,840 parameters, biases, norms and both tables included; with a gate it would be 3.36e9.
+    assert 2 * shape.head + shape.linear == pytest.approx(2_779_683_840, rel=1e-3)

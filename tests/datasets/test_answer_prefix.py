@@ -1,0 +1,238 @@
+"""A reply is scored behind the prefix that the data set asks for, kept whole, and counted where it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli import judging
+from harness.config import suites
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import Raw
+from harness.datasets import answer_prefix
+from harness.engine.plan import Plan, plan_choices
+from harness.engine.runner import RunResult
+from harness.engine.scoring import judge, without_verdict
+from harness.errors import ConfigError
+from harness.method import Index, Tools
+from harness.scorers.base import ScoreSheet
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
+from harness.types import Answer, Document, Example, Gold, Question
+from reports import gold_rows as rows
+from reports import stored as facts
+from tests.engine.fakes import SCORER, Plain, World, go, make_plan
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+PREFIX = "So the final answer is:"
+REPLIES = [
+    ("So the final answer is: Paris.", "Paris."),
+    ("Two towns lie there.\nSo the final answer is:\n  Mira \n", "Mira"),
+    ("So the final answer is: Rome? No. So the final answer is: Paris", "Paris"),  # the last one counts
+    ("So the final answer is:", ""),  # the room for the reply was used up
+    ("Paris", None),
+    ("so the final answer is: Paris", None),
+    ("So the final answer is Paris", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "answer"), REPLIES, ids=lambda value: repr(value)[:40])
+def test_what_stands_behind_the_last_prefix(reply: str, answer: str | None) -> None:
+    assert answer_prefix.final(reply, PREFIX) == answer
+
+
+@given(st.text(), st.text(alphabet="abc So:", min_size=1))
+def test_what_is_put_behind_a_prefix_comes_back(before: str, answer: str) -> None:
+    assert answer_prefix.final(f"{before}{PREFIX} {answer}", PREFIX) == answer.strip()
+
+
+def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one() -> None:
+    dataset = make_plan().config.dataset
+    assert answer_prefix.task(dataset) == make_plan().task
+    asked = answer_prefix.task(dataset.model_copy(update={"answer_prefix": PREFIX}))
+    assert asked.instruction == f"Answer. Put '{PREFIX}' before your final answer."
+    assert asked.max_answer_tokens == 8
+
+
+def test_a_demonstration_follows_the_instruction_and_changes_the_run() -> None:
+    dataset = make_plan().config.dataset
+    shown = answer_prefix.task(dataset.model_copy(update={"demonstration": "Question: Why?\nAnswer: {so}"}))
+    assert shown.instruction == "Answer.\n\nExample:\nQuestion: Why?\nAnswer: {so}\n"
+    plain, asked = (
+        plan_choices(Choices("bm25", "pocket/retrieved", limit=1, sets={"dataset.tokens": 300, **more}))
+        for more in ({}, {"dataset.demonstration": Raw("Question: Why?\nAnswer: So.")})
+    )
+    assert asked.task.instruction == f"{plain.task.instruction}\n\nExample:\nQuestion: Why?\nAnswer: So.\n"
+    assert asked.hash8 != plain.hash8
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+class Says(Plain):
+    """Replies what it is told, one reply a question."""
+
+    replies: Sequence[str] = ()
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        super().answer(question, documents, indexes, tools)
+        return Answer(self.replies[int(question.id[1:])])
+
+
+def prefixed(replies: Sequence[str], words: tuple[str, ...] = ()) -> Plan:
+    method = Says(Says.Config())
+    method.replies = replies
+    plan = make_plan(World(questions=len(replies), words=words).dataset(), method)
+    dataset = plan.config.dataset.model_copy(update={"answer_prefix": PREFIX})
+    return replace(plan, config=plan.config.model_copy(update={"dataset": dataset}))
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> RunResult:
+    """Gold answers are w0, w1, w0, w1; the last question fails."""
+    said = [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", "not asked"]
+    return go(prefixed(said, ("", "", "", "bug")), tmp_path)
+
+
+def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result: RunResult) -> None:
+    records = read_run(result.folder).records
+    assert [r["prediction"] for r in records] == [f"Long thoughts. {PREFIX} w0", "w1", f"w0 {PREFIX} nothing", ""]
+    assert [r["scores"][SCORER] for r in records] == [1.0, 1.0, 0.0, 0.0]
+    told = [(r["notes"].get("answer_prefix"), r["notes"].get("scored")) for r in records]
+    assert told == [("found", "w0"), ("missing", None), ("found", "nothing"), (None, None)]
+
+
+def test_replies_without_the_prefix_are_counted_and_said(result: RunResult) -> None:
+    assert result.summary["n_without_prefix"] == 1
+    assert result.summary["scores"][SCORER]["mean"] == 0.5
+    (told,) = [note for note in facts.notes(read_run(result.folder)) if "prefix" in note]
+    assert told == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
+
+
+def test_a_run_without_a_prefix_says_nothing_of_one(tmp_path: Path) -> None:
+    result = go(make_plan(), tmp_path)
+    assert "n_without_prefix" not in result.summary
+    stored = read_run(result.folder)
+    assert all("answer_prefix" not in r["notes"] and "scored" not in r["notes"] for r in stored.records)
+    assert not any("prefix" in note for note in facts.notes(stored))
+
+
+def test_every_reply_with_the_prefix_counts_none_without() -> None:
+    row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": {}, "truncated": None, "error": None}
+    assert summarise([{**row, "notes": {"answer_prefix": "found"}}], [])["n_without_prefix"] == 0
+    assert "n_without_prefix" not in summarise([row], [])
+
+
+def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(
+    result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(result.folder)
+    found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
+    monkeypatch.setattr(rows, "read_rows", lambda _: found)
+    answers = {("q0", n): judging.Recorded(text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
+    assert judging.judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
+
+
+@pytest.mark.parametrize("name", [SCORER, "evidence_recall"])
+@pytest.mark.parametrize("value", [None, float("nan")], ids=["as it is", "no number"])
+def test_a_stop_is_scored_as_the_run_scores_the_same_reply(
+    name: str, value: float | None, result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(result.folder)
+    dataset = DatasetConfig.model_validate(run.config["dataset"])
+    gold = Gold(("Paris", "Mira", "nothing", "w0"))
+    if value is not None:
+        sheet = ScoreSheet({name: value})
+        monkeypatch.setattr("harness.scorers.score_record", lambda *_: sheet)
+    monkeypatch.setattr(rows, "read_rows", lambda _: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {}))
+    replies = [reply for reply, _ in REPLIES]
+    found = judging.judged(run, {("q0", n): judging.Recorded(r, []) for n, r in enumerate(replies)}, name, None)
+    wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
+    assert list(found.values()) == wanted
+    if value is not None:
+        assert set(wanted) == {0.0}
+    elif name == SCORER:
+        assert {0.0, 1.0} <= set(wanted)
+    else:
+        assert set(wanted) == {None}, "there are no supporting marks"
+
+
+def test_scoring_again_replaces_what_scoring_noted() -> None:
+    dataset = make_plan().config.dataset.model_copy(update={"answer_prefix": PREFIX})
+    found = judge(dataset, f"{PREFIX} w0", [], Gold(("w0",)))
+    assert found.notes == {
+        "answer_prefix": "found",
+        "scored": "w0",
+        "flags": {"evidence_recall": "no supporting marks"},
+    }
+    assert without_verdict({**found.notes, "seconds": 1.0}) == {"seconds": 1.0}
+
+
+# --- what is said of it -----------------------------------------------------------------------------------------------
+
+PLAIN = {"method": "bm25", "dataset": "pocket/retrieved"}
+
+
+def dataset_of(**more: object) -> DatasetConfig:
+    return resolve(Choices(**{**PLAIN, **more})).config.dataset  # type: ignore[arg-type]
+
+
+def test_typed_after_set_it_keeps_its_colon() -> None:
+    assert dataset_of(sets={"dataset.answer_prefix": Raw(PREFIX)}).answer_prefix == PREFIX
+    assert dataset_of(sets={"dataset.answer_prefix": Raw("Answer")}).answer_prefix == "Answer"
+    assert dataset_of(sets={"dataset.answer_prefix": Raw("null")}).answer_prefix is None
+    with pytest.raises(ConfigError, match=r"dataset\.answer_prefix='' \(--set\): string should have at least 1"):
+        dataset_of(sets={"dataset.answer_prefix": Raw("''")})
+
+
+@pytest.mark.parametrize(
+    ("suite", "prefix"),
+    [
+        ("longrefiner-table2", None),
+        ("longrefiner-table2-short", PREFIX),
+        ("longrefiner-table2-long", None),
+        ("longrefiner-table5", PREFIX),
+    ],
+)
+def test_the_suites_ask_for_it_where_the_paper_does(suite: str, prefix: str | None) -> None:
+    read = suites.read(suite)
+    for name in read.datasets:
+        found = dataset_of(dataset=name, suite=read)
+        assert found.answer_prefix == prefix
+        assert (found.demonstration is None) == (prefix is None)
+        # The example does what the instruction asks for, and is not one of the paper's code.
+        assert prefix is None or re.fullmatch(f"Question: .+\nAnswer: .+ {prefix} the Danube", str(found.demonstration))
+        resolve(Choices(method="longrefiner", dataset=name, suite=read))
+
+
+@pytest.mark.parametrize("name", ["asqa", "eli5"])
+def test_long_answers_are_asked_for_as_in_the_papers_prompt(name: str) -> None:
+    asked = dataset_of(dataset=name).instruction.lower()
+    assert "directly" in asked
+    assert "detail" in asked
+    assert "short" not in asked
+
+
+def test_a_run_that_is_scored_again_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.engine.rescore import rescore
+
+    result = go(prefixed([f"{PREFIX} w0", "w1"]), tmp_path)
+    before = read_run(result.folder).records
+    same: Callable[..., object] = lambda *_: prefixed(["", ""]).dataset  # noqa: E731
+    monkeypatch.setattr("harness.datasets.load", same)
+    summary = rescore(result.folder)
+    assert read_run(result.folder).records == before
+    assert summary["n_without_prefix"] == 1
+    assert [row["scores"][SCORER] for row in before] == [1.0, 1.0]

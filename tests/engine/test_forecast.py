@@ -1,0 +1,284 @@
+"""Forecasts: figures worked by hand, from stored runs and from what methods declare; "unknown" where there is neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.forecast_table import closing, table
+from harness.config.layers import Choices
+from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.engine.forecast import FRAME, Forecast, forecast
+from harness.engine.plan import Plan, plan_choices
+from harness.engine.siblings import Lost
+from harness.method import Reads
+from harness.types import Document, Example, Gold, Question, Support
+from tests.cli.conftest import Cli, configs, environment, here
+
+__all__ = ["configs", "environment", "here"]
+
+# Three questions on two documents of 400 and 800 bytes: 100 and 200 tokens.
+DOCUMENTS = {"a": Document("a", "x" * 400), "b": Document("b", "y" * 800)}
+EXAMPLES = tuple(
+    Example(Question(f"q{n}", "Who?" * n, ids), Gold(("x",), (Support("a", 0, 40),)))
+    for n, ids in enumerate([("a",), ("a",), ("a", "b")])
+)
+
+
+@pytest.fixture
+def plan(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A plan of a method without a model over the three questions."""
+    monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
+    monkeypatch.chdir(tmp_path)
+    made = plan_choices(Choices(method="echo", dataset="pocket/musique", sets={"dataset.tokens": 300}))
+    return replace(made, dataset=replace(made.dataset, examples=EXAMPLES, documents=DOCUMENTS))
+
+
+def usage(tokens: int, full: float, **more: Any) -> dict[str, Any]:
+    return {"answer": {"tokens_in": tokens - 1, "tokens_out": 1, "flops": {DEFAULT: full}, "uncounted": 0, **more}}
+
+
+def store(folder: Path, plan: Plan, records: list[tuple[str, dict[str, Any]]], documents: Sequence[str] = ()) -> None:
+    """A run folder with such records, and an index of 1,000 tokens and 5 TFLOPs a document."""
+    folder.mkdir(parents=True)
+    config = plan.config.model_dump(mode="json")
+    (folder / "run.yaml").write_text(json.dumps({"config": config}))
+    rest: dict[str, Any] = {
+        "document_ids": [],
+        "prediction": "",
+        "scores": {},
+        "shown": [],
+        "stop_reason": "",
+        "steps": [],
+    }
+    rows = [
+        {"question_id": q, "usage": u, "error": None if u else {"type": "E", "message": ""}, "truncated": None, **rest}
+        for q, u in records
+    ]
+    (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    built = [{"document_id": d, "key": d, "status": "built", "usage": usage(1000, 5e12)} for d in documents]
+    (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in built))
+
+
+def test_unknown_is_said_and_no_number_is_made_up(plan: Plan, tmp_path: Path) -> None:
+    found = forecast(plan, tmp_path / "nothing")
+    assert (found.questions, found.done, found.tokens, found.tflops) == (3, 0, None, None)
+    assert found.how.startswith("unknown: no stored run")
+
+
+def test_the_own_folder_counts_what_is_left(plan: Plan, tmp_path: Path) -> None:
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", usage(300, 4e12))])
+    found = forecast(plan, tmp_path)
+    assert found == Forecast("echo", "pocket/musique", 3, 2, 200.0, 3.0, found.how)
+    assert found.how == f"stored: means of 2 questions of {Path(plan.folder).name}"
+
+
+def test_a_run_that_is_done_costs_nothing(plan: Plan, tmp_path: Path) -> None:
+    store(tmp_path / plan.folder, plan, [(f"q{n}", usage(100, 2e12)) for n in range(3)])
+    found = forecast(plan, tmp_path)
+    assert (found.done, found.tokens, found.tflops, found.how) == (3, 0.0, 0.0, "done: every question is stored")
+    less = replace(plan, config=plan.config.model_copy(update={"limit": 2}))
+    assert (forecast(less, tmp_path).questions, forecast(less, tmp_path).done) == (2, 2)
+
+
+def test_failed_questions_are_done_but_say_nothing_of_the_cost(plan: Plan, tmp_path: Path) -> None:
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", {})])
+    found = forecast(plan, tmp_path)
+    assert (found.done, found.tokens, found.tflops) == (2, 100.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [
+        ({}, True),
+        ({"seed": 5}, True),
+        ({"dataset": {"options": {"questions": 7, "seed": 3}}}, True),
+        ({"dataset": {"options": {"tokens": 9000}}}, False),
+        ({"dataset": {"max_answer_tokens": 99}}, False),
+        ({"method": {"params": {"k": 4}}}, False),
+        ({"model": {"window": 777}}, False),
+    ],
+    ids=str,
+)
+def test_another_run_counts_where_its_settings_are_the_same(
+    plan: Plan, tmp_path: Path, change: dict[str, Any], known: bool
+) -> None:
+    other = tmp_path / (plan.folder.rpartition("--")[0] + "--00000000")
+    store(other, plan, [("z", usage(100, 2e12))])
+    run = json.loads((other / "run.yaml").read_text())
+    for part, values in change.items():
+        if isinstance(values, dict):
+            for key, value in values.items():
+                old = run["config"][part][key]
+                run["config"][part][key] = {**old, **value} if isinstance(value, dict) else value
+        else:
+            run["config"][part] = values
+    (other / "run.yaml").write_text(json.dumps(run))
+    found = forecast(plan, tmp_path)
+    assert (found.tokens, found.tflops) == ((300.0, 6.0) if known else (None, None))
+
+
+def indexed(plan: Plan, **attributes: Any) -> Plan:
+    """The plan with a method that builds indexes."""
+    method = type("Indexed", (type(plan.method),), {"scope": "document", **attributes})(plan.method.config)
+    return replace(plan, method=method)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "indexes"),
+    [
+        ({"one_document": False}, 2),  # a and b
+        ({"one_document": True}, 2),  # a, and a joined with b
+        ({"one_document": False, "scope": "question"}, 4),  # q0 a, q1 a, q2 a, q2 b
+        ({"one_document": True, "scope": "question"}, 3),
+        ({"scope": "none"}, 0),
+    ],
+    ids=str,
+)
+def test_indexes_are_counted_once(plan: Plan, tmp_path: Path, attributes: dict[str, Any], indexes: int) -> None:
+    other = tmp_path / (plan.folder.rpartition("--")[0] + "--00000000")
+    store(other, plan, [("z", usage(100, 2e12))], ["z"])
+    found = forecast(indexed(plan, **attributes), tmp_path)
+    assert (found.tokens, found.tflops) == (300 + 1000 * indexes, 6 + 5 * indexes)
+
+
+def test_indexes_that_are_told_of_are_not_counted_again(plan: Plan, tmp_path: Path) -> None:
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
+    found = forecast(indexed(plan, one_document=False), tmp_path)
+    assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
+
+
+def test_uncounted_flops_stay_unknown_and_a_damaged_run_is_passed_over(plan: Plan, tmp_path: Path) -> None:
+    store(tmp_path / plan.folder, plan, [("q0", usage(100, 0.0, uncounted=1))])
+    found = forecast(plan, tmp_path)
+    assert (found.tokens, found.tflops) == (200.0, None)
+    (tmp_path / plan.folder / "run.yaml").write_text("config: [")
+    assert forecast(plan, tmp_path).tokens is None
+
+
+def test_declared_reading_is_counted_by_the_formulas(plan: Plan, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+
+    def reads(self: Any, tokens: int, room: int) -> Reads:
+        told.append((tokens, room))
+        return Reads(shown=2 * tokens, requests=2)
+
+    shape = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)
+    reader = plan.config.model.model_copy(update={"package": None, "source": str(tmp_path / "model")})
+    keys = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    sizes = dict(zip((*keys, "intermediate_size", "vocab_size"), (2, 8, 2, 1, 4, 16, 50), strict=True))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(sizes))
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"")
+    task = plan.task.model_copy(update={"instruction": "i" * 40, "max_answer_tokens": 10})
+    made = replace(
+        indexed(plan, reads=reads, scope="none"),
+        task=task,
+        models={"reader": reader},
+        facts={"reader": {"window": 1000}},
+    )
+    found = forecast(made, tmp_path / "results")
+    # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.
+    frames = [FRAME + 20 + n for n in range(3)]
+    assert told == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
+    prompts = [frame + text for text, frame in zip((100, 100, 300), frames, strict=True)]
+    assert found.tokens == sum(2 * (prompt + 10) for prompt in prompts)
+    from harness.cost.events import Event
+
+    full = sum(
+        2
+        * (flops(Event("", "", "answer", "prefill", p), shape) + flops(Event("", "", "answer", "decode", 10, p), shape))
+        for p in prompts
+    )
+    assert found.tflops == pytest.approx(full / 1e12)
+    assert found.how.startswith("declared")
+    unknown = replace(made, models={})
+    assert (forecast(unknown, tmp_path / "results").tflops, forecast(unknown, tmp_path).tokens) == (None, found.tokens)
+
+
+@pytest.mark.parametrize(
+    "method", ["full-context", "closed-book", "bm25", "sbert", "sliding-window", "oracle-evidence"]
+)
+def test_what_the_baselines_declare_is_near_what_they_read(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    sets = {"dataset.tokens": 1200, "dataset.questions": 4, "dataset.hops": [1, 2]}
+    made = plan_choices(Choices(method=method, dataset="pocket/musique", profile="pocket", sets=sets))
+    found = forecast(made, tmp_path)
+    assert found.how.startswith("declared")
+    assert found.tokens is not None
+    assert found.tflops
+    texts = 4 * 1200
+    if method in ("full-context", "sliding-window"):
+        assert texts <= found.tokens <= 2 * texts
+    elif method == "sbert":
+        assert texts <= found.tokens <= 2.2 * texts  # the encoder reads every chunk, the reader five
+    else:
+        assert found.tokens < texts
+
+
+def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
+    rows = [
+        Forecast("bm25", "musique", 24, 10, 12_345.0, 0.5, "stored: x"),
+        Forecast("pecan", "musique", 24, 0, None, None, "unknown: y"),
+    ]
+    lines = table("suite s: 2 rows", rows).splitlines()
+    assert lines[0] == "suite s: 2 rows"
+    assert lines[2].split() == ["bm25", "musique", "14", "of", "24", "12.3k", "0.5", "stored:", "x"]
+    assert lines[3].split() == ["pecan", "musique", "24", "unknown", "unknown", "unknown:", "y"]
+    assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
+    assert "without the 1 row with something unknown" in lines[4]
+    assert "unknown" in table("", rows[1:]).splitlines()[3]
+
+
+def test_the_closing_lines() -> None:
+    assert closing(3, []) == "all 3 rows ran whole"
+    assert closing(3, [Lost("a on b", "no weights")]) == "1 of 3 rows did not run whole:\n  a on b: no weights"
+
+
+def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here: Cli, configs: Path, tmp_path: Path) -> None:
+    rows = "methods: [echo, fails-once, refuses, ranks, buggy]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\n"
+    (configs / "suites" / "mixed.yaml").write_text(rows + "limit: 2\n")
+    words = ["--suite", "mixed", "--mlflow", "off"]
+    planned = here("run", *words, "--plan", "--json")
+    assert planned.returncode == 1  # the bug of one method
+    told = [json.loads(line) for line in planned.stdout.splitlines()]
+    assert [(row["method"], row["questions"], row["tokens"]) for row in told] == [
+        ("echo", 2, None), ("fails-once", 2, None), ("refuses", 2, None)
+    ]  # fmt: skip
+    assert not (tmp_path / "results").exists()
+    done = here("run", *words)
+    assert done.returncode == 1
+    assert "suite mixed: 3 rows" in done.stderr
+    assert done.stderr.index("suite mixed: 3 rows") < done.stderr.index("--- echo on pocket/musique")
+    last = done.stderr.rstrip().splitlines()[-5:]
+    assert last[0] == "4 of 5 rows did not run whole:"
+    assert [line.strip().partition(":")[0] for line in last[1:]] == [
+        f"{name} on pocket/musique" for name in ("ranks", "buggy", "fails-once", "refuses")
+    ]
+    assert "needs a reranker" in last[1]
+    assert "a bug, see the traceback above (RuntimeError)" in last[2]
+    assert last[3].endswith("1 of 2 questions failed")
+    assert last[4].endswith("the weights are not there")
+    again = here("run", *words, "--plan")
+    assert "done: every question is stored" in again.stdout
+    assert again.stdout.splitlines()[2].split()[:5] == ["echo", "pocket/musique", "0", "of", "2"]
+
+
+def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here: Cli, configs: Path) -> None:
+    lists = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\nlimit: 1\n"
+    (configs / "suites" / "fine.yaml").write_text(lists)
+    done = here("run", "--suite", "fine", "--mlflow", "off")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.rstrip().splitlines()[-1] == "all 2 rows ran whole"
+    one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
+    assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 row")
+    wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan")
+    assert wrong.returncode == 2
+    assert "unknown method 'ecko'" in wrong.stderr

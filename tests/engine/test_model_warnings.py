@@ -1,0 +1,190 @@
+"""What is said of the embedded models, and the warning about skills that a card does not vouch for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import registry
+from harness.config.layers import Choices
+from harness.config.schema import ModelConfig
+from harness.engine import model_warnings as embedded
+from harness.engine.plan import Plan, plan_choices
+from harness.method import Scene, Skill, Tools
+from methods.reading import SKILLS as READING
+from pocket import hooks
+from pocket.eval import card as cards
+from pocket.eval import card_page
+from tests.cli.fakes import Echo
+from tests.pocket import tiny_model
+
+READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
+RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        (
+            READER,
+            "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model",
+        ),
+        (RANDOM, "random-llama answers, so its answers are noise; name a real model with --model"),
+    ],
+    ids=["pocket", "random"],
+)
+def test_the_ticket(model: dict[str, Any], line: str) -> None:
+    assert embedded.ticket(ModelConfig(**model)) == line
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "sentence"),
+    [
+        (
+            READER,
+            ("pocket/musique", "pocket"),
+            "pocket-llama is the embedded model, made for the synthetic world (pocket/*)",
+        ),
+        (READER, ("my-world", "pocket"), "pocket-llama is the embedded model, made for the synthetic world (pocket/*)"),
+        (
+            READER,
+            ("musique", "musique"),
+            "pocket-llama is trained on pocket/* only: on musique it shows plumbing, no method's quality",
+        ),
+        (
+            READER,
+            ("pocket/mine", "musique"),  # a name says nothing about where the rows are from
+            "pocket-llama is trained on pocket/* only: on pocket/mine it shows plumbing, no method's quality",
+        ),
+        (RANDOM, ("pocket/musique", "pocket"), "random-llama is a random model: its answers are noise"),
+        (RANDOM, ("musique", "musique"), "random-llama is a random model: its answers are noise"),
+    ],
+)
+def test_the_caveat_of_a_stored_run(model: dict[str, Any], dataset: tuple[str, str], sentence: str) -> None:
+    assert embedded.caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
+
+
+# --- skills -----------------------------------------------------------------------------------------------------------
+
+
+def ask(head: str) -> Callable[[Scene, Tools], None]:
+    def play(scene: Scene, tools: Tools) -> None:
+        with tools.model().session() as s:
+            s.user(f"{head}\n{scene.question.text}")
+            s.write(8)
+
+    return play
+
+
+def once(head: str = "Answer.", name: str = "answer", scene: str = "question") -> Skill:
+    return Skill(name, scene, ask(head))
+
+
+class Skilled(Echo):
+    """A method whose skills a test chooses."""
+
+    own: tuple[Skill, ...] = ()
+
+    def skills(self) -> list[Skill]:
+        return list(self.own)
+
+
+def method(*skills: Skill) -> Skilled:
+    made = Skilled(Skilled.Config())
+    made.own = skills
+    return made
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model.make(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture
+def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
+    """A model that a package carries, with a card for the skill `once()` alone."""
+    (tmp_path / "carrier").mkdir()
+    (tmp_path / "carrier" / "__init__.py").write_text("")
+    folder = tmp_path / "carrier" / "weights"
+    folder.mkdir()
+    for file in weights.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    card = cards.new(folder)
+    card_page.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "carrier", raising=False)
+    monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
+    return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
+
+
+@pytest.mark.parametrize(
+    ("skills", "reason"),
+    [
+        ((), None),
+        ((once(),), None),
+        ((once("Say it."),), "answer: changed since training"),
+        ((once(name="muse"),), "muse: never trained"),
+        ((once("Say it."), once(name="muse")), "answer: changed since training; muse: never trained"),
+        ((once(scene="nothing"),), "answer: cannot be played, UnknownName: "),
+    ],
+    ids=["none", "as trained", "changed", "new", "both", "unplayable"],
+)
+def test_skills_that_the_card_does_not_vouch_for_are_one_warning(
+    skills: tuple[Skill, ...], reason: str | None, model: ModelConfig
+) -> None:
+    told = embedded.untrained([model, model], method(*skills), "mine")
+    if reason is None:
+        assert told == []
+        return
+    (warning,) = told
+    assert warning.startswith(f"tiny was not trained on what 'mine' asks of it now ({reason}")
+    assert warning.endswith("so it may do worse than its card says  (harness pocket skills)")
+
+
+def test_no_card_or_no_embedded_model_is_no_warning(model: ModelConfig, tmp_path: Path) -> None:
+    new = method(once(name="muse"))
+    assert embedded.untrained([model], new, "mine")
+    assert embedded.untrained([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
+    cards.forget(tmp_path / "carrier" / "weights")
+    assert embedded.untrained([model], new, "mine") == []
+
+
+def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
+    model: ModelConfig, tmp_path: Path
+) -> None:
+    (warning,) = embedded.untrained([model, model], Echo(Echo.Config()), "lead")
+    assert warning == (
+        "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
+        "none of it; return its prompts from skills() (harness/method.py), or name a real model with --model"
+    )
+    others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
+    assert embedded.untrained(others, Echo(Echo.Config()), "lead") == []
+    assert embedded.untrained([model], method(), "lead") == [], "it says that it has none"
+    cards.forget(tmp_path / "carrier" / "weights")
+    assert embedded.untrained([model], Echo(Echo.Config()), "lead") == []
+
+
+PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"
+
+
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, **more: Any) -> Plan:
+    (tmp_path / "own" / "models").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "own" / "models" / "tiny.yaml").write_text(PRESET)
+    monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
+    return plan_choices(Choices(method=preset, dataset="pocket/musique", model="tiny", limit=1, **more))
+
+
+def test_the_plan_warns(model: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (warning,) = plan(tmp_path, monkeypatch, "bm25").warnings
+    assert "'bm25' asks of it now (answer: changed since training; choose: never trained)" in warning
+    assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()
+    folder = tmp_path / "carrier" / "weights"
+    card = cards.read(folder)
+    assert card is not None
+    card_page.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
+    assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

@@ -1,0 +1,226 @@
+"""Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import scorers
+from harness.cli.output import mean_texts
+from harness.cli.run import _failures
+from harness.config import registry
+from harness.datasets.base import Dataset
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.engine.rescore import rescore
+from harness.engine.scoring import zeros
+from harness.errors import UserError
+from harness.storage.run_folder import read_run
+from harness.storage.summary import summarise
+from harness.types import Gold, Support
+from reports.tables import frame
+from tests.engine.fakes import SCORER, Plain, World, go, make_plan
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+F1 = "longbench.qa_f1_score"
+SHORT, LONG = f"{F1}.0-4k", f"{F1}.8k+"
+
+
+def scored_by(plan: Plan, *names: str, limit: int | None = None) -> Plan:
+    """The plan with these scorers, as --set dataset.scorers would give it."""
+    data = plan.config.dataset.model_copy(update={"scorers": names})
+    return replace(plan, config=plan.config.model_copy(update={"dataset": data, "limit": limit}))
+
+
+def plain(data: Dataset | None = None) -> Plan:
+    return make_plan(data or World(questions=3, documents=3).dataset(), Plain(Plain.Config()))
+
+
+def asked(plan: Plan) -> list[str]:
+    return [question.id for question, _ in plan.method.seen]  # type: ignore[attr-defined]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], None]:
+    """Let `harness score` find this data set."""
+    return lambda data: monkeypatch.setattr("harness.datasets.load", lambda *_: data)
+
+
+# --- a question that failed -------------------------------------------------------------------------------------------
+
+
+def grouped() -> Dataset:
+    """Four short texts that are answered, four long ones that do not fit; two of these without supporting marks."""
+    data = World(questions=8, documents=1, words=("fine",) * 4 + ("window",) * 4).dataset()
+    golds = [
+        Gold(("w0",), () if n > 5 else (Support("d0", 0, 2),), {"length": 100 if n < 4 else 9000}) for n in range(8)
+    ]
+    return replace(data, examples=tuple(replace(e, gold=g) for e, g in zip(data.examples, golds, strict=True)))
+
+
+def test_a_failed_question_counts_in_its_own_groups_only(tmp_path: Path, loaded: Callable[[Dataset], None]) -> None:
+    plan = scored_by(plain(grouped()), F1, SHORT, LONG, "evidence_recall")
+    result = go(plan, tmp_path)
+    means = {name: (score["mean"], score["n"]) for name, score in result.summary["scores"].items()}
+    assert means == {F1: (0.5, 8), SHORT: (1.0, 4), LONG: (0.0, 4), "evidence_recall": (pytest.approx(4 / 6), 6)}
+    row = frame([read_run(result.folder)]).iloc[0]
+    assert {name: row[name] for name in means} == {name: mean for name, (mean, _) in means.items()}
+    assert mean_texts(result.summary)[SHORT].endswith(" over 4 of 8 questions")
+    assert "over" not in mean_texts(result.summary)[F1]
+    before = read_run(result.folder)
+    loaded(grouped())
+    rescore(result.folder)
+    assert read_run(result.folder) == before, "harness score says the same"
+
+
+def test_skipped_failures_are_counted_nowhere() -> None:
+    row = {"document_ids": ["d"], "usage": {}, "truncated": None, "error": None, "scores": {F1: 1.0}}
+    bad = {**row, "question_id": "b", "error": {"type": "X", "message": ""}, "scores": {F1: 0.0, LONG: 0.0}}
+    found = summarise([{**row, "question_id": "a"}, bad], [], failed="skip")
+    assert {name: score["n"] for name, score in found["scores"].items()} == {F1: 1}
+    assert mean_texts(found) == {F1: "100.00"}
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "counts"),
+    [
+        ("quality.accuracy.hard", {"difficult": 1, "all_classes": ["a", "b"]}, True),
+        ("quality.accuracy.hard", {"difficult": 0, "all_classes": ["a", "b"]}, False),
+        ("quality.accuracy.hard", {"difficult": 1}, True),  # cannot be scored, and counts 0
+        ("evidence_recall", {}, False),
+        ("evidence_recall_sources", {}, False),
+        (F1, {}, True),
+        ("tests.engine.test_rescore:fussy", {}, True),
+    ],
+)
+def test_which_scorers_count_a_failed_question(name: str, extra: dict[str, Any], counts: bool) -> None:
+    registry.trust(name)
+    config = scored_by(make_plan(), name).config.dataset
+    assert zeros(config, Gold(("a",), (), extra)) == ({name: 0.0} if counts else {})
+
+
+def fussy(prediction: str, references: list[str]) -> float:
+    """A user's scorer that breaks on an empty answer."""
+    return float(prediction.split()[0] in references)
+
+
+# --- other scorers in the same folder ---------------------------------------------------------------------------------
+
+
+def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path: Path) -> None:
+    plan = plain()
+    go(scored_by(plan, SCORER, "evidence_recall", limit=1), tmp_path)
+    progress = Silent()
+    result = go(scored_by(plan, "flashrag.em", limit=2), tmp_path, progress=progress)
+    assert {name: score["n"] for name, score in result.summary["scores"].items()} == {"flashrag.em": 2}
+    stored = read_run(result.folder)
+    assert [r["scores"] for r in stored.records] == [{"flashrag.em": 1.0}] * 2
+    assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
+    assert stored.manifest["scorers"] == {"flashrag.em": scorers.version("flashrag.em")}
+    assert "changed" not in stored.manifest["starts"][-1], "the records are of the new scorers, all of them"
+    assert any("1 scored again by flashrag.em 1" in note for note in progress.notes)
+
+
+def test_the_first_command_after_harness_score_has_its_headline_again(
+    tmp_path: Path, loaded: Callable[[Dataset], None]
+) -> None:
+    plan = plain()
+    first = go(plan, tmp_path)
+    records = (first.folder / "records.jsonl").read_bytes()
+    loaded(plan.dataset)
+    assert rescore(first.folder, scorers=["flashrag.em"])["scores"].keys() == {"flashrag.em"}
+    again = go(plan, tmp_path)
+    assert again.summary == first.summary
+    assert (first.folder / "records.jsonl").read_bytes() == records
+    assert frame([read_run(first.folder)]).iloc[0][SCORER] == 1.0
+
+
+@pytest.mark.parametrize("why", ["version", "mixed before"])
+def test_records_of_other_scorers_are_found_out(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = scored_by(plain(), SCORER)
+    path = go(plan, tmp_path).folder / "records.jsonl"
+    if why == "version":
+        path.write_bytes(path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"musique.answer_f1": 0.25}'))
+        assert go(plan, tmp_path).summary["scores"][SCORER]["mean"] == 0.25, "the same scorers: nothing is done again"
+        monkeypatch.setattr("harness.scorers.version", lambda _: "2")
+    else:
+        path.write_bytes(path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"flashrag.em": 1.0}', 1))
+    summary = go(plan, tmp_path).summary
+    assert {name: (s["mean"], s["n"]) for name, s in summary["scores"].items()} == {SCORER: (1.0, 3)}
+
+
+def test_questions_beyond_the_limit_are_scored_again_too(tmp_path: Path, loaded: Callable[[Dataset], None]) -> None:
+    plan = plain()
+    go(plan, tmp_path)
+    loaded(plan.dataset)
+    few = replace(plan, dataset=replace(plan.dataset, examples=plan.dataset.examples[:1]))
+    summary = go(scored_by(few, "flashrag.em", limit=1), tmp_path).summary
+    assert {name: score["n"] for name, score in summary["scores"].items()} == {"flashrag.em": 3}
+
+
+# --- a scorer that breaks ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def breaks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A bug in a scorer that shows on one answer; call it to mend the scorer."""
+    right = scorers.score_record
+
+    def broken(names: Any, prediction: str, *rest: Any) -> Any:
+        if prediction == "w1":
+            raise ZeroDivisionError("division by zero")
+        return right(names, prediction, *rest)
+
+    monkeypatch.setattr("harness.scorers.score_record", broken)
+    return lambda: monkeypatch.setattr("harness.scorers.score_record", right)
+
+
+@pytest.mark.parametrize("way", ["harness score", "--retry-failed"])
+def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
+    way: str, tmp_path: Path, breaks: Callable[[], None], loaded: Callable[[Dataset], None]
+) -> None:
+    plan = plain()
+    result = go(plan, tmp_path)
+    bad = read_run(result.folder).records[1]
+    assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
+    told = _failures(result, "")
+    assert (f"harness score {result.folder}" in told, "--retry-failed" in told) == (True, False)
+    loaded(plan.dataset)
+    for _ in range(2):  # the first time the scorer is as it was: the answer is kept, and stays failed
+        summary = rescore(result.folder) if way == "harness score" else go(plan, tmp_path, retry_failed=True).summary
+        record = read_run(result.folder).records[1]
+        assert record["prediction"] == "w1"
+        assert (record["error"] is None) is (summary["n_failed"] == 0)
+        breaks()
+    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record["error"]) == (0, 1.0, None)
+    assert asked(plan) == ["q0", "q1", "q2"], "no answer was asked for twice"
+
+
+def test_a_failing_score_leaves_the_folder_as_it_was(
+    tmp_path: Path, loaded: Callable[[Dataset], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plain()
+    folder = go(plan, tmp_path).folder
+    before = files(folder)
+    loaded(replace(plan.dataset, examples=plan.dataset.examples[:2]))
+    with pytest.raises(UserError, match="question 'q2' is not in the data set any more"):
+        rescore(folder, scorers=["flashrag.em"])
+    assert files(folder) == before
+    loaded(plan.dataset)
+    with pytest.raises(IndexError) as caught:
+        monkeypatch.setattr("harness.scorers.score_record", lambda names, text, *_: text.split()[1])
+        rescore(folder, scorers=["flashrag.em"])
+    assert caught.value.__notes__ == ["scoring the answer to question 'q0' again; no record was changed"]
+    assert files(folder) == before
+    with pytest.raises(IndexError):
+        go(scored_by(plan, "flashrag.em"), tmp_path)
+    assert files(folder) == before

@@ -1,0 +1,305 @@
+"""A crew of threads and tools.map inside of it: who waits for whom, and what ends them."""
+
+from __future__ import annotations
+
+import faulthandler
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from harness.cost.events import Event
+from harness.cost.meter import Meter
+from harness.parallel import scheduler as crews
+from harness.parallel.map import map_together
+from harness.parallel.scheduler import Claims, Crew, Stopped, current
+from tests.engine.fakes import SHAPE
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+
+@pytest.fixture(autouse=True)
+def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
+    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    faulthandler.dump_traceback_later(900, exit=True)
+    before = threading.active_count()
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    assert threading.active_count() == before, "a member outlived its crew"
+
+
+class Batches:
+    """A lane that keeps what it ran together and answers with twice the number."""
+
+    ahead = False
+
+    def __init__(self) -> None:
+        self.runs: list[list[int]] = []
+
+    def run(self, asks: Sequence[int]) -> list[Any]:
+        self.runs.append(sorted(asks))
+        return [ValueError(f"{n} is bad") if n < 0 else 2 * n for n in asks]
+
+
+def together(*works: Callable[[], None], places: int = 8) -> None:
+    crew = Crew(places)
+    crew.start(*works)
+    crew.wait()
+
+
+def slot() -> Crew:
+    crew = current()
+    assert crew is not None
+    return crew
+
+
+def test_a_pass_holds_what_everybody_asks_for() -> None:
+    lane, got = Batches(), {}
+
+    def asking(n: int) -> Callable[[], None]:
+        def work() -> None:
+            got[n] = [slot().do(lane, 10 * n + k) for k in range(3)]
+
+        return work
+
+    together(*(asking(n) for n in range(4)))
+    assert lane.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
+    assert got == {n: [20 * n, 20 * n + 2, 20 * n + 4] for n in range(4)}
+
+
+def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "PATIENCE", 0.02)
+    lane, order = Batches(), []
+    asked = threading.Event()
+
+    def asks() -> None:
+        with pytest.raises(ValueError, match="-1 is bad"):
+            slot().do(lane, -1)
+        order.append(slot().do(lane, 1))
+        asked.set()
+
+    def never_asks() -> None:
+        order.append(0)
+
+    def slow() -> None:
+        assert asked.wait(60), "it waited for a member that waits for something unknown"
+        order.append(slot().do(lane, 5))
+
+    together(asks, never_asks, slow)
+    assert order == [0, 2, 10]
+
+
+def test_calls_go_before_passes_and_run_in_one_thread() -> None:
+    lane, threads = Batches(), []
+
+    def calls() -> None:
+        slot().call(lambda: threads.append(threading.current_thread().name))
+        assert slot().do(lane, 1) == 2
+
+    def asks() -> None:
+        assert slot().do(lane, 2) == 4
+
+    together(calls, asks)
+    assert threads == ["passes"]
+
+
+def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work() -> None:
+    class Breaks(Batches):
+        def run(self, asks: Sequence[int]) -> list[Any]:
+            if not self.runs:
+                self.runs.append([])
+                raise SystemExit("a library left")
+            return super().run(asks)
+
+    lane = Breaks()
+
+    def work() -> None:
+        with pytest.raises(SystemExit):
+            slot().do(lane, 1)
+        assert slot().do(lane, 2) == 4
+
+    together(work)
+    assert lane.runs == [[], [2]]
+
+
+def test_no_more_members_work_than_there_are_places() -> None:
+    working, most, lock = [0], [0], threading.Lock()
+
+    def work() -> None:
+        with lock:
+            working[0] += 1
+            most[0] = max(most[0], working[0])
+        time.sleep(0.005)
+        with lock:
+            working[0] -= 1
+
+    together(*[work] * 9, places=3)
+    assert most[0] <= 3
+
+
+def test_stopped_members_end_at_their_next_call() -> None:
+    lane, crew, ended = Batches(), Crew(3), []
+    claims, held = Claims(), threading.Event()
+
+    def endless() -> None:
+        try:
+            with claims.hold("x"):
+                held.set()
+                while True:
+                    slot().do(lane, 1)
+        except Stopped:
+            ended.append("endless")
+            raise
+
+    def waits() -> None:
+        held.wait(60)
+        try:
+            with claims.hold("x"):
+                ended.append("never")
+        except Stopped:
+            ended.append("waits")
+            raise
+
+    crew.start(endless, waits)
+    held.wait(60)
+    time.sleep(0.02)
+    crew.stop()
+    crew.wait()
+    assert sorted(ended) == ["endless", "waits"]
+
+
+def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass() -> None:
+    lane, claims, inside, most = Batches(), Claims(), [0], [0]
+
+    def work() -> None:
+        with claims.hold("key"), claims.hold("key"):  # the one who holds it may ask again
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            slot().do(lane, 1)
+            inside[0] -= 1
+
+    together(work, work, work)
+    assert most[0] == 1
+    assert claims._claimed == {}
+
+
+# -- tools.map ---------------------------------------------------------------------------------------------------------
+
+
+def event(new: int, phase: str = "index") -> Event:
+    return Event("reader", "m", phase, "prefill", new)
+
+
+def mapped(fn: Callable[[int], Any], items: list[int], meter: Meter, places: int = 4) -> Any:
+    """The result of a map in a crew, or the exception it raised."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(map_together(slot(), fn, items, meter))
+        except KeyError as error:
+            found.append(error)
+
+    together(work, places=places)
+    return found[0]
+
+
+@pytest.mark.parametrize("places", [1, 2, 16])
+def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
+    meter, lane = Meter("index"), Batches()
+    meter.record(event(1000), SHAPE)
+    before = meter.flops("full")
+
+    def item(n: int) -> int:
+        slot().do(lane, 0)
+        time.sleep(0.002 * (5 - n))  # the later ones are faster
+        meter.record(event(n + 1), SHAPE)
+        with meter.phase("study"):
+            meter.record(event(n + 10, meter.current_phase), SHAPE)
+        assert meter.current_phase == "index"
+        assert len(meter.events) == 2, "an item sees its own costs alone"
+        assert meter.flops("full") > before
+        return n * n
+
+    with meter.phase("index"):
+        assert mapped(item, list(range(6)), meter, places) == [0, 1, 4, 9, 16, 25]
+    assert [e.new for e in meter.events] == [1000, *(x for n in range(6) for x in (n + 1, n + 10))]
+    assert [e.phase for e in meter.events[1:3]] == ["index", "study"]
+    assert max(map(len, lane.runs)) == min(places, 6)
+    alone = Meter("index")
+    for e in meter.events:
+        alone.record(e, SHAPE)
+    assert alone.flops() == meter.flops()
+
+
+@pytest.mark.parametrize("places", [1, 3, 8])
+def test_the_first_failure_in_order_is_raised_and_no_further_item_begun(places: int) -> None:
+    meter, begun = Meter("index"), []
+
+    def item(n: int) -> None:
+        begun.append(n)
+        meter.record(event(1), None)
+        time.sleep(0.01 if n == 1 else 0)
+        if n in (1, 2):
+            raise KeyError(n)
+
+    error = mapped(item, list(range(40)), meter, places)
+    assert (type(error), error.args) == (KeyError, (1,))
+    assert len(begun) < 40
+    assert len(meter.events) == len(begun), "what has begun is waited for and booked"
+
+
+def test_maps_inside_maps_and_a_map_of_nothing() -> None:
+    meter, lane = Meter("index"), Batches()
+
+    def inner(n: int) -> int:
+        meter.record(event(n), None)
+        return int(slot().do(lane, n))
+
+    def outer(n: int) -> list[int]:
+        return map_together(slot(), inner, [10 * n, 10 * n + 1], meter)
+
+    assert mapped(outer, [1, 2, 3], meter, 3) == [[20, 22], [40, 42], [60, 62]]
+    assert [e.new for e in meter.events] == [10, 11, 20, 21, 30, 31]
+    assert mapped(inner, [], meter) == []
+
+
+def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helper's thread is there, but the run ends before its first look at whether it does: it never works."""
+    check, stopped, raised = Crew.check, threading.Event(), []
+    calling = threading.local()
+
+    def late(self: Crew) -> None:
+        if not hasattr(calling, "own"):
+            calling.own = True
+            assert stopped.wait(60)
+        check(self)
+
+    def work() -> None:
+        calling.own = True
+        monkeypatch.setattr(Crew, "check", late)
+        try:
+            map_together(slot(), lambda n: n, [1, 2], Meter("index"))
+        except Stopped:
+            raised.append(True)
+            raise
+
+    def stop() -> None:
+        while len(crew._members) < 2:
+            time.sleep(0.005)
+        crew.stop()
+        stopped.set()
+
+    crew = Crew(2)
+    stops = threading.Thread(target=stop)
+    stops.start()
+    crew.start(work)
+    waits = threading.Thread(target=crew.wait, daemon=True)
+    waits.start()
+    waits.join(20)
+    stops.join()
+    assert not waits.is_alive(), "the map waits for a helper that has ended"
+    assert raised

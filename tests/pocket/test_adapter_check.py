@@ -1,0 +1,130 @@
+"""The check of the adapters that come with the embedded model: each way in which one does not fit is a sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.config.schema import ModelConfig
+from pocket.cli.check import check
+from pocket.eval import adapter_check as shipped
+from pocket.eval import card as cards
+
+TASKS = ("analysis", "structuring", "selection")
+Break = Callable[[Path], object]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
+    """A package of the test's own with the adapters, their cards made for the weights as they are."""
+    if not (cards.EMBEDDED.parent / "adapters" / TASKS[0] / "card.json").is_file():
+        pytest.skip("no adapters come with this package; make adapters trains them")
+    from harness.llm.model_info import hash_files
+
+    root = tmp_path / "made_up_package"
+    shutil.copytree(cards.EMBEDDED.parent / "adapters", root / "adapters")
+    (root / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    for task in TASKS:
+        told = card(root, task)
+        told["base"] = {"name": cards.NAME, "where": {"files": hash_files(cards.EMBEDDED)}}
+        told["prompts"] = shipped.mark(told["method"])
+        write(root, task, told)
+    return shipped.embedded().model_copy(update={"package": "made_up_package"})
+
+
+def card(root: Path, task: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((root / "adapters" / task / "card.json").read_text(encoding="utf-8"))
+    return found
+
+
+def write(root: Path, task: str, told: dict[str, object]) -> None:
+    (root / "adapters" / task / "card.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def changed(**values: object) -> Break:
+    return lambda root: write(root, "selection", {**card(root, "selection"), **values})
+
+
+def cut_off(root: Path) -> None:
+    path = root / "adapters" / "selection" / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def of_another_shape(root: Path) -> None:
+    """Inputs and rank of one matrix turned about in the header; the file stays whole."""
+    path = root / "adapters" / "selection" / "adapter_model.safetensors"
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    head = json.loads(data[8 : 8 + size])
+    name = min(key for key in head if ".lora_A." in key)
+    head[name]["shape"].reverse()
+    told = json.dumps(head, separators=(",", ":")).encode().ljust(size)
+    path.write_bytes(data[:8] + told + data[8 + size :])
+
+
+BROKEN: list[tuple[Break, str]] = [
+    (lambda root: shutil.rmtree(root / "adapters" / "selection"), "the adapter 'selection' is not in the package"),
+    (lambda root: (root / "adapters" / "selection" / "card.json").unlink(), "'selection' has no card that says which"),
+    (changed(prompts="0" * 16), "the adapter 'selection' was trained on other prompts of 'longrefiner'"),
+    (changed(method="longrefinr"), "the method that the adapter 'selection' was trained for cannot be made: unknown"),
+    (
+        changed(base={"name": cards.NAME, "where": {"files": "0" * 64}}),
+        "the adapter 'selection' is stale: it was trained on other weights of 'pocket-llama'",
+    ),
+    (changed(base={"name": "other", "where": {"files": "0" * 64}}), "its card has the mark of other weights"),
+    (cut_off, "the adapter 'selection' in '"),
+    (of_another_shape, "is of another base than 'pocket-llama'"),
+]
+
+
+def test_what_fits(package: ModelConfig) -> None:
+    found = shipped.check(package, cards.EMBEDDED)
+    assert (found.right, found.wrong, found.unread) == ([*TASKS], [], None)
+
+
+@pytest.mark.parametrize(("spoil", "sentence"), BROKEN, ids=[sentence for _, sentence in BROKEN])
+def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_path: Path) -> None:
+    spoil(tmp_path / "made_up_package")
+    found = shipped.check(package, cards.EMBEDDED)
+    assert found.right == ["analysis", "structuring"]
+    (told,) = found.wrong
+    assert sentence in told
+
+
+def test_none_that_came_along_and_none_that_can_be_read(package: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = package.model_copy(update={"offers": {}})
+    assert shipped.check(bare, cards.EMBEDDED) == shipped.Adapters()
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "peft" else find(name))
+    found = shipped.check(package, cards.EMBEDDED)
+    assert (found.right, found.wrong) == ([], [])
+    assert found.unread is not None
+    assert "peft" in found.unread
+
+
+@pytest.mark.parametrize("skills_wrong", [False, True])
+@pytest.mark.parametrize("sentences", [[], ["the adapter 'selection' is stale"]])
+def test_the_command_says_both_and_fails_for_either(
+    sentences: list[str], skills_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cards, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
+    monkeypatch.setattr(shipped, "check", lambda *_: shipped.Adapters(["analysis"], sentences))
+    assert check(None) == (4 if sentences or skills_wrong else 0)
+    told = capsys.readouterr()
+    assert ("1 adapters fit the weights and the prompts" in told.out) is not bool(sentences)
+    assert all(sentence in told.err for sentence in sentences)
+    assert ("make adapters" in told.err) is bool(sentences)
+
+
+def test_the_adapters_are_not_those_of_a_folder_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "stale", lambda *_: [])
+    monkeypatch.setattr(shipped, "check", lambda *_: pytest.fail("asked"))
+    assert check(str(cards.EMBEDDED)) == 0

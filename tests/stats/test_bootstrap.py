@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import doctest
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from harness.stats import bootstrap as stats
+from harness.stats import paired_tests
+from harness.stats.bootstrap import Floats, bootstrap_means, document_clusters, interval, standard_error
+from harness.stats.paired_tests import detectable_difference, holm, paired_test
+
+TRUE_RATE = 0.3
+
+
+def clustered_scores(generator: np.random.Generator, documents: int) -> tuple[Floats, list[str]]:
+    """F1-like scores: zero for most questions, 1 to 11 questions a document, documents easy or hard."""
+    sizes = generator.integers(1, 12, documents)
+    document = np.repeat(np.arange(documents), sizes)
+    ease = generator.normal(0, 1, documents)[document]
+    hit = (ease + generator.normal(0, 1, len(document))) / math.sqrt(2) > scipy_stats.norm.ppf(1 - TRUE_RATE)
+    return np.where(hit, generator.uniform(0.2, 1.0, len(document)), 0.0), [f"d{i}" for i in document]
+
+
+class TestInterval:
+    def test_doctests(self) -> None:
+        results = [doctest.testmod(module) for module in (stats, paired_tests)]
+        assert [(result.failed, result.attempted > 0) for result in results] == [(0, True), (0, True)]
+
+    @pytest.mark.parametrize("documents", [30, 80])
+    def test_covers_the_truth_in_93_to_97_percent_of_simulated_clustered_data(self, documents: int) -> None:
+        generator = np.random.default_rng(5)
+        truth = TRUE_RATE * 0.6
+        hits = 0
+        naive_hits = 0
+        for trial in range(1500):
+            values, clusters = clustered_scores(generator, documents)
+            found = interval(values, clusters, seed=trial, resamples=400)
+            assert found.low is not None
+            assert found.high is not None
+            hits += found.low <= truth <= found.high
+            half = 1.96 * values.std(ddof=1) / math.sqrt(len(values))
+            naive_hits += abs(values.mean() - truth) <= half
+        assert 0.93 <= hits / 1500 <= 0.97
+        assert naive_hits / 1500 < 0.85, "the data must be clustered enough to fool an interval that ignores documents"
+
+    def test_bootstrap_error_is_s_over_root_n_and_does_not_shrink_with_resamples(self) -> None:
+        values = np.random.default_rng(1).uniform(size=200)
+        clusters = [f"d{i}" for i in range(200)]
+        expected = values.std(ddof=1) / math.sqrt(200)
+        for resamples in (500, 2000, 8000):
+            assert bootstrap_means(values, clusters, resamples=resamples).std() == pytest.approx(expected, rel=0.08)
+        assert standard_error(values, clusters) == pytest.approx(expected, rel=1e-12)
+
+    def test_doubled_questions_of_a_document_add_no_certainty(self) -> None:
+        values, clusters = clustered_scores(np.random.default_rng(2), 40)
+        once = interval(values, clusters)
+        twice = interval(np.repeat(values, 2), [c for c in clusters for _ in (0, 1)])
+        assert (twice.mean, twice.n) == (pytest.approx(once.mean), 2 * once.n)
+        assert (twice.low, twice.high) == (pytest.approx(once.low), pytest.approx(once.high))
+
+    def test_agrees_with_scipy_on_independent_values(self) -> None:
+        values = np.random.default_rng(3).uniform(size=150)
+        ours = interval(values, [f"d{i}" for i in range(150)], resamples=9999)
+        theirs = scipy_stats.bootstrap((values,), np.mean, n_resamples=9999, method="percentile", rng=1)
+        assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.004)
+        assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.004)
+
+    def test_seed_decides_and_order_does_not(self) -> None:
+        values, clusters = clustered_scores(np.random.default_rng(4), 30)
+        order = np.random.default_rng(0).permutation(len(values))
+        assert interval(values, clusters) == interval(values[order], [clusters[i] for i in order])
+        assert interval(values, clusters, seed=1) == interval(values, clusters, seed=1)
+        assert interval(values, clusters, seed=1) != interval(values, clusters, seed=2)
+
+    def test_merging_many_clusters_keeps_the_error(self) -> None:
+        values = np.random.default_rng(6).uniform(size=20_000)
+        spread = bootstrap_means(values, [f"d{i}" for i in range(20_000)]).std()
+        assert spread == pytest.approx(values.std() / math.sqrt(20_000), rel=0.08)
+
+    def test_a_hundred_thousand_values_take_well_under_a_second(self) -> None:
+        values = np.random.default_rng(7).uniform(size=100_000)
+        clusters = [f"d{i}" for i in range(100_000)]
+        begun = time.process_time()
+        interval(values, clusters)
+        assert time.process_time() - begun < 2.0  # measured 0.27 s; the bound is for a busy machine
+
+    @pytest.mark.parametrize(
+        ("values", "clusters", "expected"),
+        [
+            ([], [], (None, None, None, 0, 0)),
+            ([0.4], ["d"], (0.4, None, None, 1, 1)),
+            ([0.0, 1.0], ["d", "d"], (0.5, None, None, 2, 1)),
+        ],
+    )
+    def test_small_cases(self, values: list[float], clusters: list[str], expected: tuple[object, ...]) -> None:
+        found = interval(values, clusters)
+        assert (found.mean, found.low, found.high, found.n, found.clusters) == expected
+
+    @pytest.mark.parametrize(("value", "closed"), [(0.0, "low"), (1.0, "high")])
+    def test_all_wrong_or_all_right_is_not_certainty(self, value: float, closed: str) -> None:
+        found = interval([value] * 20, [f"d{i}" for i in range(20)])
+        exact = scipy_stats.binomtest(int(20 * value), 20).proportion_ci(method="exact")
+        assert (found.low, found.high) == (pytest.approx(exact.low), pytest.approx(exact.high))
+        assert getattr(found, closed) == value
+        unbounded = interval([value] * 20, [f"d{i}" for i in range(20)], bounds=None)
+        assert (unbounded.low, unbounded.high) == (value, value)
+
+    def test_one_mean_in_all_documents_is_not_certainty(self) -> None:
+        unseen = 1 - 0.025**0.5  # of two documents: 0.8419
+        for values, clusters in (([0.3, 0.3], "de"), ([0.3, 0.1, 0.5], "dee"), ([0.1 + 0.2, 0.3], "de")):
+            found = interval(values, list(clusters))
+            assert found.mean == pytest.approx(0.3)
+            assert (found.low, found.high) == (pytest.approx(0.3 - unseen * 0.3), pytest.approx(0.3 + unseen * 0.7))
+        beyond = interval([3.0, 3.0], ["d", "e"])
+        assert (beyond.low, beyond.high) == (3.0, 3.0), "of no score in this range"
+
+    @pytest.mark.parametrize(
+        ("values", "clusters", "level", "sentence"),
+        [
+            ([1.0], ["a", "b"], 0.95, "do not match"),
+            ([math.nan], ["a"], 0.95, "finite"),
+            ([math.inf, 1.0], ["a", "b"], 0.95, "finite"),
+            ([1.0], ["a"], 1.0, "level"),
+        ],
+    )
+    def test_refuses(self, values: list[float], clusters: list[str], level: float, sentence: str) -> None:
+        with pytest.raises(ValueError, match=sentence):
+            interval(values, clusters, level=level)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from("abcdef")), min_size=1, max_size=40), st.integers(0, 9))
+    def test_ends_lie_around_the_mean_and_within_the_data(self, rows: list[tuple[float, str]], seed: int) -> None:
+        values, clusters = [v for v, _ in rows], [c for _, c in rows]
+        found = interval(values, clusters, seed=seed, resamples=200, bounds=None)
+        assert found.mean == pytest.approx(np.mean(values), abs=1e-12)
+        if found.clusters == 1:
+            assert found.low is None
+            assert found.high is None
+            return
+        assert found.mean is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert min(values) - 1e-12 <= found.low <= found.mean <= found.high <= max(values) + 1e-12
+        assert found == interval(values[::-1], clusters[::-1], seed=seed, resamples=200, bounds=None)
+
+    @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 500, 100_000])
+    def test_student_quantile_equals_scipys(self, freedom: int) -> None:
+        for p in (0.005, 0.025, 0.25, 0.9):
+            expected = scipy_stats.t.ppf(p, freedom)
+            assert stats._student_quantile(p, freedom) == pytest.approx(expected, rel=5e-3)
+
+
+class TestPaired:
+    def test_size_under_the_null_is_five_percent(self) -> None:
+        generator = np.random.default_rng(11)
+        rejected = 0
+        for trial in range(1500):
+            values, clusters = clustered_scores(generator, 25)
+            # The two methods share a document's ease, and are exchangeable otherwise.
+            other = generator.permutation(values)[: len(values)] * 0.3 + values * 0.7
+            names = sorted(set(clusters))
+            swap = dict(zip(names, generator.integers(0, 2, len(names)), strict=True))
+            flipped = np.array([swap[c] for c in clusters]) == 1
+            a, b = np.where(flipped, other, values), np.where(flipped, values, other)
+            rejected += paired_test(a, b, clusters, seed=trial, permutations=300).p <= 0.05
+        assert 0.035 <= rejected / 1500 <= 0.065
+
+    def test_a_test_that_ignores_documents_rejects_too_often_where_ours_does_not(self) -> None:
+        generator = np.random.default_rng(12)
+        ours = naive = 0
+        for trial in range(400):
+            effect = np.repeat(generator.normal(0, 1, 20), 10)
+            a, b = effect + generator.normal(0, 0.5, 200), np.zeros(200)
+            ours += paired_test(a, b, [f"d{i // 10}" for i in range(200)], seed=trial, permutations=300).p <= 0.05
+            naive += scipy_stats.ttest_rel(a, b).pvalue <= 0.05
+        assert ours / 400 < 0.085
+        assert naive / 400 > 0.3
+
+    def test_power_equals_scipys_on_independent_pairs(self) -> None:
+        generator = np.random.default_rng(13)
+        found = {"ours": 0, "t": 0}
+        for trial in range(400):
+            a = generator.normal(0.28, 1, 100)
+            found["ours"] += paired_test(a, np.zeros(100), [f"d{i}" for i in range(100)], seed=trial).p <= 0.05
+            found["t"] += scipy_stats.ttest_rel(a, np.zeros(100)).pvalue <= 0.05
+        assert found["ours"] / 400 == pytest.approx(found["t"] / 400, abs=0.02)
+        assert 0.6 < found["ours"] / 400 < 0.95
+
+    def test_p_equals_scipys_permutation_test(self) -> None:
+        generator = np.random.default_rng(14)
+        for n in (6, 10, 60):
+            a, b = generator.normal(0.4, 1, n), generator.normal(0, 1, n)
+            theirs = scipy_stats.permutation_test(
+                (a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=9999, rng=1
+            )
+            tolerance = 1e-12 if n <= paired_tests.EXACT_CLUSTERS else 0.02
+            assert paired_test(a, b, [f"d{i}" for i in range(n)]).p == pytest.approx(theirs.pvalue, abs=tolerance)
+
+    @pytest.mark.parametrize(
+        ("difference", "clusters", "p"),
+        [
+            ([1.0, 1.0, 1.0], ["a", "b", "c"], 2 / 8),
+            ([1.0, 1.0, 1.0], ["a", "a", "a"], 1.0),
+            ([1.0, -1.0], ["a", "b"], 1.0),
+            ([0.0, 0.0], ["a", "b"], 1.0),
+            ([0.1, 0.2, -0.3], ["a", "b", "c"], 1.0),
+            ([3.0, 1.0, -1.0], ["a", "b", "c"], 6 / 8),
+        ],
+    )
+    def test_exact_by_hand(self, difference: list[float], clusters: list[str], p: float) -> None:
+        found = paired_test(difference, [0.0] * len(difference), clusters)
+        assert (found.p, found.difference) == (p, pytest.approx(np.mean(difference)))
+
+    @pytest.mark.parametrize(
+        ("a", "b", "low", "high"),
+        [
+            (1.0, 0.0, 1 - 2 * 0.52182, 1.0),  # 1 - 0.025^(1/5) = 0.52182 of the documents may be of another kind
+            (0.0, 1.0, -1.0, -1 + 2 * 0.52182),
+            (0.7, 0.7, -0.52182, 0.52182),
+            (0.75, 0.5, 0.25 - 1.25 * 0.52182, 0.25 + 0.75 * 0.52182),
+            (100.0, 0.0, 100 - 200 * 0.52182, 100.0),  # a scorer of one's own that counts in percent
+        ],
+    )
+    def test_differences_that_are_all_alike_are_not_certainty(
+        self, a: float, b: float, low: float, high: float
+    ) -> None:
+        documents = [f"d{i}" for i in range(5)]
+        found = paired_test([a] * 5, [b] * 5, documents)
+        assert (found.low, found.high) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
+        assert found.p == (1.0 if a == b else 2 / 32)
+        assert found.low <= found.difference <= found.high  # type: ignore[operator]
+
+    def test_an_interval_of_differences_that_are_alike_excludes_zero_where_the_test_does(self) -> None:
+        """Of documents that all prefer one method by a whole point: significant from the sixth on."""
+        for count in range(2, 12):
+            found = paired_test([1.0] * count, [0.0] * count, [f"d{i}" for i in range(count)])
+            assert (found.p <= 0.05) == (found.low > 0), count  # type: ignore[operator]
+
+    def test_p_is_never_zero_and_seeded(self) -> None:
+        clusters = [f"d{i}" for i in range(40)]
+        found = paired_test(np.ones(40), np.zeros(40), clusters, permutations=99)
+        assert found.p == 1 / 100
+        a = np.random.default_rng(0).normal(0.1, 1, 40)
+        assert paired_test(a, np.zeros(40), clusters, seed=3) == paired_test(a, np.zeros(40), clusters, seed=3)
+
+    def test_swapping_the_methods_turns_the_sign(self) -> None:
+        a, clusters = clustered_scores(np.random.default_rng(15), 12)
+        b = a[::-1]
+        one, two = paired_test(a, b, clusters), paired_test(b, a, clusters)
+        assert (one.difference, one.p) == (pytest.approx(-two.difference), two.p)
+
+    def test_many_clusters_are_fast_and_still_find_the_difference(self) -> None:
+        generator = np.random.default_rng(16)
+        a = generator.normal(0.02, 1, 100_000)
+        begun = time.process_time()
+        found = paired_test(a, np.zeros(100_000), [f"d{i}" for i in range(100_000)])
+        assert found.p < 0.001
+        assert found.low is not None
+        assert found.low > 0
+        assert time.process_time() - begun < 3.0  # measured 0.2 s
+
+    @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], [])])
+    def test_refuses(self, a: list[float], b: list[float]) -> None:
+        with pytest.raises(ValueError):
+            paired_test(a, b, ["d"] * len(a))
+
+
+class TestFamily:
+    @pytest.mark.parametrize(
+        ("given_p", "adjusted"),
+        [
+            ([], []),
+            ([0.04], [0.04]),
+            ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+            ([0.9, 0.8], [1.0, 1.0]),
+            ([0.02, 0.02], [0.04, 0.04]),
+        ],
+    )
+    def test_holm_by_hand(self, given_p: list[float], adjusted: list[float]) -> None:
+        assert holm(given_p) == pytest.approx(adjusted)
+
+    @given(st.lists(st.floats(0, 1), max_size=12))
+    def test_holm_keeps_order_and_never_lowers(self, p_values: list[float]) -> None:
+        adjusted = holm(p_values)
+        assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+        ranked = sorted(zip(p_values, adjusted, strict=True))
+        assert [q for _, q in ranked] == sorted(q for _, q in ranked)
+
+
+class TestDetectable:
+    def test_a_true_difference_of_that_size_is_found_with_the_power_asked(self) -> None:
+        generator = np.random.default_rng(21)
+        clusters = [f"d{i // 4}" for i in range(240)]
+        noise = np.repeat(generator.normal(0, 0.1, 60), 4) + generator.normal(0, 0.2, 240)
+        size = detectable_difference(noise, clusters)
+        assert size is not None
+        found = 0
+        for trial in range(500):
+            draw = np.repeat(generator.normal(0, 0.1, 60), 4) + generator.normal(0, 0.2, 240) + size
+            found += paired_test(draw, np.zeros(240), clusters, seed=trial, permutations=300).p <= 0.05
+        assert 0.7 < found / 500 < 0.9
+
+    def test_formula_on_independent_values(self) -> None:
+        values = [0.0, 1.0, 0.0, 1.0]
+        expected = (1.959964 + 0.841621) * np.std(values, ddof=1) / 2
+        assert detectable_difference(values, ["a", "b", "c", "d"]) == pytest.approx(expected, rel=1e-5)
+
+    @pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0, 0.5], ["a", "a"]), ([0.0, 0.0], ["a", "b"])])
+    def test_unknown_spread_is_not_zero(self, values: list[float], clusters: list[str]) -> None:
+        assert detectable_difference(values, clusters) is None
+
+
+class TestClusters:
+    @pytest.mark.parametrize(
+        ("documents", "clusters"),
+        [
+            ([], []),
+            ([("a",), ("a",), ("b",)], ["a", "a", "b"]),
+            ([("b", "c"), ("c", "d"), ("a",)], ["b", "b", "a"]),
+            ([("x",), ("y",), ("y", "x")], ["x", "x", "x"]),
+        ],
+    )
+    def test_questions_that_share_a_document_belong_together(
+        self, documents: list[tuple[str, ...]], clusters: list[str]
+    ) -> None:
+        assert document_clusters(documents) == clusters
+
+    def test_questions_without_documents_stand_alone(self) -> None:
+        assert len(set(document_clusters([(), (), ("a",)]))) == 3
+
+    @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=3), max_size=10), st.randoms())
+    def test_order_of_questions_does_not_matter(self, documents: list[list[str]], random: object) -> None:
+        documents = [d for d in documents if d]
+        order = list(range(len(documents)))
+        random.shuffle(order)  # type: ignore[attr-defined]
+        plain = document_clusters(documents)
+        assert document_clusters([documents[i] for i in order]) == [plain[i] for i in order]
+        for i, left in enumerate(documents):
+            for j, right in enumerate(documents):
+                if set(left) & set(right):
+                    assert plain[i] == plain[j]

@@ -1,0 +1,502 @@
+"""The index cache: the key has everything that changes the value, and nothing that is damaged is ever used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.cost.events import Event
+from harness.cost.flops import flops
+from harness.cost.meter import Meter
+from harness.engine.indexing import index_key
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.errors import SaveError
+from harness.method import Index, IndexTools, Task, Tools
+from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, key_digest
+from harness.storage.lock import process_start
+from harness.storage.run_folder import read_run
+from harness.storage.serialize import load
+from harness.types import Document, Passage, Question
+from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+DOCUMENT = Document("d0", "alpha beta", "Title", (Passage("p", 0, 5),))
+QUESTION = Question("q0", "what?", ("d0",))
+
+
+def words(**params: Any) -> Words:
+    return Words(Words.Config(**params))
+
+
+def with_class(**attributes: Any) -> Plan:
+    kind = type("Other", (Words,), attributes)
+    return make_plan(method=kind(Words.Config()))
+
+
+def other_facts(facts: dict[str, Any]) -> Plan:
+    return replace(make_plan(), facts=facts)
+
+
+def other_implementation() -> Plan:
+    plan = make_plan()
+    config = plan.config.model_copy(
+        update={"method": plan.config.method.model_copy(update={"implementation": "fakes:Other"})}
+    )
+    return replace(plan, config=config)
+
+
+CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+    "text": lambda: (make_plan(), replace(DOCUMENT, text="alpha gamma")),
+    "title": lambda: (make_plan(), replace(DOCUMENT, title="Other")),
+    "passages": lambda: (make_plan(), replace(DOCUMENT, passages=(Passage("p", 0, 4),))),
+    "document": lambda: (make_plan(), replace(DOCUMENT, id="d1")),
+    "index parameter": lambda: (make_plan(method=words(index_size=4)), DOCUMENT),
+    "prompts": lambda: (with_class(prompts=lambda self: {"answer": "Reply: {question}"}), DOCUMENT),
+    "version": lambda: (with_class(index_version="2"), DOCUMENT),
+    "packages": lambda: (with_class(index_packages=lambda self: ("numpy",)), DOCUMENT),
+    "every parameter": lambda: (with_class(index_fields=None), DOCUMENT),
+    "model": lambda: (other_facts({"reader": {"weights": "other"}}), DOCUMENT),
+    "implementation": lambda: (other_implementation(), DOCUMENT),
+    "seed": lambda: (make_plan(seed=1), DOCUMENT),
+}
+NO_CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+    "answer parameter": lambda: (make_plan(method=words(answer_size=7)), DOCUMENT),
+    "limit": lambda: (make_plan(limit=2), DOCUMENT),
+    "task": lambda: (replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)), DOCUMENT),
+    "data set": lambda: (make_plan(World(questions=1).dataset()), DOCUMENT),
+    "a role the index does not use": lambda: (
+        other_facts({"reader": {"weights": "fake"}, "refiner": {"weights": "x"}}),
+        DOCUMENT,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_key_changes_with_what_changes_the_index(name: str) -> None:
+    plan, document = CHANGES[name]()
+    assert key_digest(index_key(plan, document, None)) != key_digest(index_key(make_plan(), DOCUMENT, None))
+
+
+@pytest.mark.parametrize("name", NO_CHANGES)
+def test_the_key_stays_when_the_index_does(name: str) -> None:
+    plan, document = NO_CHANGES[name]()
+    assert key_digest(index_key(plan, document, None)) == key_digest(index_key(make_plan(), DOCUMENT, None))
+
+
+@pytest.mark.parametrize("change", [{"text": "why?"}, {"options": ("a", "b")}])
+def test_a_question_is_part_of_the_key_by_what_it_says(change: dict[str, Any]) -> None:
+    def digest(question: Question, plan: Plan | None = None) -> str:
+        return key_digest(index_key(plan or make_plan(), DOCUMENT, question))
+
+    assert digest(replace(QUESTION, **change)) != digest(QUESTION)
+    assert digest(replace(QUESTION, id="other")) == digest(QUESTION)
+    task = Task(instruction="Other.", max_answer_tokens=9)
+    assert digest(QUESTION, replace(make_plan(), task=task)) != digest(QUESTION)
+
+
+@pytest.mark.parametrize("wrong", [{"index_fields": ("index_sise",)}, {"index_roles": ("builder",)}])
+def test_a_method_that_names_what_it_does_not_have_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"index_sise|builder"):
+        index_key(with_class(**wrong), DOCUMENT, None)
+
+
+def a_key(name: str = "x") -> dict[str, Any]:
+    return {"method": "fakes:Words", "name": name}
+
+
+def an_entry() -> Entry:
+    meter = Meter("index")
+    meter.record(Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5), SHAPE)
+    return Entry.of({"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter)
+
+
+def test_an_entry_comes_back_with_its_cost(tmp_path: Path) -> None:
+    notes: list[str] = []
+    cache = IndexCache(tmp_path, notes.append)
+    assert cache.get(a_key()) is None
+    cache.put(a_key(), an_entry())
+    got = cache.get(a_key())
+    assert got is not None
+    assert got == an_entry()
+    assert got.usage == an_entry().usage
+    assert got.usage["index"]["flops"]["full"] > 0
+    value = got.value()
+    assert value["a"] == [1, "ä\ud800"]
+    assert value["v"].dtype == np.float32
+    folder = cache.folder(a_key())
+    assert folder.relative_to(tmp_path).parts[:2] == ("fakes.Words", key_digest(a_key())[:2])
+    assert json.loads((folder / "key.json").read_text()) == a_key()
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no draft is left"
+    assert notes == []
+
+
+OTHER = replace(SHAPE, layers=7)
+
+
+def two_of_one_name() -> Entry:
+    """What a builder and a reader of one name cost, which are two models."""
+    meter = Meter("index")
+    meter.record(Event("builder", "m", "index", "prefill", 9), SHAPE)
+    meter.record(Event("reader", "m", "index", "prefill", 9), OTHER)
+    return Entry.of({}, meter.events, meter)
+
+
+def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path: Path) -> None:
+    cache = IndexCache(tmp_path, print)
+    cache.put(a_key(), two_of_one_name())
+    got = cache.get(a_key())
+    assert got is not None
+    roles = {e.role: flops(e, shape) for e, shape in zip(got.events, (SHAPE, OTHER), strict=True)}
+    assert got.usage["index"]["roles"] == roles
+    assert roles["builder"] != roles["reader"]
+
+
+def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path: Path) -> None:
+    IndexCache(tmp_path, print).put(a_key(), two_of_one_name())
+    corrected = replace(SHAPE, layers=70)
+    event = two_of_one_name().events[0]
+    for told, uncounted in ((corrected, 0), (None, 1)):
+        got = IndexCache(tmp_path, print, {"builder": told}).get(a_key())
+        assert got is not None
+        usage = got.usage["index"]
+        assert usage["roles"].get("builder") == (flops(event, told) if told else None)
+        assert usage["roles"]["reader"] == flops(event, OTHER)
+        assert usage["uncounted"] == uncounted
+
+
+def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path: Path) -> None:
+    cache, entry = IndexCache(tmp_path, print), an_entry()
+    cache.put(a_key(), entry)
+    folder = cache.folder(a_key())
+    usage = json.loads((folder / "usage.json").read_text())
+    usage["shapes"] = {"m": usage["shapes"].pop(SHAPE.key)}
+    for row in usage["events"]:
+        del row["shape"]
+    (folder / "usage.json").write_text(json.dumps(usage))
+    sums = json.loads((folder / "checksums.json").read_text())
+    sums["usage.json"] = hashlib.sha256((folder / "usage.json").read_bytes()).hexdigest()
+    (folder / "checksums.json").write_text(json.dumps(sums))
+    assert cache.get(a_key()) == entry
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def _resign(folder: Path, name: str, data: bytes) -> None:
+    """Other content under a checksum that fits."""
+    (folder / name).write_bytes(data)
+    sums = json.loads((folder / "checksums.json").read_text())
+    (folder / "checksums.json").write_text(json.dumps({**sums, name: hashlib.sha256(data).hexdigest()}))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    **{f"{n} flipped": lambda f, n=n: _flip(f / n) for n in ("key.json", "data.json", "arrays.npz", "usage.json")},
+    **{f"{n} gone": lambda f, n=n: (f / n).unlink() for n in ("data.json", "arrays.npz", "checksums.json")},
+    "data.json cut": lambda f: (f / "data.json").write_bytes(b"{"),
+    "data.json empty": lambda f: (f / "data.json").write_bytes(b""),
+    "checksums.json flipped": lambda f: _flip(f / "checksums.json"),
+    "checksums.json a list": lambda f: (f / "checksums.json").write_text("[]"),
+    "data.json signed, no JSON": lambda f: _resign(f, "data.json", b"{"),
+    "data.json signed, deep": lambda f: _resign(f, "data.json", b"[" * 100_000),
+    "arrays.npz signed, no archive": lambda f: _resign(f, "arrays.npz", b"PK"),
+    "usage.json signed, deep": lambda f: _resign(f, "usage.json", b"[" * 100_000),
+    "checksums.json without data": lambda f: (f / "checksums.json").write_text("{}"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_entry_is_reported_and_built_again(how: str, tmp_path: Path) -> None:
+    before = go(make_plan(), tmp_path / "a")
+    DAMAGE[how](IndexCache(cache_root(), print).folder(index_key(make_plan(), world_document(), None)))
+    progress = Silent()
+    plan = make_plan()
+    after = go(plan, tmp_path / "b", progress=progress)
+    assert plan.method.built == ["d0"]  # type: ignore[attr-defined]
+    assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
+    statuses = [d["status"] for d in read_run(after.folder).documents]
+    assert statuses == ["built", "hit"]
+    assert [*map(comparable, read_run(after.folder).records)] == [*map(comparable, read_run(before.folder).records)]
+    again = make_plan()
+    go(again, tmp_path / "c")
+    assert again.method.built == [], "the rebuilt entry is sound"  # type: ignore[attr-defined]
+
+
+def world_document() -> Document:
+    return World().dataset().documents["d0"]
+
+
+def test_a_hit_knows_what_building_cost(tmp_path: Path) -> None:
+    built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
+    assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
+    assert hit["index"]["usage"] == built["index"]["usage"]
+    assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
+
+
+def _build(root: Path, n: int) -> None:
+    cache = IndexCache(root, print)
+    for i in range(30):
+        cache.put(a_key(str(i)), an_entry())
+        got = cache.get(a_key(str(i)))
+        assert got is not None
+        assert load(got.packed)["a"][0] == 1
+
+
+def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+    cache = IndexCache(tmp_path, print)
+    place = cache.folder(a_key()).parent
+    old, dead, living, elsewhere = (
+        place / f".draft-{name}"
+        for name in ("abc", f"{_here()}-4194309-1-x", f"{_here()}-1-{process_start(1)}-x", "elsewhere-4194309-1-x")
+    )
+    for draft in (old, dead, living, elsewhere):
+        draft.mkdir(parents=True)
+        (draft / "data.json").write_text("{")
+    os.utime(old, (0, 0))
+    cache.put(a_key(), an_entry())
+    assert [draft.exists() for draft in (old, dead, living, elsewhere)] == [False, False, True, True]
+
+
+def test_builders_that_race_leave_whole_entries(tmp_path: Path) -> None:
+    run = multiprocessing.get_context("fork")
+    builders = [run.Process(target=_build, args=(tmp_path, n)) for n in range(4)]
+    for b in builders:
+        b.start()
+    for b in builders:
+        b.join()
+    assert [b.exitcode for b in builders] == [0] * 4
+    assert not list(tmp_path.rglob(".*")), "no draft and nothing set aside"
+
+
+def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
+    result = go(make_plan(), tmp_path / "run")
+    assert result.summary["n_scored"] == 6
+    (told,) = result.save_problems
+    assert told.startswith("2 indexes were not cached: cannot write ")
+    assert told.endswith("choose a folder you may write to with HARNESS_CACHE.")
+    with pytest.raises(SaveError):
+        IndexCache(tmp_path / "file", print).put(a_key(), an_entry())
+
+
+class Parts(Words):
+    """Builds its index in parts and is stopped in the second."""
+
+    stop = True
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        return {
+            "words": ["w"],
+            "vectors": [0.0, 0.0],
+            "parts": [tools.keep(p, lambda p=p: self.part(p, tools)) for p in "ab"],
+        }
+
+    def part(self, name: str, tools: Tools) -> list[int]:
+        if self.stop and name == "b":
+            raise KeyboardInterrupt
+        self.built.append(name)
+        tools.model().session().feed("three words here")  # type: ignore[attr-defined]
+        return [1, 2]
+
+
+def test_kept_parts_survive_with_their_cost_and_go_when_the_index_is_whole(tmp_path: Path) -> None:
+    method = Parts(Parts.Config())
+    data = World(questions=1).dataset()
+    with pytest.raises(KeyboardInterrupt):
+        go(make_plan(data, method), tmp_path)
+    assert list(cache_root().rglob("*.parts"))
+    method.stop = False
+    stored = read_run(go(make_plan(data, method), tmp_path).folder)
+    assert method.built == ["a", "b"], "the first part was not built again"
+    assert stored.documents[0]["usage"]["index"]["tokens_in"] == 6
+    assert not list(cache_root().rglob("*.parts"))
+
+
+SNEAKY: dict[str, Callable[[Tools], object]] = {
+    "index_roles": lambda tools: tools.model(),
+    "cannot depend on the task": lambda tools: tools.task,
+    "phase 'index'": lambda tools: tools.phase("search"),
+    "'encoders' declares only": lambda tools: tools.encoder(),
+}
+
+
+@pytest.mark.parametrize("said", SNEAKY)
+def test_an_index_cannot_use_what_its_key_does_not_cover(said: str, tmp_path: Path) -> None:
+    class Sneaky(Words):
+        index_roles = ("encoder",) if "encoders" in said else ()
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            SNEAKY[said](tools)
+            return {}
+
+    plan = replace(make_plan(method=Sneaky(Words.Config())), facts={"reader": {}, "encoder": {}})
+    record = read_run(go(plan, tmp_path).folder).records[0]
+    assert said in record["error"]["message"]
+
+
+def test_an_index_of_a_question_sees_it(tmp_path: Path) -> None:
+    seen = []
+
+    class Asked(Words):
+        scope = "question"
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            seen.append((document.id, tools.question.text, tools.task.instruction))  # type: ignore[attr-defined]
+            return super().index(document, tools)
+
+    stored = read_run(go(make_plan(World(questions=3).dataset(), Asked(Words.Config())), tmp_path).folder)
+    assert seen == [("d0", "question 0", "Answer."), ("d1", "question 1", "Answer."), ("d0", "question 2", "Answer.")]
+    assert [(d["document_id"], d["question_id"]) for d in stored.documents] == [
+        ("d0", "q0"),
+        ("d1", "q1"),
+        ("d0", "q2"),
+    ]
+
+
+def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path: Path) -> None:
+    class Drawing(Words):
+        stop = True
+
+        def index(self, document: Document, tools: Tools) -> Index:
+            part = tools.keep("a", lambda: [random.random() for _ in range(3)])
+            after = random.random() + part[0]
+            if self.stop:
+                raise KeyboardInterrupt
+            return {"words": ["w0"], "vectors": [0.0, after]}
+
+    data = World(questions=1).dataset()
+    method = Drawing(Words.Config())
+    with pytest.raises(KeyboardInterrupt):
+        go(make_plan(data, method), tmp_path / "stopped")
+    method.stop = False
+    resumed = read_run(go(make_plan(data, method), tmp_path / "stopped").folder).records[0]
+    shutil.rmtree(cache_root())
+    whole = read_run(go(make_plan(data, method), tmp_path / "whole").folder).records[0]
+    assert comparable(resumed) == comparable(whole)
+    assert resumed["steps"][0]["scores"]["total"] > 0
+
+
+class Sharing(Words):
+    """Builds its index of a part that is shared."""
+
+    needs: dict[str, Any] = {"text": "three words here", "size": 3, "version": 1}
+    index_roles = ("reader",)
+    role = "reader"
+
+    def index(self, document: Document, tools: IndexTools) -> Index:
+        return {
+            "words": ["w"],
+            "vectors": [0.0, 0.0],
+            "part": tools.share("part", self.role, self.needs, self.make(tools)),
+        }
+
+    def make(self, tools: IndexTools) -> Callable[[], Any]:
+        def made() -> list[int]:
+            self.built.append("part")
+            return [tools.keep(text, lambda text=text: self.part(text, tools)) for text in ("two words", "one")]
+
+        return made
+
+    def part(self, text: str, tools: IndexTools) -> int:
+        tools.model().session().feed(text)  # type: ignore[attr-defined]
+        return len(text)
+
+
+def sharing(**changes: Any) -> Sharing:
+    kind = type("Own", (Sharing,), {"index_version": str(len(changes)), **changes})
+    made: Sharing = kind(Words.Config(index_size=7))
+    return made
+
+
+def shared(method: Sharing, out: Path, **more: Any) -> dict[str, Any]:
+    """The line of documents.jsonl."""
+    row: dict[str, Any] = read_run(go(make_plan(World(questions=1).dataset(), method, **more), out).folder).documents[0]
+    return row
+
+
+def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path: Path) -> None:
+    first, second = sharing(), sharing(index_version="2")
+    rows = [shared(first, tmp_path / "a"), shared(second, tmp_path / "b")]
+    assert (first.built, second.built) == (["part"], [])
+    assert [row["status"] for row in rows] == ["built", "built"]
+    assert rows[0]["usage"] == rows[1]["usage"]
+    assert rows[1]["usage"]["index"]["tokens_in"] == 3
+    assert len(list((cache_root() / "shared.part").glob("*/*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        ({"needs": {"text": "three words here", "size": 4, "version": 1}}, {}),
+        ({"needs": {"text": "three words there", "size": 3, "version": 1}}, {}),
+        ({"needs": {"text": "three words here", "size": 3, "version": 2}}, {}),
+        ({"index_packages": lambda self: ("numpy",)}, {}),
+        ({"index_version": "2"}, {"seed": 1}),
+    ],
+    ids=["size", "text", "version", "packages", "seed"],
+)
+def test_a_shared_part_is_another_one_for_other_needs(
+    changes: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    shared(sharing(), tmp_path / "a")
+    other = sharing(**changes)
+    shared(other, tmp_path / "b", **more)
+    assert other.built == ["part"]
+
+
+def test_a_damaged_shared_part_is_made_again(tmp_path: Path) -> None:
+    shared(sharing(), tmp_path / "a")
+    (data,) = cache_root().glob("shared.part/*/*/data.json")
+    data.write_text("[9]")
+    again = sharing(index_version="2")
+    shared(again, tmp_path / "b")
+    assert again.built == ["part"]
+
+
+def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path: Path) -> None:
+    class Two(Sharing):
+        index_roles = ("reader", "builder")
+        role = "builder"
+
+    data = World(questions=1).dataset()
+    plan = make_plan(data, Two(Words.Config()))
+    models = dict.fromkeys(Two.index_roles, plan.models["reader"])
+    plan = replace(plan, models=models, facts={role: {"weights": role} for role in models})
+    record = read_run(go(plan, tmp_path / "a").folder).records[0]
+    assert "tools.share('part') is for role 'builder', but used reader" in record["error"]["message"]
+    assert not list(cache_root().glob("shared.part/*/*"))
+
+    record = read_run(go(make_plan(data, sharing(role="compressor")), tmp_path / "b").folder).records[0]
+    assert "index_roles" in record["error"]["message"]
+
+
+def test_a_shared_part_says_which_version_of_its_code_made_it(tmp_path: Path) -> None:
+    method = sharing(needs={"text": "three words here"})
+    record = read_run(go(make_plan(World(questions=1).dataset(), method), tmp_path).folder).records[0]
+    assert "tools.share('part') needs a 'version' of its code among its needs" in record["error"]["message"]
+    assert method.built == []
+
+
+def test_a_question_cannot_share(tmp_path: Path) -> None:
+    class Late(Words):
+        def answer(self, question: Any, documents: Any, indexes: Any, tools: Any) -> Any:
+            return tools.share("part", "reader", {}, list)
+
+    record = read_run(go(make_plan(method=Late(Words.Config())), tmp_path).folder).records[0]
+    assert "it cannot be used while answering" in record["error"]["message"]

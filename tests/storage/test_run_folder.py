@@ -1,0 +1,159 @@
+"""The run folder: torn and damaged files, what readers get, and files that are replaced whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.engine.progress import Silent
+from harness.errors import DataError, SaveError, UserError
+from harness.storage import files
+from harness.storage.run_folder import find_runs, read_run
+from tests.engine.fakes import comparable, go, make_plan
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    return go(make_plan(), tmp_path / "out").folder
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [comparable(row) for row in read_run(folder).records]
+
+
+TAILS = {
+    "half a line": lambda whole: whole[: len(whole) // 2],
+    "one byte": lambda whole: whole[:1],
+    "no line end": lambda whole: whole[:-1],
+    "zeros": lambda whole: b"\0" * 300,
+    "zeros and a line end": lambda whole: b"\0" * 300 + b"\n",
+    "another object": lambda whole: b'{"a": 1}\n',
+    "cut inside a character": lambda whole: '{"question_id": "ä'.encode()[:-1],
+}
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "documents.jsonl"])
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_torn_last_line_is_repaired(tail: str, name: str, finished: Path) -> None:
+    want, documents = rows(finished), read_run(finished).documents
+    path = finished / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) + TAILS[tail](lines[-1]))
+    progress = Silent()
+    whole = tail == "no line end"
+    stored = read_run(finished)
+    assert len(stored.notes) == (0 if whole else 1), "a reader is told"
+    if name == "records.jsonl":
+        assert len(stored.records) == (6 if whole else 5)
+    go(make_plan(), finished.parents[1], progress=progress)
+    assert [n for n in progress.notes if "was torn; repaired" in n]
+    assert rows(finished) == want
+    assert read_run(finished).documents[0] == documents[0]
+    assert path.read_bytes().endswith(b"\n")
+
+
+@pytest.mark.parametrize("bad", [b"{torn\n", b"\0\n", b"[1]\n", b'{"question_id": 3}\n', b"\xff\xfe\n", b"\n"])
+def test_a_damaged_line_before_the_last_is_named(bad: bytes, finished: Path) -> None:
+    path = finished / "records.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*lines[:2], bad, *lines[3:]])
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=r"records\.jsonl, line 3: not "):
+        read_run(finished)
+    with pytest.raises(UserError, match=r"records\.jsonl, line 3: not "):
+        go(make_plan(), finished.parents[1])
+    assert path.read_bytes() == damaged, "nothing was touched"
+    assert not (finished / "lock").exists()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "run.yaml", "summary.json"])
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_file_is_named(name: str, content: str, finished: Path) -> None:
+    (finished / name).write_text(content)
+    with pytest.raises(DataError, match=name):
+        read_run(finished)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "summary.json", "records.jsonl", "documents.jsonl"])
+def test_a_run_that_was_killed_can_be_read(name: str, finished: Path) -> None:
+    (finished / name).unlink()
+    stored = read_run(finished)
+    assert len(stored.records) == (0 if name == "records.jsonl" else 6)
+
+
+def test_what_is_no_run_is_said(tmp_path: Path, finished: Path) -> None:
+    with pytest.raises(UserError, match="is not a run folder"):
+        read_run(tmp_path)
+    with pytest.raises(UserError, match="there is no folder"):
+        find_runs(tmp_path / "nothing")
+    assert find_runs(tmp_path) == find_runs(finished) == [finished]
+
+
+def test_a_damaged_manifest_stops_the_next_start_with_a_sentence(finished: Path) -> None:
+    (finished / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match="delete it and run the same command again"):
+        go(make_plan(), finished.parents[1])
+    (finished / "manifest.json").unlink()
+    assert go(make_plan(), finished.parents[1]).summary["n_total"] == 6
+
+
+def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "summary.json"
+    files.write_atomic(path, b"old")
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(SaveError, match="No space left on device; make room"):
+        files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = files.write_atomic
+
+    def refuse(path: Path, data: bytes) -> None:
+        if path.name == "summary.json":
+            raise SaveError("cannot write summary.json")
+        write(path, data)
+
+    monkeypatch.setattr("harness.storage.run_folder.write_atomic", refuse)
+    result = go(make_plan(), tmp_path)
+    assert result.save_problems == ["cannot write summary.json"]
+    assert result.summary["n_scored"] == 6
+    assert len(read_run(result.folder).records) == 6
+
+
+def test_drafts_of_a_killed_writer_are_removed(finished: Path) -> None:
+    draft = finished / ".summary.json.1234.tmp"
+    draft.write_text("{")
+    go(make_plan(), finished.parents[1])
+    assert not draft.exists()
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec=None, exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=json_values)
+def test_a_line_is_one_line_and_comes_back(value: Any) -> None:
+    line = files.json_line(value)
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == value
