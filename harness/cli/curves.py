@@ -53,8 +53,7 @@ def main(folder: str | None, options: Options) -> int:
     if options.t_p is not None:
         t_p = numbers(options.t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
     runs, damaged = stored(folder_of(folder, "curves"))
-    from reports.figures.curves import frame, grid
-    from reports.figures.drawn import curve_panels
+    from reports.figures.curves import frame, grid, panels
 
     chosen = [(run, rules) for run in runs if (rules := grid(run, options.t_n, t_p))]
     if not chosen:
@@ -66,7 +65,7 @@ def main(folder: str | None, options: Options) -> int:
     table = frame(parts, options.score, options.convention or DEFAULT)
     if not any(len(rules) > 1 for _, rules in chosen):
         sys.stderr.write("note: no run here recorded other stops than its own; run one with --record-stops 8\n")
-    show(Figure("Stop rules", table, _sections(table), curve_panels(table)), form, options.out)
+    show(Figure("Stop rules", table, _sections(table), panels(table)), form, options.out)
     return 3 if damaged else 0
 
 

@@ -22,11 +22,13 @@ class FigureFlags:
         str | None, typer.Argument(metavar="[RUN_OR_FOLDER]", help="A run, or a folder of runs. Default: results.")
     ] = None
     form: Annotated[
-        str | None, typer.Option("--format", help="text, md, csv, latex, json, svg or html; default: text.")
+        str | None, typer.Option("--format", help="text, md, csv, latex, json, svg, pdf, png or html; default: text.")
     ] = None
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Write to a file: .svg or .html draws; .txt .md .csv .tex .json."),
+        typer.Option(
+            "--out", metavar="FILE", help="Write to a file: .svg .pdf .png .html draw; .txt .md .csv .tex .json."
+        ),
     ] = None
 
 

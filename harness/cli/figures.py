@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", int, float)
-_DRAWN = {".svg": "svg", ".html": "html", ".htm": "html"}
+_DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,21 @@ class Queries:
 
 
 def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format asked for: svg, html, or one of reports.tables.FORMATS. drawn: whether there is a drawing at all.
+    """The format asked for: svg, pdf, png, html, or one of reports.tables.FORMATS. drawn: whether there is a drawing.
 
     Raises UnknownName for another one, UserError for an ending that tells none or a drawing that there is not.
     """
     chosen = form if form is not None else _DRAWN.get(Path(out).suffix.lower() if out is not None else "")
-    if chosen in ("svg", "html"):
-        if chosen == "svg" and not drawn:
+    if chosen in ("svg", "pdf", "png", "html"):
+        if chosen != "html" and not drawn:
             raise UserError("this is a table and has no drawing; use --format text, md, csv, latex, json or html")
+        if chosen in ("pdf", "png") and out is None:
+            raise UserError(f"--format {chosen} needs a file to write to; add --out FILE.{chosen}")
         return chosen
     if form is not None and form not in ("text", "md", "markdown", "csv", "latex", "json"):
-        raise UnknownName("format", form, ("text", "md", "csv", "latex", "json", "svg", "html"))
+        raise UnknownName("format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html"))
     if form is None and out is not None and Path(out).suffix.lower() not in ENDINGS:
-        known = ", ".join([*ENDINGS, *((".svg",) if drawn else ()), ".html"])
+        known = ", ".join([*ENDINGS, *((".svg", ".pdf", ".png") if drawn else ()), ".html"])
         raise UserError(f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or say it with --format")
     return format_of(form, out)
 
@@ -93,34 +95,32 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
 def show(figure: Figure, form: str, out: str | None) -> None:
     """Print or write a figure. Raises SaveError, and UserError for a drawing of nothing."""
     from reports.figures.plot import draw
-    from reports.figures.sheet import page, picture, told
+    from reports.figures.sheet import formatted, page
     from reports.render import render, render_sections
 
-    if form == "svg" and not figure.panels:
-        raise UserError("nothing here can be drawn; the table says why: leave out --format and --out FILE.svg")
+    if form in ("svg", "pdf", "png"):
+        if not figure.panels:
+            raise UserError(f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}")
+        write(draw(figure.panels, figure.title, form), out)
+        return
     if form in ("csv", "json"):
         write(render(figure.whole, form), out)
         return
-    tables = [(title, told(frame)) for title, frame in figure.sections]
-    if form not in ("svg", "html"):
-        write(render_sections(tables, form), out)
-        return
-    drawing = draw(figure.panels, figure.title) if figure.panels else None
+    tables = [(title, formatted(frame)) for title, frame in figure.sections]
     if form == "html":
-        write(page(figure.title, drawing, tables), out)
-    elif drawing is not None:
-        write(picture(drawing), out)
+        write(page(figure.title, draw(figure.panels, figure.title) if figure.panels else None, tables), out)
+    else:
+        write(render_sections(tables, form), out)
 
 
 def nodes(folder: str | None, form: str | None, out: str | None) -> int:
     """Nodes retrieved per question; 3 when a damaged run was left out. Raises UserError or SaveError."""
     form = form_of(form, out)
     runs, damaged = stored(folder_of(folder, "nodes"))
-    from reports.figures.drawn import node_panels
-    from reports.figures.nodes import frame
+    from reports.figures.nodes import frame, panels
 
     table, fits = frame(runs)
-    figure = Figure("Nodes retrieved per question", table, sections_of(table), node_panels(runs, fits))
+    figure = Figure("Nodes retrieved per question", table, sections_of(table), panels(runs, fits))
     show(figure, form, out)
     return 3 if damaged else 0
 
@@ -130,8 +130,7 @@ def queries(folder: str | None, options: Queries) -> int:
     form = form_of(options.form, options.out)
     per_document = _counts(options.per_document)
     runs, damaged = stored(folder_of(folder, "queries"))
-    from reports.figures.drawn import query_panels
-    from reports.figures.queries import PER_DOCUMENT, frame
+    from reports.figures.queries import PER_DOCUMENT, frame, panels
     from reports.tables import REFERENCE
 
     chosen = per_document or PER_DOCUMENT
@@ -141,7 +140,7 @@ def queries(folder: str | None, options: Queries) -> int:
     if options.paper:
         whole, more = _printed(runs, options.convention)
         sections += more
-    figure = Figure("TFLOPs per query", whole, sections, query_panels(table, chosen))
+    figure = Figure("TFLOPs per query", whole, sections, panels(table, chosen))
     show(figure, form, options.out)
     return 3 if damaged else 0
 

@@ -11,10 +11,12 @@ from harness.cli.flags import Convention
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")]
 Score = Annotated[str | None, typer.Option(help="The score to study. Default: the data set's first.")]
-Form = Annotated[str | None, typer.Option("--format", help="text, md, csv, latex, json, svg or html; default: text.")]
+Form = Annotated[
+    str | None, typer.Option("--format", help="text, md, csv, latex, json, svg, pdf, png or html; default: text.")
+]
 Out = Annotated[
     str | None,
-    typer.Option("--out", metavar="FILE", help="Write to a file: .svg or .html draws; .txt .md .csv .tex .json."),
+    typer.Option("--out", metavar="FILE", help="Write to a file: .svg .pdf .png .html draw; .txt .md .csv .tex .json."),
 ]
 Data = Annotated[str | None, typer.Option(help="Where the rows are now, if they were moved.")]
 

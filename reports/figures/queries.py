@@ -21,6 +21,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from reports import stored as facts
 from reports import tables
+from reports.figures.plot import Axis, Line, Panel, Point, split
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -154,3 +155,18 @@ def _known(row: dict[str, Any]) -> bool:
 
 def _number(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
+
+
+def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
+    """For each data set and model: TFLOPs a query over the queries of a document, a line a method."""
+    found = []
+    for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
+        lines = []
+        for row in facts.records(group):
+            costs = {k: _number(row[column(k)]) for k in per_document}
+            if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
+                lines.append(Line(str(row["method"]), points))
+        x = Axis("queries per document", tuple(map(float, per_document)), log=True)
+        left = Axis(f"TFLOPs a query, index included ({group['convention'].iloc[0]})", log=True)
+        found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", lines)]
+    return found

@@ -26,7 +26,7 @@ from harness.stats.bootstrap import interval
 from reports import stored as facts
 from reports.columns import legended
 from reports.figures.curves import curve_labels
-from reports.figures.plot import Line, Panel, Point, linear, steps
+from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.trials import Key, Recorded, Stop, stop
 from reports.step_flops import full_only
 
@@ -153,21 +153,9 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         if known.empty:
             continue
         score = str(known["score"].iloc[0])
-        told = facts.records(known)
-        left = [_point(row, "mean", 100.0, f"{score} × 100") for row in told]
-        right = [_point(row, "requests", 1.0, "requests") for row in told]
-        lines = [Line(score, left), Line("requests a question", right, right=True)]
-        x = steps("max trials (updates of the entity set)", (float(row["trials"]) for row in told))
-        score_axis, request_axis = linear(f"{score} × 100", _ends(left)), linear("requests", _ends(right))
-        found.append(Panel(title, x, score_axis, request_axis, lines))
+        maxima = facts.records(known)
+        scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in maxima])
+        requests = Line("requests a question", [Point.of(row, "trials", "requests") for row in maxima], right=True)
+        x = Axis("max trials (updates of the entity set)", ticks=tuple(float(row["trials"]) for row in maxima))
+        found.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, requests]))
     return found
-
-
-def _point(row: Mapping[str, Any], name: str, scale: float, unit: str) -> Point:
-    values = (row[f"{name}{end}"] for end in ("", ".low", ".high"))
-    mean, low, high = (None if pd.isna(value) else scale * float(value) for value in values)
-    return Point(float(row["trials"]), mean, low, high, f"max trials {row['trials']}: {mean:.4g} {unit}")
-
-
-def _ends(points: Sequence[Point]) -> list[float]:
-    return [v for p in points for v in (p.y, p.low, p.high) if v is not None]

@@ -179,8 +179,9 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     assert code == 0
     assert text.startswith("mine · qrmem · tiny · over max trials\n")
     assert call("results", "--out", "trials.svg") == (0, "", "")
-    tree = ET.parse(tmp_path / "trials.svg")
-    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 3 + 1, "three maxima, and the legend"
+    words = [e.text for e in ET.parse(tmp_path / "trials.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert words[:3] == ["0", "1", "2"], "a tick for each maximum"
+    assert "requests a question" in words
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,8 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
         (["nowhere"], "there is no folder 'nowhere'"),
         (["results", "--score", "f2"], "unknown score 'f2'"),
         (["results", "--most", "-1"], "--most"),
-        (["results", "--out", "a.pdf"], "no format ends in '.pdf'"),
+        (["results", "--out", "a.gif"], "no format ends in '.gif'"),
+        (["results", "--format", "pdf"], "--format pdf needs a file to write to; add --out FILE.pdf"),
         (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
     ],
 )
