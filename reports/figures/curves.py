@@ -169,7 +169,7 @@ def _panel(title: str, rows: Sequence[Mapping[str, Any]], axis: str, name: str) 
     if any(not pd.isna(row["tflops"]) for row in rows):
         lines.append(Line("TFLOPs a question", [Point.of(row, axis, "tflops") for row in rows], right=True))
     x = Axis(name, ticks=tuple(float(row[axis]) for row in rows))
-    return Panel(title, x, Axis(f"{score} × 100"), Axis(f"TFLOPs, search + answer ({convention})"), lines)
+    return Panel(title, x, Axis(f"{score} × 100"), Axis(f"TFLOPs a question ({convention})"), lines, aside=True)
 
 
 def _told(run: StoredRun) -> Recorded:

@@ -47,7 +47,7 @@ def draw(points: Sequence[Mapping[str, Any]], score: str, form: str = "svg") -> 
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         _front(ax, points)
         kinds = [kind for kind in _MARKS if kind in handles]
-        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], longest=60)
+        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=100)
         figure.draw_without_rendering()  # fixes the layout, so that places in points are known
         figure.set_layout_engine("none")
         _labels(ax, points)

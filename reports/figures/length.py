@@ -189,5 +189,5 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             ]
             x = Axis("tokens of a question's documents, mean of the bucket")
             panels_ = split(f"{dataset} · {model}", lines)
-            found += [Panel(title, x, Axis(name, zero=True), None, part) for title, part in panels_]
+            found += [Panel(title, x, Axis(name, zero=True), None, part, aside=True) for title, part in panels_]
     return found

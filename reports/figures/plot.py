@@ -32,8 +32,8 @@ FORMS = ("svg", "pdf", "png")
 KINDS = 6
 """Lines that look different, the length of the style's cycle; `split` keeps a panel to so many."""
 
-_COLUMN, _HEIGHT = 3.5, 2.7  # inches of a panel; two fill the 7 inches between a paper's margins
-_TITLE = 50  # characters of a line of a title
+_COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
+_TITLE, _ROOM = 50, 38  # characters of a line of a title and of a legend
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing with its axes; `right` is drawn only where a line is measured on it."""
+    """One drawing with its axes; `right` is drawn only where a line is measured on it.
+
+    aside: lines over the same x stand a little beside each other, so that no error bar covers another.
+    """
 
     title: str
     x: Axis
@@ -95,6 +98,7 @@ class Panel:
     right: Axis | None = None
     lines: Sequence[Line] = ()
     bars: Sequence[Bar] = ()
+    aside: bool = False
 
 
 def split(title: str, lines: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
@@ -110,10 +114,12 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
         raise ValueError("a figure needs a panel")
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
+    legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
+    entries = max((math.ceil(len(names) / _columns(names, _ROOM)) for names in legends), default=0)
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(_COLUMN * columns, _HEIGHT * rows))
+        figure = Figure(figsize=(_COLUMN * columns, (_HEIGHT + _ENTRY * entries) * rows))
         for place, panel in enumerate(panels, 1):
             _panel(figure.add_subplot(rows, columns, place), panel)
         return written(figure, title, form)
@@ -189,8 +195,11 @@ def _panel(ax: Axes, panel: Panel) -> None:
         right.spines.right.set_visible(True)
         right.grid(visible=False)
     styles = list(rcParams["axes.prop_cycle"])
+    places = [point.x for line in panel.lines for point in line.points]
+    shift = 0.012 * (max(places) - min(places)) if panel.aside and places else 0.0
+    middle = (len(panel.lines) - 1) / 2
     handles = [
-        _line(right if line.right and right is not None else ax, line, styles[i % len(styles)])
+        _line(right if line.right and right is not None else ax, line, styles[i % len(styles)], shift * (i - middle))
         for i, line in enumerate(panel.lines)
     ]
     set_axis(ax.xaxis, panel.x)
@@ -201,11 +210,10 @@ def _panel(ax: Axes, panel: Panel) -> None:
         legend_below(ax, handles, [line.name for line in panel.lines])
 
 
-def _line(ax: Axes, line: Line, style: dict[str, Any]) -> Any:
-    """Draw a line with its error bars; returns what stands for it in a legend."""
-    places = [point.x for point in line.points]
-    # The error bars of a line measured on the right stand a little aside, so that they do not cover the others.
-    aside = 0.012 * (max(places) - min(places)) if line.right else 0.0
+def _line(ax: Axes, line: Line, style: dict[str, Any], aside: float) -> Any:
+    """Draw a line with its error bars, `aside` of its x; returns what stands for it in a legend."""
+    places = [point.x + aside for point in line.points]
+    style = style if len(places) > 1 else {**style, "linestyle": ""}
     nan = math.nan
     heights = [nan if p.y is None else p.y for p in line.points]
     if not line.marks:
@@ -214,7 +222,7 @@ def _line(ax: Axes, line: Line, style: dict[str, Any]) -> Any:
     below = [max(y - low, 0.0) for y, (low, _) in zip(heights, ends, strict=True)]
     above = [max(high - y, 0.0) for y, (_, high) in zip(heights, ends, strict=True)]
     # Not clipped: a mark on the axis is drawn whole.
-    drawn = ax.errorbar([x + aside for x in places], heights, [below, above], elinewidth=0.8, clip_on=False, **style)
+    drawn = ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style)
     return drawn.lines[0]
 
 
@@ -252,22 +260,20 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], longest: int = 34) -> None:
-    """A legend in two columns under the name of the x axis, where it covers nothing; longest: characters of a name."""
+def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:
+    """A legend under the name of the x axis, where it covers nothing; room: characters that fit beside each other."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.get_figure(root=True)
     assert figure is not None
     lower = ax.transAxes + ScaledTranslation(0, -30 / 72, figure.dpi_scale_trans)
-    told = [cut(name, longest) for name in names]
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
     # A name with "_" in front would be left out, so the names come after the legend is made.
-    made = ax.legend(
-        handles,
-        [str(i) for i in range(len(told))],
-        loc="upper left",
-        bbox_to_anchor=(0, 0),
-        bbox_transform=lower,
-        ncols=2,
-    )
-    for label, name in zip(made.get_texts(), told, strict=True):
-        label.set_text(name)
+    made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_columns(names, room), **place)
+    for label, name in zip(made.get_texts(), names, strict=True):
+        label.set_text(cut(name, room))
+
+
+def _columns(names: Sequence[str], room: int) -> int:
+    """Columns of a legend: two where the two longest names fit beside each other."""
+    return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) <= room else 1

@@ -42,7 +42,7 @@ APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
 _NAMES = {
     "where": "where the supporting parts stand, share of the text",
-    "distance": "from the first supporting part to the last, share of the text",
+    "distance": "first to last supporting part, share of the text",
 }
 
 
@@ -231,7 +231,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         ]
         x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
         panels_ = split(f"{_named(dataset, placed)} · {model}", lines)
-        found += [Panel(title, x, left, None, part) for title, part in panels_]
+        found += [Panel(title, x, left, None, part, aside=True) for title, part in panels_]
     return found
 
 

@@ -167,6 +167,6 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
             if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)
-        left = Axis(f"TFLOPs a query, index included ({group['convention'].iloc[0]})", log=True)
+        left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
         found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", lines)]
     return found

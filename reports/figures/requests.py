@@ -124,7 +124,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         # A method without construction costs the same at any number of queries; it is drawn to be compared with.
         if any(row["requests.built"] for row in known):
             ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
-            left = Axis("requests a query, construction included", log=True)
+            left = Axis("requests a query, with construction", log=True)
             over = [line for row in known if (line := _shared(row)).points]
             found += [Panel(title, ticks, left, None, part) for title, part in split(f"{dataset} · {model}", over)]
     return found

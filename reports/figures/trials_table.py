@@ -157,5 +157,5 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in maxima])
         requests = Line("requests a question", [Point.of(row, "trials", "requests") for row in maxima], right=True)
         x = Axis("max trials (updates of the entity set)", ticks=tuple(float(row["trials"]) for row in maxima))
-        found.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, requests]))
+        found.append(Panel(title, x, Axis(f"{score} × 100"), Axis("requests"), [scores, requests], aside=True))
     return found

@@ -217,7 +217,7 @@ def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.M
     assert [r["part"] for r in rows if r["study"] == "where"] == ["1 of 2", "2 of 2", APART]
     assert call("results", "--out", "place.svg")[0] == 0
     tree = ET.parse(tmp_path / "place.svg")
-    assert "from the first supporting part to the last, share of the text" in [
+    assert "first to last supporting part, share of the text" in [
         e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")
     ]
 
