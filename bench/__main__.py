@@ -29,10 +29,10 @@ from bench import parallel, pecan_search
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
-from harness.llm.base import LanguageModel
 from harness.llm.kv import new_cache, rewind
 from harness.llm.load import load_model
-from harness.llm.random_model import save
+from harness.models import LanguageModel
+from pocket.random_model import save
 from pocket.world.sample import sample
 
 Run = Callable[[], float]

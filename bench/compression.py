@@ -21,11 +21,11 @@ from unittest import mock
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
-from harness.llm.random_model import save
+from harness.models import LanguageModel, MeteredModel
 from harness.types import Document
 from methods.compression import config, lingua
+from pocket.random_model import save
 from pocket.world.sample import sample
 
 LONGEST = 4000  # the package reads what it kept again in every window: minutes for longer texts

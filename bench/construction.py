@@ -18,8 +18,8 @@ import numpy as np
 
 from harness.config.layers import Choices
 from harness.cost.meter import Meter
-from harness.llm.base import MeteredModel, Written
 from harness.llm.session import HFSession
+from harness.models import MeteredModel, Written
 from harness.types import Document
 from methods.graph import Graph
 from methods.pecan.build import build_graph

@@ -1,4 +1,4 @@
-"""What LongRefiner's training data and its refiner's size change (S002, figure 3): exam, score, recall, latency.
+"""What LongRefiner's training data and its refiner's size change (LongRefiner, figure 3): exam, score, recall, latency.
 
     python -m bench.longrefiner --scaling 150 600 2400 [--models pocket-llama FOLDER ...] [--questions 50]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from harness.cost.meter import Meter
-from harness.llm.base import MeteredModel
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.method import Task
+from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.graph import Graph
 from methods.pecan import Pecan

@@ -26,9 +26,9 @@ from harness.config.resolve import resolve_one
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
-from harness.llm.base import MeteredModel
 from harness.llm.load import load_model
 from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.models import MeteredModel
 from harness.types import Document
 from methods import summary
 from methods.raptor import cluster, tree

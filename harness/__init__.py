@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness import types
+
 if TYPE_CHECKING:
     from harness.api import compare, read_run, run, score
 
 __all__ = ["__version__", "compare", "read_run", "run", "score"]
 
-__version__ = "0.1.0"
-
+__version__ = types.VERSION
 _API = ("compare", "read_run", "run", "score")
 
 

@@ -39,10 +39,10 @@ def run(
     from harness.cli.following import Trackers
     from harness.cli.siblings import arrange, settled
     from harness.config.layers import Choices
-    from harness.config.validation import unknown
     from harness.engine import runner
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
+    from harness.errors import unknown
 
     known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]
     for name in choices:

@@ -1,4 +1,4 @@
-"""Every error this project raises on purpose.
+"""Every error this project raises on purpose, and how text from outside is printed.
 
 HarnessError
 ├── UserError               exit 2 (3 once a run has records): one sentence, what to do, no traceback
@@ -17,11 +17,14 @@ HarnessError
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
+import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO, cast
 
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
 _LONGEST = 2_000
@@ -134,3 +137,70 @@ class RequestFailed(QuestionError):
 
 class SaveError(HarnessError):
     """A result could not be written (exit code 3)."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
+    """ "unknown <what>." with close matches of `name`, or all that is known."""
+    known = sorted(known)
+    near = close_matches(name, known)
+    if near:
+        return UserError(f"unknown {what}. Did you mean {' or '.join(repr(n) for n in near)}?")
+    return UserError(f"unknown {what}. Known: {', '.join(known)}." if known else f"unknown {what}.")
+
+
+# --- the terminal ---
+
+
+class _Screen:
+    """A text stream whose `write` escapes; all else is the stream's own."""
+
+    def __init__(self, stream: TextIO, cut: bool) -> None:
+        self.stream, self._cut = stream, cut
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write `text` as `printable` shows it."""
+        shown = "\n".join(map(printable, text.split("\n"))) if self._cut else printable(text, None)
+        self.stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write each of `lines`."""
+        for line in lines:
+            self.write(line)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what libraries print.
+
+    On stderr each line is also cut to 2,000 characters; on stdout, where tables and JSON go, nothing is cut.
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast("Any", _Screen(sys.stdout, False)), cast("Any", _Screen(sys.stderr, True))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def bars_allowed() -> Iterator[None]:
+    """Let a library draw its progress bar on stderr inside; what the bar shows must be checked before."""
+    before = sys.stderr
+    sys.stderr = _plain(before)
+    try:
+        yield
+    finally:
+        sys.stderr = before
+
+
+def _plain(stream: TextIO) -> TextIO:
+    return stream.stream if isinstance(stream, _Screen) else stream
+
+
+def erase_line(stream: TextIO) -> None:
+    """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
+    _plain(stream).write("\r\x1b[K")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -23,11 +23,8 @@ from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
-    from harness.cost.forecast import Reads
     from harness.cost.meter import Meter
-    from harness.embed.base import Encoder, Reranker
-    from harness.llm.base import MeteredModel
-    from harness.training.task import TrainingTask
+    from harness.models import Encoder, MeteredModel, Reranker
 
 
 Index = dict[str, Any]
@@ -89,6 +86,65 @@ class Skill:
     play: Callable[[Scene, Tools], None]
 
 
+@dataclass
+class Heard:
+    """What a model said in one scene; failed: it could not be asked to the end, what is missing is put as wrong."""
+
+    written: list[str] = field(default_factory=list)
+    p_first: list[float] = field(default_factory=list)
+    scored: list[float] = field(default_factory=list)
+    failed: bool = False
+
+
+class Labelling(Protocol):
+    """What labels are made with. task: the data set's instruction, which scenes carry along."""
+
+    task: Task
+
+    def teacher(self) -> MeteredModel:
+        """The model that knows what is right."""
+
+    def base(self) -> MeteredModel:
+        """The model that is trained, with the adapters of the tasks before."""
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """One adapter.
+
+    measure: a scene and what was heard in it -> named values, each averaged over scenes; headline: the value that
+    counts; floor: what guessing would reach of it, where that is known; label: scenes of a question and its documents,
+    or of a document alone (per "document"); asked: the prompt that a teacher's labels come from, which their file is
+    bound to; prompts: names of the method's prompts that the adapter learns, () = the one named as the adapter; after:
+    tasks whose adapters must be trained before its labels are made.
+    """
+
+    name: str
+    skill: Skill
+    headline: str
+    measure: Callable[[Scene, Heard], dict[str, float]]
+    label: Callable[[Question | None, Sequence[Document], Labelling], list[Scene]]
+    per: Literal["question", "document"] = "question"
+    after: tuple[str, ...] = ()
+    floor: Callable[[Sequence[Scene]], float] | None = None
+    asked: str = ""
+    prompts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a method reads, in tokens of text: what `Method.reads(tokens, room)` returns.
+
+    shown: in the requests of one question, together; requests: so many; embedded: by the encoder, once an index;
+    ranked: by the reranker, for one question.
+    """
+
+    shown: int
+    requests: int = 1
+    embedded: int = 0
+    ranked: int = 0
+
+
 class Tools(Protocol):
     """What the engine hands a method. Everything taken from here is metered.
 
@@ -139,7 +195,7 @@ class Method(abc.ABC):
     Class attributes, all read by the plan before anything is loaded:
 
     summary         one line for `harness list`
-    needs           role -> capabilities its model must have (see harness.llm.base.CAPABILITIES)
+    needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
     one_document    True: several documents are handed over joined in order as one, and the record says so

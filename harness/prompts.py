@@ -14,15 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.config.validation import unknown
-from harness.config.yaml_tree import Raw, read_yaml
-from harness.errors import UserError
+from harness.errors import unknown
 
 if TYPE_CHECKING:
-    from harness.llm.base import MeteredModel, Session
+    from harness.models import MeteredModel, Session
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
@@ -114,22 +111,6 @@ def texts_of(prompts: Iterable[Prompt]) -> dict[str, str]:
         found[prompt.name] = prompt.text
         if prompt.system:
             found[f"{prompt.name}, system"] = prompt.system
-    return found
-
-
-def replacements(said: object, origin: str) -> dict[str, dict[str, object]]:
-    """What a layer says under `prompts`, name -> turns, a file's mapping where it names one.
-
-    Text typed after `--set` is taken as it is. Raises UserError for what is neither a mapping nor a file with one.
-    """
-    if isinstance(said, str):
-        said = read_yaml(Path(said).expanduser(), said)
-    if not isinstance(said, dict):
-        raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
-    found: dict[str, dict[str, object]] = {}
-    for name, turns in said.items():
-        turns = turns if isinstance(turns, dict) else {"user": turns}
-        found[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
     return found
 
 

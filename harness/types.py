@@ -1,4 +1,4 @@
-"""The data that flows through the house: one page that explains the program.
+"""The data that flows through the program, on one page.
 
     Dataset ── Example(question, gold) ─► Method sees Question and Documents only ─► Answer ─► Record
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+VERSION = "0.1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of records.jsonl (design: "A run on disk"). `error` is None or {"type", "message"}.
+    """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type", "message"}.
 
     A question that was answered and could not be scored has "stage": "scoring" in its error.
     """

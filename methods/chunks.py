@@ -1,4 +1,4 @@
-"""Cutting a document: by the model's own tokens (facts 1.6, points 1 and 31), by sentences, or down to its ends.
+"""Cutting a document: by the model's own tokens (docs/methods.md#chunks), by sentences, or down to its ends.
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.types import Document, Shown
 
 Span = tuple[int, int]
@@ -108,8 +108,9 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 def keep(text: str, most: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
     """Spans that keep `most` tokens of the text, and the number of tokens of the whole text; one span if all fits.
 
-    "ends" is LongBench's truncation (facts 8.1): int(most / 2) tokens at each end; "left" and "right" keep one end
-    (facts 7.7). Fewer are kept where a cut inside a word or character makes a part longer when encoded on its own.
+    "ends" is LongBench's truncation: int(most / 2) tokens at each end; "left" and "right" keep one end
+    (docs/methods.md#window). Fewer are kept where a cut inside a word or character makes a part longer when encoded on
+    its own.
     """
     offsets = model.offsets(text)
     if len(offsets) <= most:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import IndexTools
+from harness.models import MeteredModel
 from harness.prompts import Prompt, texts_of
 from methods import summary
 from methods.retry import window_of

@@ -1,4 +1,6 @@
-"""DECOM: a question is simplified into sub-questions that are answered one after the other (S003 3.1, facts 7.7).
+"""DECOM: a question is simplified into sub-questions that are answered one after the other.
+
+Source: QRMeM 3.1; docs/methods.md#decom.
 
     question ──► "Who wrote Velindra?"  "Where was #1 born?"
     each     ──► the 3 segments nearest by BM25 ──► a short answer, put in where a later one says "#1"
@@ -18,8 +20,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

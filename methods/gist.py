@@ -1,4 +1,4 @@
-"""GIST, that is ReadAgent (Lee et al. 2024; the released demo, facts 7.7): gists of pages, some of which are looked up.
+"""GIST, that is ReadAgent (Lee et al. 2024; docs/methods.md#gist): gists of pages, some of which are looked up.
 
     pages     the model picks where a page ends: labels are offered behind the 280th word, a page has 600 at most
     gists     each page in short (the shared summary prompt)
@@ -16,8 +16,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary

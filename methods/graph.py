@@ -1,4 +1,4 @@
-"""The graph over a document: a hierarchical weighted graph of Information Points (S000 3.1, S001 3.1).
+"""The graph over a document: a hierarchical weighted graph of Information Points (PECAN 3.1, GARLIC 3.1).
 
 level 1   chunks of 300 tokens           c1 c2 c3 c4 | c5 c6 ...
 level 2   points written over chunks     p1  p2  p3  | p4  p5         edges p -> c, weights of one p sum to 1

@@ -1,4 +1,4 @@
-"""Where a reader pauses: a document is cut into pages at breaks that the model picks (ReadAgent, facts 7.7).
+"""Where a reader pauses: a document is cut into pages at breaks that the model picks (docs/methods.md#gist).
 
     unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
 
@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt
 from methods.chunks import Span, sentences
 from methods.retry import Retry, hear, numbered

@@ -1,7 +1,7 @@
 """The one-turn prompt that all methods without a turn structure of their own share, "longbench-style".
 
-Its layout follows LongBench (facts 8.1: instruction, context, instruction again, question); the words are this
-project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
+Its layout follows LongBench (docs/methods.md#reading-prompt: instruction, context, instruction again, question); the
+words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import MethodConfig, Scene, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
 

@@ -2,8 +2,9 @@
 
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
-PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order (facts 1.6, point 31).
-RECOMP's extractive compressor is the same with sentences as chunks, shown in the order of the text (facts 7.4).
+PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
+(docs/methods.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown in the
+order of the text (docs/methods.md#recomp).
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.cost.forecast import Reads
-from harness.llm.base import MeteredModel
-from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
@@ -145,16 +145,16 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30f
 
 
 def words(text: str) -> list[str]:
-    """BM25's words: lower case, split at everything but letters and digits (facts 7.1's recommendation)."""
+    """BM25's words: lower case, split at everything but letters and digits (docs/methods.md#bm25)."""
     return _WORD.findall(text.lower())
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
     """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
 
-    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (facts 7.1): of two, a word of one text weighs 0, and a
-    word of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean is not
-    positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
+    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods.md#bm25): of two, a word of one text weighs
+    0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean
+    is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
     """
     from rank_bm25 import BM25Okapi
 

@@ -3,8 +3,9 @@
     heard = hear(model, pieces, limit, parse, Retry(seed=tools.seed))
     heard.found      what `parse` made of the first reply it understood; None where it understood none
 
-QRMeM's rule (S003 3.2): temperature 0; a reply that cannot be parsed is asked for again at 0.7, up to four times. The
-prompt, a list of pieces that are encoded on their own, is read once however often it is replied to.
+QRMeM's rule (QRMeM 3.2; docs/methods.md#retries): temperature 0; a reply that cannot be parsed is asked for again at
+0.7, up to four times. The prompt, a list of pieces that are encoded on their own, is read once however often it is
+replied to.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel, Session
+from harness.models import MeteredModel, Session
 from harness.prompts import Pieces, feed, prompt_tokens
+from harness.stats.rng import derived_seed
 
 T = TypeVar("T")
 

@@ -1,4 +1,6 @@
-"""Summary: a document is summarised, segment by segment, until it fits the window; the summaries are read (S003 3.1).
+"""Summary: a document is summarised, segment by segment, until it fits the window; the summaries are read.
+
+Source: QRMeM 3.1; docs/methods.md#summary-baseline.
 
 The paper names the baseline and prints neither a row nor a rule. Here summaries are asked for with the shared prompt;
 where they do not fit together, consecutive ones are summarised again (methods/condense.py).

@@ -1,7 +1,7 @@
 """A summary of some texts in one request: the prompts that methods share, and how they are sent.
 
-SUMMARY     methods whose papers print no prompt for it (Summary, GIST, QRMeM)
-DETAILED    RAPTOR and the trees that follow it (docs/methods.md, RAPTOR)
+SUMMARY     methods whose papers print no prompt for it (docs/methods.md#shared-summary)
+DETAILED    RAPTOR and the trees that follow it (docs/methods.md#raptor-summary)
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import Scene, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens
 
 SUMMARY = Prompt(

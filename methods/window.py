@@ -1,4 +1,6 @@
-"""The window is the method: the whole document, one end of it, window after window, or nothing (facts 7.7, 8.1).
+"""The window is the method: the whole document, one end of it, window after window, or nothing.
+
+Source: docs/methods.md#window.
 
 FullContext      whole | cut in its middle (keep: ends) | its beginning (keep: left) | its end (keep: right)
 SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the answer   window 3 ─► "Tal"
@@ -12,9 +14,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.cost.forecast import Reads
-from harness.llm.base import MeteredModel
-from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
@@ -71,7 +72,10 @@ class FullContext(Method):
 
 
 def _joined(text: str, spans: Sequence[Span]) -> str:
-    """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one (facts 8.1)."""
+    """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one.
+
+    Source: docs/methods.md#window.
+    """
     return "".join(text[a:b] for a, b in spans)
 
 
@@ -91,10 +95,10 @@ EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not
 class SlidingWindow(Method):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
-    QRMeM's table 6 gives it five requests a question and no rule how their answers become one; the rule here is facts
-    7.7's. Its code replies -1 or -2 are said in words ("unanswerable"), so that the shared reading prompt serves: the
-    answer instruction is extended, nothing else. A reply without a letter or digit is no answer either. Where no window
-    answers, the answer is "unanswerable".
+    QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for the rule here see
+    docs/methods.md#sliding-window. Its code replies -1 or -2 are said in words ("unanswerable"), so that the shared
+    reading prompt serves: the answer instruction is extended, nothing else. A reply without a letter or digit is no
+    answer either. Where no window answers, the answer is "unanswerable".
     """
 
     class Config(MethodConfig):

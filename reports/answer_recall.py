@@ -1,4 +1,4 @@
-"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (S002, figure 3).
+"""Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner, figure 3).
 
 answer_shown(record, example, documents)                 in whole words: True, False, or None where no answer can stand
                                                          in a text
@@ -10,7 +10,7 @@ found in any long text, or never, and say nothing: a question with no other answ
 
 The twin asks what FlashRAG's evaluator asks of retrieved texts: whether the normalised text of any piece contains a
 normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
-docs/methods.md, Data sets and scorers, has both.
+docs/methods.md#answer-recall has both.
 """
 
 from __future__ import annotations

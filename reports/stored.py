@@ -19,11 +19,11 @@ from harness.config.schema import canonical
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.meter import add_usage, texts_of
 from harness.engine import model_warnings as embedded
-from harness.engine.scoring import COUNTS, MISSING, PREFIX
 from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import Interval, corpus_interval
 from harness.stats.clusters import question_labels
+from harness.storage.shapes import COUNTS, MISSING, PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.suites import read
 from harness.cost.flops import ModelShape
-from harness.cost.forecast import Cost
+from harness.engine.forecast import Cost
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.sibling_values import cost_of, nearest, settle, visited
 from harness.errors import UserError
@@ -19,9 +19,9 @@ from harness.storage.run_folder import StoredRun
 from methods.raptor.method import Raptor
 
 LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
-# GARLIC's TFLOPs a question (S001, table 1) and X of the two captions, by data set.
+# GARLIC's TFLOPs a question (GARLIC, table 1) and X of the two captions, by data set.
 PRINTED = {"narrativeqa": (31.0, 7, 20), "qasper": (66.9, 14, 42), "hotpotqa": (16.0, 4, 12), "musique": (30.9, 7, 22)}
-# What the rule makes of them (docs/methods.md, Costs and FLOPs).
+# What the rule makes of them (docs/methods.md#top-x).
 RULE = {"narrativeqa": (6, 17), "qasper": (12, 36), "hotpotqa": (3, 9), "musique": (6, 17)}
 
 
@@ -105,7 +105,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> 
 def _shape(plan: Plan) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from harness.cost.forecast import shape_of_role
+    from harness.engine.forecast import shape_of_role
 
     shape = shape_of_role(plan, "reader")
     assert shape is not None

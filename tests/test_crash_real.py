@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from harness.llm.random_model import save
 from harness.storage.run_folder import read_run
+from pocket.random_model import save
 
 ROOT = Path(__file__).resolve().parent.parent
 # How many questions are on disk when the run is killed; the first kill falls into the building of the first index.

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from harness.config import registry
 from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices
 from harness.method import Scene, Skill, Tools
 from methods.reading import SKILLS as READING
+from pocket import hooks
 from pocket.eval import card as cards
+from pocket.eval import card_page
 from tests.cli.fakes import Echo
 from tests.pocket import tiny_model
 
@@ -112,9 +115,10 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     for file in weights.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     card = cards.new(folder)
-    cards.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
+    card_page.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
+    monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
     return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
 
 
@@ -182,5 +186,5 @@ def test_the_plan_warns(model: ModelConfig, tmp_path: Path, monkeypatch: pytest.
     folder = tmp_path / "carrier" / "weights"
     card = cards.read(folder)
     assert card is not None
-    cards.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
+    card_page.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

@@ -13,8 +13,9 @@ import pytest
 from harness.cli.outlook import Lost, closing, table
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
-from harness.cost.forecast import FRAME, Forecast, Reads, forecast
+from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
+from harness.method import Reads
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here
 

@@ -17,9 +17,9 @@ import pytest
 from harness.config.schema import DatasetConfig
 from harness.cost.meter import Meter
 from harness.datasets import load
-from harness.llm.base import MeteredModel
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.method import Index, Task
+from harness.models import MeteredModel
 from harness.storage.index_cache import IndexCache
 from harness.types import Document, Question
 from methods.pecan import Pecan

@@ -12,10 +12,11 @@ import pytest
 
 from harness.config import registry
 from harness.config.layers import Choices
+from harness.engine.indexing import index_key
 from harness.engine.plan import Plan, plan_choices
 from harness.method import Method
 from harness.storage.code_version import own_code, versions
-from harness.storage.index_cache import index_key, key_digest
+from harness.storage.index_cache import key_digest
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.entities import packages

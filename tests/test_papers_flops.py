@@ -1,4 +1,4 @@
-"""Which convention the papers' TFLOPs are counted by: docs/methods.md (Costs and FLOPs) holds the tables made here.
+"""Which convention the papers' TFLOPs are counted by: docs/methods.md#costs-and-flops holds the tables made here.
 
 Seven rows of GARLIC's table 1 read a text of known length: three whole documents (table 6 has their mean length), and
 five or seven chunks of 300 tokens of long stories. Their printed TFLOPs say how many tokens were processed beside the

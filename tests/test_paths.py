@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
-from harness.engine.failures import failure
 from harness.storage import paths
+from harness.storage.failures import failure
 from harness.storage.run_folder import RunStore, read_run
 from tests.engine.fakes import go, make_plan
 

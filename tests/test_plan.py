@@ -18,8 +18,8 @@ from harness.datasets.base import Dataset
 from harness.embed.encoder_info import EncoderFacts
 from harness.engine.plan import Plan, make_plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.llm.base import ModelFacts
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.models import ModelFacts
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
 
@@ -70,7 +70,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
-    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
     monkeypatch.setattr(harness.llm.model_info, "model_facts", model_facts)
     monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)

@@ -17,13 +17,13 @@ from harness.cost.meter import Meter
 from harness.engine.plan import Plan, make_method, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.load import load_model
-from harness.llm.random_model import TEMPLATE
 from harness.llm.scripted import Rule
 from harness.method import Method, Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.training.teacher import Teacher
 from harness.types import Document, Question
 from pocket.eval import card as cards
+from pocket.random_model import TEMPLATE
 from tests.methods.conftest import FakeTools
 
 PRESETS = presets.names("methods")

@@ -196,8 +196,8 @@ THEIR_DATA = {"format": "musique", "instruction": "Say.", "max_answer_tokens": 4
 @pytest.mark.parametrize(
     ("target", "error", "message"),
     [
-        ("harness.method", UserError, "not of the form module:Class"),
-        (":Method", UserError, "not of the form module:Class"),
+        ("harness.method", UserError, "nor of the form module:Class"),
+        (":Method", UserError, "nor of the form module:Class"),
         ("harness.nothing:Method", UserError, "no module 'harness.nothing'"),
         ("harness.method:Methd", UnknownName, "Did you mean 'Method'"),
         ("tests.needs_a_package:Thing", CannotRun, "needs the package 'no_such_package'; install it with"),

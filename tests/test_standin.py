@@ -49,7 +49,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, why: Callable[[DatasetConfig], str]) 
         options = {"kind": config.name, "tokens": 300}
         return REAL(config.model_copy(update={"format": "pocket", "hub": None, "subset": None, "options": options}))
 
-    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
 
 

@@ -147,7 +147,7 @@ def test_the_twin_stands_in_for_a_suites_data_set_with_the_suites_options(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
     made = plan_choices(Choices(method="echo", dataset="musique", suite=suites.read("whole")))
     assert made.config == get().config.model_copy(update={"method": made.config.method})
     assert made.config.dataset.options["tokens"] == 400

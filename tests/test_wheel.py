@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("harness", "methods", "configs", "reports")
+PACKAGES = ("harness", "methods", "configs", "reports", "pocket")
 
 
 def call(*words: str, cwd: Path, **env: str) -> str:

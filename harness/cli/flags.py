@@ -69,7 +69,13 @@ class RunFlags:
         ),
     ] = None
     parallel: Annotated[
-        int, typer.Option("--parallel", metavar="N", min=1, help="Questions in flight at once; answers stay the same.")
+        int,
+        typer.Option(
+            "--parallel",
+            metavar="N",
+            min=1,
+            help="Questions in flight at once; in bfloat16 and float16 rounding can change an answer.",
+        ),
     ] = 1
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what would be run and what it would cost, as far as is known.")

@@ -14,6 +14,7 @@ tracked · 4 a declared check failed · 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import traceback
@@ -27,9 +28,8 @@ from harness.cli.flag_groups import takes_flags
 from harness.cli.flags import Convention, Flags, RunFlags, TableFlags
 from harness.cli.pocket_flags import TrainFlags
 from harness.cli.study_flags import add_study
-from harness.cli.terminal import guarded
 from harness.cli.train_flags import add_train
-from harness.errors import SaveError, UserError, printable
+from harness.errors import SaveError, UserError, guarded, printable
 
 app = typer.Typer(
     name="harness",
@@ -333,7 +333,9 @@ def _main(arguments: list[str]) -> int:
         return _complain(str(e), 3)
     except typer.TyperException as e:
         return _usage(e)
-    except Exception:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
+    except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
+        if isinstance(e, OSError) and e.errno == errno.ENAMETOOLONG:
+            return _complain(f"'{str(e.filename)[:60]}...' is longer than a file's name may be; give a shorter one", 2)
         traceback.print_exc()
         return 1
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.cost.flops import DEFAULT
 
 if TYPE_CHECKING:
-    from harness.cost.forecast import Forecast
+    from harness.engine.forecast import Forecast
 
 
 NOTES = (

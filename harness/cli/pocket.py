@@ -17,10 +17,11 @@ from harness.cli.common import columns, split
 from harness.errors import CannotRun, UnknownName
 from pocket.eval import card as cards
 from pocket.eval.card import Card
+from pocket.eval.card_page import write
 
 if TYPE_CHECKING:
-    from harness.llm.base import LanguageModel
     from harness.method import Skill
+    from harness.models import LanguageModel
 
 
 FAILED = 4
@@ -106,7 +107,7 @@ def _write(card: Card, out: Path | None) -> Path | None:
 
     to = out or card.folder
     try:
-        return cards.write(card, to)
+        return write(card, to)
     except OSError as error:
         if out is not None:
             raise save_error(to, error) from error

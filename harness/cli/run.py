@@ -1,7 +1,7 @@
 """`harness run`: plan every row first, then run them in turn; one that fails never loses the others.
 
 rows = methods x data sets     from --method and --dataset, or from --suite
-a suite, or --plan             -> first what every row will cost (harness.cost.forecast); with --plan nothing else
+a suite, or --plan             -> first what every row will cost (harness.engine.forecast); with --plan nothing else
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that ends midway         -> what was answered stays on disk
@@ -30,11 +30,12 @@ from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings as embedded
 from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.storage.home import check_home
 
 if TYPE_CHECKING:
     from harness.cli.flags import Flags
     from harness.config.layers import Choices
-    from harness.cost.forecast import Forecast
+    from harness.engine.forecast import Forecast
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
 
@@ -101,6 +102,7 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
         wanted = _recording(wanted, flags, options.record)
     if options.plan:
         return _only_plan(wanted, options)
+    check_home()
     trackers = Trackers(options.out, options.mlflow, options.suite)
     found = _planned(wanted)
     planned, lost, code = found.plans, found.lost, found.code
@@ -148,7 +150,7 @@ def _only_plan(wanted: list[Choices], options: Options) -> int:
 
 
 def _forecasts(planned: list[Plan], options: Options) -> list[Forecast]:
-    from harness.cost.forecast import Forecast, forecast
+    from harness.engine.forecast import Forecast, forecast
 
     convention = options.convention or DEFAULT
     before: dict[Key, Plan] = {}
@@ -251,7 +253,7 @@ def _bug(error: Exception) -> str:
 def _mistakes(row: Choices) -> list[HarnessError]:
     """Wrong names and keys of a row; a key that only its data set's twin has is none where the twin stands in."""
     from harness.config.resolve import draft
-    from harness.engine.dataset_fallback import find
+    from harness.datasets.fallback import find
 
     d = draft(row)
     return find(d).draft.problems if d.problems else []
@@ -312,7 +314,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
 
 def _failures(result: RunResult, row: str) -> str:
     """How many questions failed, why the first one did, and how to ask them, or to score their answers, again."""
-    from harness.engine.failures import unscored
+    from harness.storage.failures import unscored
     from harness.storage.files import read_lines
     from harness.storage.run_folder import RECORDS
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
-from harness.tracking.uri import masked
+from harness.storage.paths import masked
 
 
 def say(line: str) -> None:

@@ -21,10 +21,9 @@ from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
-    from harness.method import Method
+    from harness.method import Method, TrainingTask
     from harness.training.course import Course
     from harness.training.evaluate import Measure
-    from harness.training.task import TrainingTask
 
 
 _ROUTED = ("model", "dataset", "teacher")

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from harness.errors import CannotRun, UserError
-from harness.tracking.uri import masked, own_place, sqlite_path
+from harness.storage.paths import masked
+from harness.tracking.uri import own_place, sqlite_path
 
 # The server of the user's own results must not report home; MLflow reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}

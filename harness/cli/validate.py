@@ -104,8 +104,8 @@ def _check_profile(name: str) -> None:
     from harness.cli.show import one
     from harness.config.layers import Choices
     from harness.config.resolve import draft, parameters, raise_all
-    from harness.config.validation import unknown
     from harness.engine.plan import make_method
+    from harness.errors import unknown
 
     for method in presets.names("methods"):
         d = draft(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))

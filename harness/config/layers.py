@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 from harness.config import presets
 from harness.config.registry import code_named, refusal, trust, trusted
 from harness.config.suites import Suite
-from harness.config.validation import unknown
 from harness.config.yaml_tree import Raw, flatten, read_yaml, scalar
-from harness.errors import ConfigError, HarnessError, UserError
+from harness.errors import ConfigError, HarnessError, UserError, unknown
 from harness.storage.paths import with_home
 
 Layer = tuple[str, dict[str, Any]]

@@ -1,6 +1,9 @@
-"""Names are strings until used: "methods.pecan:Pecan" is imported when a run is planned, not before.
+"""Short names of code, and when it may be imported: "pecan" is imported when a run is planned, not before.
 
-load("methods.pecan:Pecan", Method)      -> the class
+load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
+load("mine:Method", Method)              -> the user's own class
+shipped("backends")                      -> {"random": "pocket.random_model:build"} from configs/registry.yaml
+short("methods.pecan:Pecan")             -> "pecan"; what has no short name stays as it is
 additions("harness.methods")             -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 trusted("mine:parse_row")                whether it may
@@ -27,6 +30,10 @@ from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close
 ENV = "HARNESS_CONFIGS"
 
 GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
+
+# The shipped table of short names, and the entry-point groups whose names are added to one of its sections.
+_TABLE = "registry.yaml"
+_SECTIONS = {"backends": "harness.backends", "packages": "harness.packages"}
 
 # Keys of a configuration whose values name code.
 _CODE_KEYS = ("format", "implementation", "scorers")
@@ -81,16 +88,47 @@ def _own(target: str) -> bool:
     return False
 
 
+@functools.cache
+def shipped(section: str) -> dict[str, str]:
+    """Name -> "module:name" of a section of configs/registry.yaml and of installed packages; imports nothing."""
+    import importlib.resources
+
+    with importlib.resources.as_file(importlib.resources.files("configs") / _TABLE) as path:
+        table = read_yaml(path)
+    added = additions(_SECTIONS[section]) if section in _SECTIONS else {}
+    return {**added, **{str(name): str(target) for name, target in table[section].items()}}
+
+
+def dataset_options(form: str) -> list[str]:
+    """Names of what `dataset.options` may hold for a format, which its loader declares."""
+    module, _, function = shipped("settings")["dataset_options"].partition(":")
+    return list(getattr(importlib.import_module(module), function)(form))
+
+
+def short(target: str) -> str:
+    """The short name of a method's class; `target` where it has none. Run folders of older versions hold the class."""
+    return next((name for name, known in shipped("methods").items() if known == target), target)
+
+
+def hooks(package: str) -> Any | None:
+    """The module in which a package that carries a model checks it; None for a package without one."""
+    module = shipped("packages").get(package)
+    return None if module is None else importlib.import_module(module)
+
+
 def load(target: str, base: type | None = None) -> Any:
-    """Import "module:name"; with `base`, the result must be a subclass of it.
+    """Import a method's short name or "module:name"; with `base`, the result must be a subclass of it.
 
     Raises UserError for a malformed target and for one that the user did not choose, UnknownName for a module or name
     that does not exist, CannotRun for a package the module needs and that is not installed.
     """
-    module_name, colon, name = target.partition(":")
+    known = shipped("methods")
+    module_name, colon, name = known.get(target, target).partition(":")
     if not colon or not module_name or not name.isidentifier():
-        raise UserError(f"'{target}' is not of the form module:Class")
-    if not trusted(target):
+        near = close_matches(target, known)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UserError(f"'{target}' is neither the name of a method's code nor of the form module:Class{hint}")
+    if target not in known and not trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
     own = os.environ.get(ENV)
     if own and os.path.abspath(own) not in sys.path:

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import create_model
 
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, attempt, foreign_keys, layers
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build, gathered, unknown
-from harness.config.yaml_tree import Tree, flatten
-from harness.errors import ConfigError, HarnessError, UserError, close_matches
-from harness.prompts import replacements
+from harness.config.validation import build, gathered
+from harness.config.yaml_tree import Raw, Tree, flatten, read_yaml
+from harness.errors import ConfigError, HarnessError, UserError, close_matches, unknown
 
 if TYPE_CHECKING:
     from harness.method import Method
@@ -224,10 +223,8 @@ def _options(said: list[Layer], tree: Tree) -> list[Layer]:
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in said):
         return said
-    from harness.datasets import option_names
-
     form = next((v["format"] for _, v in reversed(said) if "format" in v), tree.values.get("format", ""))
-    known = option_names(str(form))
+    known = registry.dataset_options(str(form))
     return [(origin, gathered(values, "options", fields, known)) for origin, values in said]
 
 
@@ -289,7 +286,7 @@ def _by_name(origin: str, values: dict[str, Any], name: str, target: Any) -> lis
             raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
         general = {k: v for k, v in table["*"].items() if k in mine}
         if "prompts" in general:
-            general["prompts"] = _own_prompts(replacements(general["prompts"], origin), str(target))
+            general["prompts"] = _own_prompts(_replacements(general["prompts"], origin), str(target))
         out.append((origin, {"params": general}))
     own = [
         {k: v for k, v in p.items() if k != "roles"} for m, p in table.items() if presets.fold(m) == presets.fold(name)
@@ -303,7 +300,23 @@ def _with_prompts(said: Layer) -> Layer:
     params = values.get("params")
     if not isinstance(params, dict) or "prompts" not in params:
         return said
-    return origin, {**values, "params": {**params, "prompts": replacements(params["prompts"], origin)}}
+    return origin, {**values, "params": {**params, "prompts": _replacements(params["prompts"], origin)}}
+
+
+def _replacements(said: object, origin: str) -> dict[str, dict[str, object]]:
+    """What a layer says under `prompts`, name -> turns, a file's mapping where it names one.
+
+    Text typed after `--set` is taken as it is. Raises UserError for what is neither a mapping nor a file with one.
+    """
+    if isinstance(said, str):
+        said = read_yaml(Path(said).expanduser(), said)
+    if not isinstance(said, dict):
+        raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
+    found: dict[str, dict[str, object]] = {}
+    for name, turns in said.items():
+        turns = turns if isinstance(turns, dict) else {"user": turns}
+        found[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
+    return found
 
 
 def _own_prompts(said: dict[str, dict[str, Any]], implementation: str) -> dict[str, Any]:
@@ -339,7 +352,6 @@ def parameters(implementation: str) -> set[str]:
 
 
 def _class(implementation: str) -> type[Method]:
-    from harness.config import registry
     from harness.method import Method
 
     found: type[Method] = registry.load(implementation, Method)

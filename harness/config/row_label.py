@@ -4,7 +4,7 @@
                     "chunk_tokens=200"          the user did: up to two settings by name, more by number
     label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
 
-The reference is the preset under profile `paper` for the same data set (docs/methods.md, The profiles). Only parameters
+The reference is the preset under profile `paper` for the same data set (docs/methods.md#profiles). Only parameters
 and prompts of the method count, and of these only those that change a prediction.
 """
 
@@ -38,7 +38,9 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
     if reference is None:
         return ""
     ours, theirs = _counted(method), _counted(reference)
-    changed = [key for key in ours if ours[key] != theirs.get(key)]
+    # A number that another run gives is part of the method; tables print it below, with the run (harness/amounts.py).
+    taken = {key for key in type(method).takes if isinstance(choice.params.get(key), str)}  # "from:..."
+    changed = [key for key in ours if ours[key] != theirs.get(key) and key not in taken]
     profiles, settings = [], []
     for key in changed:
         prompt = key.removeprefix("prompt ").removesuffix(", system")

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import presets
-from harness.config.validation import unknown
 from harness.config.yaml_tree import assignments
-from harness.errors import ConfigError
+from harness.errors import ConfigError, unknown
 
 _LISTS = {
     "methods": "names, or NAME: {PARAMETER: VALUE}",

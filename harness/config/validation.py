@@ -12,18 +12,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from harness.config.yaml_tree import Tree
-from harness.errors import ConfigError, UserError, close_matches
+from harness.errors import ConfigError, close_matches, unknown
 
 M = TypeVar("M", bound=BaseModel)
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """ "unknown <what>." with close matches of `name`, or all that is known."""
-    known = sorted(known)
-    near = close_matches(name, known)
-    if near:
-        return UserError(f"unknown {what}. Did you mean {' or '.join(repr(n) for n in near)}?")
-    return UserError(f"unknown {what}. Known: {', '.join(known)}." if known else f"unknown {what}.")
 
 
 def typed(path: str) -> str:

@@ -85,7 +85,7 @@ def scalar(text: str) -> Any:
     try:
         return yaml.load(str(text), Loader=_Loader)
     except UnicodeEncodeError as e:
-        raise ConfigError([f"{str(text)!r} is not UTF-8 text"]) from e
+        raise ConfigError([f"{str(text)!r} is not UTF-8 text; save it as UTF-8"]) from e
     except yaml.YAMLError as e:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
@@ -120,9 +120,9 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
             raise ConfigError([f"{shown}: {problem}"])
         value = yaml.load(text, Loader=_Loader)
     except UnicodeDecodeError as e:
-        raise ConfigError([f"{shown}: not UTF-8 text"]) from e
+        raise ConfigError([f"{shown}: not UTF-8 text; save it as UTF-8"]) from e
     except OSError as e:
-        raise ConfigError([f"{shown}: cannot be read ({e.strerror})"]) from e
+        raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
     except RecursionError as e:
         raise ConfigError([f"{shown}: nested too deeply"]) from e
     except yaml.YAMLError as e:

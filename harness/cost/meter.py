@@ -147,7 +147,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
     that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
     markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
-    to a server (docs/security.md, Forged turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
+    to a server (docs/security.md#forged-turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
     probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
     tokens and FLOPs count in the phase too.
     """

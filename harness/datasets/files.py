@@ -262,7 +262,7 @@ def _read_parquet(path: Path) -> _Rows:
             for number, row in enumerate(rows, start=1):
                 yield Place(path.name, row=number), dict(row)
         except (arrow.ArrowException, OSError, hf.exceptions.DatasetsError) as error:
-            problem = f"not a readable parquet file ({error})".replace("\n", " ")
+            problem = f"not a readable parquet file ({error}); fetch it again".replace("\n", " ")
             raise DataError(path.name, None, None, problem) from None
 
 
@@ -320,9 +320,9 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with source.open("rb") as plain:
                 yield plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
+        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
     except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:  # encrypted, unknown compression
-        raise DataError(str(source), None, None, f"not a readable zip archive ({error})") from None
+        raise DataError(str(source), None, None, f"not a readable zip archive ({error}); fetch it again") from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
 
@@ -343,7 +343,7 @@ def gunzipped(data: bytes, name: str) -> bytes:
     try:
         return unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error})") from None
+        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
 
 
 def digest_of(source: Path | Member) -> bytes:

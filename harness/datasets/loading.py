@@ -35,31 +35,16 @@ from harness.types import Document, Example
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
-_FORMATS = {
-    "2wikimultihopqa": "harness.datasets.twowiki:parse_row",
-    "hotpotqa": "harness.datasets.hotpotqa:parse_row",
-    "longbench": "harness.datasets.longbench:parse_row",
-    "musique": "harness.datasets.musique:parse_row",
-    "qasper": "harness.datasets.qasper:parse_row",
-    "quality": "harness.datasets.quality:parse_row",
-}
-# Formats with a `load` and `Options` of their own: rows that are made up, and what is kept apart from its questions.
-_LOADERS = {
-    "narrativeqa": "harness.datasets.narrativeqa",
-    "pocket": "pocket.datasets",
-    "retrieved": "harness.datasets.retrieved",
-}
-
 
 def formats() -> list[str]:
     """Names of the built-in formats, sorted."""
-    return sorted([*_FORMATS, *_LOADERS])
+    return sorted([*registry.shipped("row_formats"), *registry.shipped("loaders")])
 
 
 def option_fields(name: str) -> dict[str, FieldInfo]:
     """What `dataset.options` may hold for a format, with types, defaults and descriptions."""
-    if name in _LOADERS:
-        return dict(importlib.import_module(_LOADERS[name]).Options.model_fields)
+    if (loader := _loader(name)) is not None:
+        return dict(loader.Options.model_fields)
     return {**FileOptions.model_fields, **(PlaceOptions.model_fields if name in PLACED else {})}
 
 
@@ -70,16 +55,23 @@ def option_names(name: str) -> list[str]:
 
 def documents_given(name: str) -> str:
     """How a format is given the retrieved documents of its questions; "" where rows have their own document."""
-    return str(getattr(importlib.import_module(_LOADERS[name]), "GIVEN", "")) if name in _LOADERS else ""
+    return str(getattr(_loader(name), "GIVEN", ""))
+
+
+def _loader(name: str) -> Any | None:
+    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
+    target = registry.shipped("loaders").get(name)
+    return None if target is None else importlib.import_module(target.partition(":")[0])
 
 
 def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     """What parses a row of the format, and the keys of a row where a file may be one object {id: row, ...}."""
     name = config.format
-    module, _, function = _FORMATS.get(name, name).partition(":")
+    known = registry.shipped("row_formats")
+    module, _, function = known.get(name, name).partition(":")
     if not function:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
-    if name not in _FORMATS and not registry.trusted(name):
+    if name not in known and not registry.trusted(name):
         raise ConfigError([registry.refusal(name, "dataset.format")])
     try:
         source = importlib.import_module(module)
@@ -90,7 +82,7 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name == "longbench":
         parser = partial(parser, subset=config.subset)
-    return parser, tuple(getattr(source, "ROW_KEYS", ())) if name in _FORMATS else ()
+    return parser, tuple(getattr(source, "ROW_KEYS", ())) if name in known else ()
 
 
 def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:
@@ -187,8 +179,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
-    if config.format in _LOADERS:
-        made: Dataset = importlib.import_module(_LOADERS[config.format]).load(config, limit)
+    if (loader := _loader(config.format)) is not None:
+        made: Dataset = loader.load(config, limit)
         return made
     parser, row_keys = _parser(config)
     known = option_names(config.format)

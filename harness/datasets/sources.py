@@ -112,7 +112,7 @@ def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Sourc
             return Source(_inside(path / names[0], config, patterns), names[0])
         return Source(tuple(path / name for name in names), ", ".join(names))
     if not path.exists():
-        raise DataError(data, None, None, "no such file or folder")
+        raise DataError(data, None, None, "no such file or folder; check the name after --data")
     if kind_of(path) is None:
         raise DataError(data, None, None, f"not a data file by its name; known are {', '.join(SUFFIXES)}, {ARCHIVE}")
     return Source((path,), path.name)
@@ -133,7 +133,7 @@ def members(archive: Path) -> list[str]:
         with zipfile.ZipFile(archive) as opened:
             return [entry.filename for entry in opened.infolist() if not entry.is_dir()]
     except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(archive.name, None, None, f"not a readable zip archive ({error})") from None
+        raise DataError(archive.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None
 
 
 def _inside(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:

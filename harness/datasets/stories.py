@@ -87,7 +87,7 @@ class _Archive:
             with zipfile.ZipFile(path) as archive:
                 stories = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(path.name, None, None, f"not a readable zip archive ({error})") from None
+            raise DataError(path.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None
         self._members = {PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories}
 
     def read(self, document_id: str) -> str | None:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from harness.config.schema import EncoderConfig
 from harness.embed.encoder_info import encoder_facts, encoder_folder
-from harness.engine.scheduler import current
 from harness.errors import CannotRun
+from harness.parallel.scheduler import current
 
 R = TypeVar("R")
 

@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.meter import Meter
-from harness.engine.failures import STOPS, Failed, failure
-from harness.engine.scheduler import Claims, current
 from harness.engine.tools import EngineTools, IndexScope, Models
 from harness.errors import SaveError
-from harness.storage.index_cache import Entry, IndexCache, index_key, key_digest
+from harness.parallel.scheduler import Claims, current
+from harness.storage.code_version import own_code, versions
+from harness.storage.failures import STOPS, Failed, failure
+from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
-    from harness.method import Index
+    from harness.method import Index, Method
     from harness.storage.run_folder import RunStore
     from harness.types import Document, Question
 
@@ -123,3 +124,37 @@ class Indexer:
             if crew := current():
                 crew.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
+
+
+def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
+    """Everything that changes the index of `document`; `question` for methods of scope "question" only.
+
+    Raises ValueError when the method names a config field or role that it does not have.
+    """
+    method = plan.method
+    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
+    if method.index_fields is not None:
+        if missing := sorted(set(method.index_fields) - set(params)):
+            raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")
+        params = {name: params[name] for name in method.index_fields}
+    if missing := sorted(set(method.index_roles) - set(plan.facts)):
+        raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
+    key: dict[str, Any] = {
+        "document": document_digest(document),
+        "method": plan.config.method.implementation,
+        "version": method.index_version,
+        "params": params,
+        "prompts": method.prompts(),
+        "models": {role: plan.facts[role] for role in method.index_roles},
+        "seed": plan.config.seed,
+        **_code_versions(method),
+    }
+    if question is not None:
+        key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
+    return key
+
+
+def _code_versions(method: Method) -> dict[str, dict[str, str]]:
+    """What changes an index without a word in a configuration: the user's own code, versions of packages."""
+    told = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
+    return {name: found for name, found in told.items() if found}

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.config import registry
+from harness.llm.model_info import local_folder
 from harness.method import Method
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
-    from pocket.eval.card import Card
 
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
@@ -39,51 +40,24 @@ def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
 def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
     """A warning for each embedded model with a card that was not trained on the method's skills as they are now.
 
-    One too for a method that never says what its skills are: of one that does and has none, nothing needs training.
-    Reads the card and plays the skills without weights: no torch. Nothing is raised for a skill that cannot be played.
+    Also one for a method that does not declare its skills: a method that declares that it has none needs no training.
     """
-    told = []
+    warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():
-        if type(method).skills is Method.skills:
-            told += _unknown(model, preset)
+        if (hooks := registry.hooks(model.package or "")) is None:
             continue
-        found = _stale(model, method)
-        if found:
-            told.append(
-                f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(found)}), so it may do "
+        stale = hooks.stale_skills(local_folder(model)[0], method)
+        if stale is None:
+            continue
+        if type(method).skills is Method.skills:
+            warnings.append(
+                f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and "
+                "it may understand none of it; return its prompts from skills() (harness/method.py), or name a real "
+                "model with --model"
+            )
+        elif stale:
+            warnings.append(
+                f"{model.name} was not trained on what '{preset}' asks of it now ({'; '.join(stale)}), so it may do "
                 "worse than its card says  (harness pocket skills)"
             )
-    return told
-
-
-def _unknown(model: ModelConfig, preset: str) -> list[str]:
-    if _card(model) is None:
-        return []
-    told = (
-        f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and it may "
-        "understand none of it; return its prompts from skills() (harness/method.py), or name a real model with --model"
-    )
-    return [told]
-
-
-def _card(model: ModelConfig) -> Card | None:
-    from harness.llm.model_info import local_folder
-    from pocket.eval import card as cards
-
-    return cards.read(local_folder(model)[0])
-
-
-def _stale(model: ModelConfig, method: Method) -> list[str]:
-    """Skills of the method that the model's card does not vouch for, each with the reason; [] without a card."""
-    from pocket.eval import card as cards
-
-    card = _card(model)
-    if card is None:
-        return []
-    found = []
-    for skill in method.skills():
-        try:
-            found += [f"{name}: {why}" for name, why in cards.stale(card, [skill])]
-        except Exception as e:  # noqa: BLE001 - told; whether a skill can be played is for `harness pocket check`
-            found.append(f"{skill.name}: cannot be played, {type(e).__name__}: {e}")
-    return found
+    return warnings

@@ -29,8 +29,8 @@ from harness.config.schema import (
 )
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
-from harness.engine import answer_prefix
-from harness.engine.dataset_fallback import find
+from harness.datasets import answer_prefix
+from harness.datasets.fallback import find
 from harness.errors import HarnessError, UserError
 from harness.method import Method, Task
 from harness.prompts import wrong
@@ -210,8 +210,8 @@ def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None
 
 
 def _check_models(sketch: _Sketch, method: Method) -> None:
-    from harness.llm.base import ModelFacts
     from harness.llm.model_info import model_facts
+    from harness.models import ModelFacts
 
     parts = sketch.draft.parts
     known: dict[str, ModelFacts] = {}

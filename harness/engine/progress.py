@@ -13,9 +13,8 @@ import sys
 import time
 from typing import Any, TextIO
 
-from harness.cli.terminal import erase_line
 from harness.cost.flops import DEFAULT
-from harness.errors import printable
+from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.failures import SCORING, STOPS, failure, unscored
 from harness.engine.scoring import judge, unanswered, without_verdict
 from harness.errors import UserError
+from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.run_folder import MANIFEST, RunStore
 from harness.types import Gold, Shown
 

@@ -24,19 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
+from harness.engine import manifest as manifests
 from harness.engine.document_view import View
-from harness.engine.failures import NOT_YET, STOPS, answered, failure
+from harness.engine.in_flight import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.indexing import Indexer
-from harness.engine.parallel import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.rescore import recover, refresh, rejudged
-from harness.engine.tools import EngineTools, Models, derived_seed
+from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError
-from harness.storage import manifest as manifests
+from harness.stats.rng import derived_seed
+from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
-from harness.tracking.uri import masked
 from harness.types import Answer, Document, Example, Record
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.answer_prefix import final
-from harness.engine.failures import STOPS
+from harness.datasets.answer_prefix import final
+from harness.storage.failures import STOPS
+from harness.storage.shapes import COUNTS, MISSING, PREFIX
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from harness.types import Gold, Shown
 
 
-PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
 _NOTES = ("flags", PREFIX, "scored", COUNTS)
 
 

@@ -8,7 +8,7 @@
 f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
 question, where the method embeds it. Costs are FLOPs of search and answer under the default convention; where the FLOPs
 of one of the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources
-and alternatives: docs/methods.md, Costs and FLOPs.
+and alternatives: docs/methods.md#from-another-run.
 
 Only the number reaches the method, and the number is what is hashed. It is stored with its source in run.yaml (origins)
 and manifest.json ("amounts").
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT
-from harness.cost.forecast import Cost, event_cost, shape_of_role, text_tokens
+from harness.engine.forecast import Cost, event_cost, shape_of_role, text_tokens
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
 
@@ -69,10 +69,12 @@ def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
     amounts = {name: _amount(plan, name, *runs[name]) for name in plan.awaits}
     sets = {f"method.{name}": amount["value"] for name, amount in amounts.items()}
     made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
+    method = made.config.method.model_copy(update={"mark": plan.config.method.mark})  # numbers of a run do not mark it
     notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
     warnings = [sentence for name in amounts for sentence in _strange(made, name, runs[name][1])]
     return replace(
         made,
+        config=made.config.model_copy(update={"method": method}),
         origins={**made.origins, **notes},
         amounts=amounts,
         warnings=tuple(dict.fromkeys([*made.warnings, *warnings])),

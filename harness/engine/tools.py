@@ -7,8 +7,6 @@ EngineTools(models, meter)   harness.method.Tools for one question, or for one i
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,27 +17,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from harness.cost.meter import Meter
-from harness.engine.parallel_map import map_together
-from harness.engine.scheduler import Claims, current
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.method import Task
+from harness.models import LanguageModel, MeteredModel
+from harness.parallel.map import map_together
+from harness.parallel.scheduler import Claims, current
+from harness.stats.rng import derived_seed
 
 if TYPE_CHECKING:
     from harness.config.schema import EncoderConfig
-    from harness.embed.base import Encoder, Reranker
     from harness.engine.plan import Plan
+    from harness.models import Encoder, Reranker
     from harness.storage.index_cache import Parts
     from harness.types import Question
 
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def derived_seed(seed: int, *parts: str) -> int:
-    """A seed in [0, 2**32) from the run's seed and `parts` alone: the order of questions changes nothing."""
-    text = json.dumps([seed, *parts])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
 def seed_everything(seed: int) -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.endings import KNOWN, pattern
 from harness.llm.endpoint_http import Patience, Server
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_session import EndpointSession
 from harness.llm.endpoint_tokens import Tokens
+from harness.models import LanguageModel, ModelFacts
 
 
 class EndpointModel(LanguageModel):

@@ -31,10 +31,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.engine.scheduler import current
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_secret import Blot
 from harness.llm.endpoint_wire import opener_for
+from harness.parallel.scheduler import current
 from harness.storage.limits import too_deep
 
 _AGAIN = frozenset({408, 409, 425, 429})

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.cost.events import Event, Kind
+from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.llm.base import Probe, Session, Span, Written
-from harness.llm.endpoint_http import Tries
+from harness.llm.endpoint_http import Server, Tries
 from harness.llm.endpoint_reply import Reply, complete
+from harness.llm.endpoint_tokens import Tokens
+from harness.models import Probe, Session, Span, Written
 
 if TYPE_CHECKING:
-    from harness.llm.endpoint import EndpointModel
+    pass
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,36 @@ class _Turn:
     text: str
 
 
-class EndpointSession(Session):
-    """One conversation; see harness.llm.base for what each call means."""
+class Served(Protocol):
+    """What a session needs of a model behind a server; `EndpointModel` has it.
 
-    def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
+    served: the model's name there; logprobs: most alternatives a reply may list.
+    """
+
+    name: str
+    window: int
+    served: str
+    logprobs: int
+    capabilities: frozenset[str]
+    shape: ModelShape | None
+    server: Server
+    tokens: Tokens
+    endings: re.Pattern[str] | None
+
+    def turn_tokens(self) -> int:
+        """Tokens of the template around one user turn and the head of its reply."""
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every token of `text`."""
+
+    def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
+        """Keep the first context that `role` ran."""
+
+
+class EndpointSession(Session):
+    """One conversation; see harness.models for what each call means."""
+
+    def __init__(self, model: Served, meter: Meter, role: str) -> None:
         self._model, self._meter, self._role = model, meter, role
         self._turns: list[_Turn] = []
         self._length = 0

@@ -7,7 +7,7 @@
 A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
 `broken` puts a space behind the first character of every marker that a text spells: those of the tokenizer and its
 template, and those of widespread models, because the tokenizer that counts here need not be the server's own.
-docs/security.md, Forged turns.
+docs/security.md#forged-turns.
 """
 
 from __future__ import annotations

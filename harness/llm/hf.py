@@ -15,17 +15,14 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available
 from harness.cost.meter import Meter
-from harness.engine.scheduler import current
 from harness.errors import CannotRun
 from harness.llm import capture, families
-from harness.llm.base import LanguageModel, ModelFacts
 from harness.llm.endings import markers_of, pattern
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
@@ -33,6 +30,8 @@ from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
+from harness.models import LanguageModel, ModelFacts
+from harness.parallel.scheduler import current
 
 
 class HFModel(LanguageModel):
@@ -71,24 +70,31 @@ class HFModel(LanguageModel):
         try:
             sizes = AutoConfig.from_pretrained(folder, **trust)
             self._measure(sizes)
-            net, info = AutoModelForCausalLM.from_pretrained(
-                folder,
-                output_loading_info=True,
-                config=sizes,
-                dtype=getattr(torch, self.dtype),
-                attn_implementation=kernel,
-                use_safetensors=True,
-                **placement,
-                **trust,
-            )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as e:
-            raise CannotRun(f"cannot load the weights of '{self.name}': {str(e).splitlines()[0]}") from e
+            with _quiet():  # what is missing or of another shape is listed below
+                net, info = AutoModelForCausalLM.from_pretrained(
+                    folder,
+                    output_loading_info=True,
+                    ignore_mismatched_sizes=True,
+                    config=sizes,
+                    dtype=getattr(torch, self.dtype),
+                    attn_implementation=kernel,
+                    use_safetensors=True,
+                    **placement,
+                    **trust,
+                )
+        except CannotRun:
+            raise
+        except Exception as e:  # a damaged config.json makes transformers raise whatever its values lead to
+            why = next(iter(str(e).splitlines()), "") or type(e).__name__
+            full = isinstance(e, torch.OutOfMemoryError)
+            fix = "use a smaller one" if full else "copy the model's folder again, or name another model"
+            raise CannotRun(f"cannot load the weights of '{self.name}' ({why.rstrip('.:! ')}); {fix}") from e
         # transformers fills what is missing with random numbers and only logs it.
-        wrong = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
+        wrong = sorted([*map(str, info["missing_keys"]), *(str(key) for key, *_ in info["mismatched_keys"])])
         if wrong:
             raise CannotRun(
                 f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} tensors are missing "
-                f"or of another shape, {wrong[0]} first"
+                f"or of another shape, {wrong[0]} first; copy the model's folder again"
             )
         _load_adapters(net, config)
         return net.eval() if config.device_map else net.to(self.device).eval()
@@ -230,18 +236,24 @@ class HFModel(LanguageModel):
         return len(before) + self.count(text) + len(between) - len(self.begin)
 
 
-def _load_adapters(net: Any, config: ModelConfig) -> None:
-    """Load every adapter and leave all of them switched off."""
-    loud = transformers.logging.get_verbosity()
-    # Of each adapter behind the first both libraries say that the others are there already, or missing from its file.
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of transformers."""
+    before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Already found a `peft_config`")
-            for name, path in config.adapters.items():
-                net.load_adapter(path, adapter_name=name)
+        yield
     finally:
-        transformers.logging.set_verbosity(loud)
+        transformers.logging.set_verbosity(before)
+
+
+def _load_adapters(net: Any, config: ModelConfig) -> None:
+    """Load every adapter and leave all of them switched off."""
+    # Of each adapter behind the first both libraries say that the others are there already, or missing from its file.
+    with _quiet(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Already found a `peft_config`")
+        for name, path in config.adapters.items():
+            net.load_adapter(path, adapter_name=name)
     if config.adapters:
         net.disable_adapters()
 

@@ -6,7 +6,7 @@
 
 A marker is one token (a special token, or an added token that the template uses) or a string in ordinary tokens
 (Llama-2's `[INST]`). The check runs on the tokens themselves, so it also sees what a normaliser made of the text. Text
-without a marker keeps its tokens. docs/security.md, Forged turns.
+without a marker keeps its tokens. docs/security.md#forged-turns.
 """
 
 from __future__ import annotations

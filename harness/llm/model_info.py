@@ -5,20 +5,32 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
+from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
 from harness.llm import families, tokenizer_files
 from harness.llm.adapters import Base, check
-from harness.llm.base import ModelFacts
+from harness.models import ModelFacts
 from harness.storage.file_hash import hash_named
 
 _HF = frozenset({"attention", "probe", "score", "sampling"})
+_SIZES = (
+    "head_dim",
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "vocab_size",
+)
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -48,6 +60,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
             raise
         return ModelFacts(config.name, problems=[f"not run: weights: {e}"])  # as encoder_facts says it
     settings = _read_json(folder / "config.json", config.name)
+    _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)
     problems = []
     if config.window and own and config.window > own:
@@ -107,10 +120,10 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
 
     Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
     """
-    if config.backend == "random":
-        from harness.llm.random_model import ensure, recipe
-
-        return ensure(), recipe()
+    if (build := registry.shipped("backends").get(config.backend)) is not None:
+        module, _, function = build.partition(":")
+        folder, identity = getattr(importlib.import_module(module), function)()
+        return Path(folder), identity
     if config.package:
         return _packaged(config)
     source = config.source or config.name
@@ -134,10 +147,8 @@ def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     if found is None or found.origin is None:
         raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
     folder = Path(found.origin).parent / (config.package_path or "")
-    if (folder / "card.json").exists():
-        from pocket.eval.card import check_weights
-
-        check_weights(folder)
+    if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
+        hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
 
 
@@ -161,7 +172,20 @@ def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError) as e:
-        raise CannotRun(f"the config.json of '{name}' cannot be read: {e}") from e
+        raise CannotRun(f"the config.json of '{name}' cannot be read ({e}); copy the model's folder again") from e
+
+
+def _check_sizes(settings: dict[str, Any], name: str) -> None:
+    """Raise CannotRun for a config.json without a family, or with a size that is no positive whole number."""
+    if not isinstance(settings.get("model_type"), str) and "auto_map" not in settings:
+        raise CannotRun(f"the config.json of '{name}' has no model_type; copy the model's folder again")
+    for key in _SIZES:
+        value = settings.get(key)
+        if value is not None and not isinstance(value, list) and (type(value) is not int or value < 1):
+            raise CannotRun(
+                f"the config.json of '{name}' has {key}={json.dumps(value)[:40]}, which is no positive whole number; "
+                "copy the model's folder again"
+            )
 
 
 def hash_files(folder: Path) -> str:
@@ -176,6 +200,8 @@ def hash_files(folder: Path) -> str:
         raise CannotRun(
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded (they can run code)"
         )
+    if lost := [path.name for path in weights if not path.is_file()]:
+        raise CannotRun(f"'{folder.name}/{lost[0]}' is no file, or a link to none; copy the model's folder again")
     # A card says what is known of the weights; what is found out later does not make them another model.
     told = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary

@@ -29,7 +29,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.llm.base import LanguageModel, ModelFacts, Probe, Session, Span, Written
+from harness.models import LanguageModel, ModelFacts, Probe, Session, Span, Written
 from harness.storage.limits import yaml_problem
 
 _TOKEN = re.compile(r"\s*\S+|\s+")

@@ -10,28 +10,28 @@ so the context stays bit-identical.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from harness.cost.events import Event, Kind
+from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
-from harness.engine.scheduler import current
 from harness.errors import ModelOutputError, WindowExceeded
-from harness.llm.base import Probe, Session, Span, Written
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import end_of
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
-from harness.llm.template import no_system
+from harness.llm.template import Pieces, no_system
+from harness.llm.text import Text
 from harness.llm.together import Ask
-
-if TYPE_CHECKING:
-    from harness.llm.hf import HFModel
+from harness.models import Probe, Session, Span, Written
+from harness.parallel.scheduler import current
 
 
 @dataclass
@@ -46,10 +46,42 @@ class _Cost:
     endings: int = 0
 
 
-class HFSession(Session):
-    """One context on a transformers model; see harness.llm.base for what each call means."""
+class Loaded(Protocol):
+    """What a session needs of a loaded model; `HFModel` has it.
 
-    def __init__(self, model: HFModel, meter: Meter, role: str, adapter: str | None = None) -> None:
+    layers: number of layers; begin, mid, next, system: token ids of the chat template between contents; stop_ids:
+    tokens that end a reply; endings: markers that are cut off a reply.
+    """
+
+    name: str
+    window: int
+    dtype: str
+    layers: int
+    shape: ModelShape
+    prefill_chunk: int
+    pieces: Pieces
+    text: Text
+    begin: list[int]
+    mid: list[int]
+    next: list[int]
+    system: tuple[list[int], list[int]] | None
+    stop_ids: frozenset[int]
+    endings: re.Pattern[str] | None
+
+    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
+        """Run one forward pass: float32 logits [ask.logits, vocab]."""
+
+    def require(self, capability: str) -> None:
+        """Raise CannotRun where the model lacks a capability."""
+
+    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
+        """Keep the first context that `role` ran."""
+
+
+class HFSession(Session):
+    """One context on a transformers model; see harness.models for what each call means."""
+
+    def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
         self._model, self._meter, self._role, self._adapter = model, meter, role, adapter
         self._cache = new_cache(model.layers)
         self.ids: list[int] = []
@@ -374,7 +406,7 @@ class HFSession(Session):
         self._turn = "closed"
 
 
-def first_tokens(model: HFModel, labels: Sequence[str]) -> list[int]:
+def first_tokens(model: Loaded, labels: Sequence[str]) -> list[int]:
     """First token of each label. Raises ValueError when two labels share it or one is empty."""
     firsts = [model.text.plain(label)[:1] for label in labels]
     if any(not f for f in firsts) or len({f[0] for f in firsts}) < len(firsts):

@@ -12,18 +12,15 @@ by context, so that an error (no memory, say) belongs to the context that causes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-from harness.engine.scheduler import caught
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kv import new_cache, packed_cache, rewind
-
-if TYPE_CHECKING:
-    from harness.llm.hf import HFModel
-
+from harness.parallel.scheduler import caught
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
@@ -39,12 +36,29 @@ class Ask:
     capture: FeedCapture | WriteCapture | None = None
 
 
+class Network(Protocol):
+    """A loaded network whose forward passes may be shared.
+
+    prefill_chunk: most tokens of one pass; pack_problem: why contexts cannot share a pass, None where they can.
+    """
+
+    net: Any
+    device: torch.device
+    prefill_chunk: int
+
+    @property
+    def pack_problem(self) -> str | None: ...  # noqa: D102
+
+    def adapter(self, name: str | None) -> AbstractContextManager[None]:
+        """Use this adapter inside, none for None."""
+
+
 class ForwardLane:
-    """The passes of one model with one adapter, for harness.engine.scheduler."""
+    """The passes of one model with one adapter, for harness.parallel.scheduler."""
 
     ahead = False
 
-    def __init__(self, model: HFModel, adapter: str | None) -> None:
+    def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
 

@@ -8,6 +8,8 @@ Python promises only that one stream to stay as it is from version to version, n
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections.abc import Sequence
 from typing import TypeVar
@@ -62,3 +64,9 @@ class Draws:
         self._moved[at] = self._moved.pop(self.drawn, self.drawn)
         self.drawn += 1
         return number
+
+
+def derived_seed(seed: int, *parts: str) -> int:
+    """A seed in [0, 2**32) from the run's seed and `parts` alone: the order of questions changes nothing."""
+    text = json.dumps([seed, *parts])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

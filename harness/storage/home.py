@@ -7,10 +7,30 @@ import os
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UserError
+
 
 def home() -> Path:
     """The folder for caches, built models and lock files (not created here)."""
     return Path(os.environ.get("HARNESS_HOME") or ".harness")
+
+
+def check_home() -> None:
+    """Make the folder that HARNESS_HOME names. Raises UserError where it, or HARNESS_CACHE, names none.
+
+    The default is not made here: a run that keeps nothing in it needs none. A cache that cannot be written is no
+    reason to stop, but a name that is too long fails wherever it is looked at.
+    """
+    name = "HARNESS_HOME"
+    try:
+        if os.environ.get(name):
+            home().mkdir(parents=True, exist_ok=True)
+            os.scandir(home()).close()
+        name = "HARNESS_CACHE"
+        Path(os.environ.get(name, "")).exists()
+    except OSError as e:
+        value, why = os.environ[name][:60], f"cannot be used ({os.strerror(e.errno or 0)})"
+        raise UserError(f"{name}='{value}' {why}; set it to a folder that you may write to") from e
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -20,8 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.cli.terminal import bars_allowed
-from harness.errors import CannotRun, printable
+from harness.errors import CannotRun, bars_allowed, printable
 from harness.storage.home import home, read_lock, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -32,18 +32,15 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter, event_row
-from harness.engine.scheduler import Claims
 from harness.errors import SaveError
-from harness.storage.code_version import own_code, versions
+from harness.parallel.scheduler import Claims
 from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
 from harness.storage.serialize import Packed, dump, load
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.method import Method
-    from harness.types import Document, Question
+    from harness.types import Document
 
 
 Note = Callable[[str], None]
@@ -68,40 +65,6 @@ def document_digest(document: Document) -> str:
     The id is part of it: an index may name its document, and such an index must not be handed to another one.
     """
     return key_digest(asdict(document))
-
-
-def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
-    """Everything that changes the index of `document`; `question` for methods of scope "question" only.
-
-    Raises ValueError when the method names a config field or role that it does not have.
-    """
-    method = plan.method
-    params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
-    if method.index_fields is not None:
-        if missing := sorted(set(method.index_fields) - set(params)):
-            raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")
-        params = {name: params[name] for name in method.index_fields}
-    if missing := sorted(set(method.index_roles) - set(plan.facts)):
-        raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
-    key: dict[str, Any] = {
-        "document": document_digest(document),
-        "method": plan.config.method.implementation,
-        "version": method.index_version,
-        "params": params,
-        "prompts": method.prompts(),
-        "models": {role: plan.facts[role] for role in method.index_roles},
-        "seed": plan.config.seed,
-        **_told_by_code(method),
-    }
-    if question is not None:
-        key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
-    return key
-
-
-def _told_by_code(method: Method) -> dict[str, dict[str, str]]:
-    """What changes an index without a word in a configuration: the user's own code, versions of packages."""
-    told = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
-    return {name: found for name, found in told.items() if found}
 
 
 @dataclass(frozen=True)

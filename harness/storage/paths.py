@@ -1,4 +1,4 @@
-"""Paths of this machine: ~ where the user's home folder is, in everything that is shared.
+"""What is shared names no home folder and no password: paths become ~/..., secrets in addresses ***.
 
 expanded("~/models/x")                      "/home/ann/models/x"        once, where a configuration is checked
 without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
@@ -23,6 +23,12 @@ from harness.errors import UserError
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"
+# A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
+_USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
+_WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
+_SECRET = re.compile(
+    r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*", re.IGNORECASE
+)
 
 
 def expanded(path: str) -> str:
@@ -85,3 +91,16 @@ def _mapped(value: Any, change: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_mapped(inner, change) for inner in value]
     return value
+
+
+def masked(text: str) -> str:
+    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as they are.
+
+    A text that is one address is masked up to its last "@", so that a password with a space in it leaves nothing.
+
+    >>> masked("postgresql://bob:hunter2@db:5432/runs?password=x")
+    'postgresql://***@db:5432/runs?password=***'
+    """
+    if "://" not in text:
+        return text
+    return _SECRET.sub(r"\1***", _USER.sub("***@", _WHOLE.sub(r"\1***@", text)))

@@ -2,7 +2,7 @@
 
 results/<dataset>/<preset>--<model>--<hash8>/
     run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
-    manifest.json     what it ran on (harness/storage/manifest.py)
+    manifest.json     what it ran on (harness/engine/manifest.py)
     records.jsonl     one Record a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; gone when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
@@ -29,8 +29,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.engine.failures import answered
+from harness.config import registry
 from harness.errors import DataError, SaveError, UserError
+from harness.storage.failures import answered
 from harness.storage.files import (
     append_line,
     identity,
@@ -109,6 +110,9 @@ def read_run(folder: Path) -> StoredRun:
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
+    method = run["config"]["method"]
+    if "implementation" in method:  # runs of the first edition hold the name of the class
+        method["implementation"] = registry.short(method["implementation"])
     return StoredRun(
         path=folder,
         config=run["config"],

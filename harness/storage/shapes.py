@@ -17,6 +17,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+# Keys of a record's notes: how the answer prefix was found, and counts of a score over all answers.
+PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
+
 _OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 _HALF = re.compile(
     rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -171,7 +174,7 @@ class _Mean(TypedDict):
     mean: float | None
     low: float | None
     high: float | None
-    n: Count
+    n: NotRequired[Count]
 
 
 class _Summary(TypedDict):

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from harness.cost.meter import add_usage, texts_of
-from harness.engine.scoring import MISSING, PREFIX
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import question_labels
+from harness.storage.shapes import MISSING, PREFIX
 
 
 def summarise(

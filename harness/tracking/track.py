@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import CannotRun, SaveError
-from harness.tracking.uri import masked, sqlite_path, sqlite_uri
+from harness.storage.paths import masked
+from harness.tracking.uri import sqlite_path, sqlite_uri
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -80,7 +81,8 @@ def problems(uri: str) -> list[str]:
         found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
     elif any("\ud800" <= sign <= "\udfff" for sign in uri):
         found.append(
-            "MLflow cannot open a database in a folder whose name is not UTF-8; rename it, or use --mlflow off"
+            "MLflow cannot open a database in a folder whose name is not UTF-8; rename it, give a database elsewhere "
+            "(--mlflow sqlite:///mlflow.db), or use --mlflow off"
         )
     return found
 

@@ -1,34 +1,13 @@
-"""Tracking URIs, taken apart; and what is secret in them, in any text that holds one.
-
->>> masked("postgresql://bob:hunter2@db:5432/runs?password=x")
-'postgresql://***@db:5432/runs?password=***'
-"""
+"""Parts of tracking URIs: the file of a sqlite database, and the URI of a file."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from urllib.parse import unquote
 
 from harness.storage.paths import expanded
 
 _SQLITE = "sqlite:///"
-# A user with a password may have anything but a space behind the colon, a "/" or an "@" too; one without ends there.
-_USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
-_WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
-_SECRET = re.compile(
-    r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*", re.IGNORECASE
-)
-
-
-def masked(text: str) -> str:
-    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as they are.
-
-    A text that is one address is masked up to its last "@", so that a password with a space in it leaves nothing.
-    """
-    if "://" not in text:
-        return text
-    return _SECRET.sub(r"\1***", _USER.sub("***@", _WHOLE.sub(r"\1***@", text)))
 
 
 def sqlite_uri(path: Path) -> str:

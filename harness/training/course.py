@@ -18,18 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.schema import DatasetConfig, ModelConfig, canonical, digest
-from harness.engine import answer_prefix
+from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import WEIGHTS, marks
-from harness.llm.base import LanguageModel
 from harness.llm.load import load_model, unload
-from harness.method import Method, Scene, Task
+from harness.method import Method, Scene, Task, TrainingTask
+from harness.models import LanguageModel
 from harness.training import cards, data
 from harness.training import evaluate as measures
 from harness.training.base import Base, fits
 from harness.training.settings import Settings
 from harness.training.sources import Models, items
-from harness.training.task import TrainingTask
 from harness.training.token_rows import Rows, rows
 from harness.training.trainer import Job, train
 
@@ -119,7 +118,7 @@ class Course:
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
         if missing:
             raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
-        from harness.engine.dataset_fallback import load_once
+        from harness.datasets.fallback import load_once
 
         dataset = load_once(self.labels.dataset, own.scenes)
         about = {

@@ -17,14 +17,13 @@ from typing import Any, cast
 
 from harness.config.schema import digest
 from harness.errors import QuestionError, UserError
-from harness.method import Scene, Task
+from harness.method import Labelling, Scene, Task, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
-from harness.training.task import Labelling, TrainingTask
 from harness.types import Document, Question
+from pocket.tasks.catalog import stage
 from pocket.tasks.recipes import RecipeModel
-from pocket.tasks.scenes import stage
 from pocket.world.sample import Purpose
 
 Item = tuple[str, Question | None, Sequence[Document]]

@@ -13,12 +13,11 @@ from itertools import islice
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.llm.base import LanguageModel, Session
-from harness.method import Scene
+from harness.method import Scene, TrainingTask
+from harness.models import LanguageModel, Session
 from harness.stats import bootstrap as stats
 from harness.training.data import drawn
 from harness.training.recorded_session import listen
-from harness.training.task import TrainingTask
 from pocket.tasks.recipes import RecipeModel
 
 

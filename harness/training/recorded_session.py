@@ -10,26 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
-from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, Written
-from harness.method import Scene, Skill
+from harness.method import Heard, Scene, Skill
+from harness.models import LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.training.teacher import SceneTools
 
 _MORE = 16  # tokens that a reply may have beyond twice those of the right one
-
-
-@dataclass
-class Heard:
-    """What a model said in one scene; failed: it could not be asked to the end, what is missing is put as wrong."""
-
-    written: list[str] = field(default_factory=list)
-    p_first: list[float] = field(default_factory=list)
-    scored: list[float] = field(default_factory=list)
-    failed: bool = False
 
 
 def listen(model: LanguageModel, skill: Skill, scene: Scene) -> Heard:

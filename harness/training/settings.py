@@ -18,9 +18,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.validation import build, unknown
+from harness.config.validation import build
 from harness.config.yaml_tree import Tree, read_yaml
-from harness.errors import ConfigError, UserError
+from harness.errors import ConfigError, UserError, unknown
 from pocket.tasks.recipes import RecipeModel
 
 

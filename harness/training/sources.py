@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from harness.cost.meter import Meter
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.method import Task
+from harness.models import LanguageModel, MeteredModel
 
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.base import LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.llm.template import cut, no_system
 from harness.llm.text import Text
 from harness.method import Scene, Skill, Task
+from harness.models import LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.types import Question
 
 WINDOW = 2048

@@ -1,4 +1,6 @@
-"""Prompt compression: tokens that tell a small model little are left out before the reader sees the text (facts 4).
+"""Prompt compression: tokens that tell a small model little are left out before the reader sees the text.
+
+Source: docs/methods.md#compression.
 
 config.py      every choice, with the released code's default
 units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document

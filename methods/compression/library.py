@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import CannotRun
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from methods.chunks import Span
 from methods.compression.config import NEEDS_LIBRARY, LinguaConfig
 from methods.compression.show import SEPARATOR, Compressed, laid_out, placed

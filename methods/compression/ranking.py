@@ -1,4 +1,4 @@
-"""The context level (facts 4.2, points 1 to 4): contexts ranked, a budget, their order, the keep ratio of each.
+"""The context level (docs/methods.md#lingua-contexts): contexts ranked, a budget, their order, the keep ratio of each.
 
 LongLLMLingua   surprise of the question behind the context, low is good
 LLMLingua       surprise of the context itself, high is good
@@ -43,7 +43,7 @@ def lines(text: str) -> list[Span]:
 def titled_lines(document: Document) -> list[Span]:
     """Every line of a document; a title that is a line of its own goes with the line behind it.
 
-    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks (docs/methods.md, Prompt compression).
+    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks (docs/methods.md#compression-contexts).
     """
     titles = {passage.start: passage.title.strip() for passage in document.passages}
     found: list[Span] = []

@@ -1,4 +1,6 @@
-"""Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped (facts 4.4).
+"""Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped.
+
+Source: docs/methods.md#selective-context.
 
     each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped
@@ -16,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import reading

@@ -1,4 +1,6 @@
-"""The sentence level (facts 4.2, point 5): the most wanted sentences of the chosen contexts up to a budget.
+"""The sentence level: the most wanted sentences of the chosen contexts up to a budget.
+
+Source: docs/methods.md#lingua-sentences.
 
 Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with it.
 """

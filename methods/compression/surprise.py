@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from harness.errors import ModelOutputError, WindowExceeded
-from harness.llm.base import MeteredModel, Session
+from harness.models import MeteredModel, Session
 from methods.compression.units import Units
 
 SLACK = 8  # tokens that a window may have more when it is encoded on its own

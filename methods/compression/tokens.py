@@ -1,4 +1,6 @@
-"""The token level (facts 4.2, point 6): window after window, each read behind what was kept of those before it.
+"""The token level: window after window, each read behind what was kept of those before it.
+
+Source: docs/methods.md#lingua-tokens.
 
     first pass    surprise of the whole text, as much of it as the compressor's window holds
     each window   its surprise again, behind the kept tokens (the first window has the first pass's)
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import Context
 from methods.compression.units import Units

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.chunks import Span
 
 

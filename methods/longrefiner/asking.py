@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
 from methods.chunks import keep
@@ -18,7 +18,7 @@ from methods.longrefiner.tree import Tree
 
 
 def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
-    """R = P(Global) / (P(Local) + P(Global)) behind "[" (S002 eq. 1, facts 5.2); 1/2 where both are 0. And its step."""
+    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1); 1/2 where both are 0. And its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(asked(question), config))
@@ -36,7 +36,7 @@ def asked(question: Question) -> str:
 
 
 def outline(tree: Tree) -> str:
-    """The titles as the selection is shown them: sections numbered, sub-sections numbered in each (facts 5.2)."""
+    """The titles as the selection is shown them: sections numbered, sub-sections numbered in each."""
     lines: list[str] = []
     sections = below = 0
     for node in tree.nodes:

@@ -1,4 +1,4 @@
-"""LongRefiner's parameters (S002 3 and A.3; facts 5.3 to 5.5)."""
+"""LongRefiner's parameters (LongRefiner 3 and A.3; docs/methods.md#longrefiner)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.llm.base import MeteredModel
 from harness.method import MethodConfig
+from harness.models import MeteredModel
 from methods.passage_scores import Scoring
 
 AUTO = "auto"

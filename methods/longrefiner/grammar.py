@@ -1,4 +1,4 @@
-"""The outline language of LongRefiner (S002 3.2 and table 1; facts 5.2): a document's structure in few tokens.
+"""The outline language of LongRefiner (LongRefiner 3.2 and table 1): a document's structure in few tokens.
 
     <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section: T>
     CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k tokens or fewer

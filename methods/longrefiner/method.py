@@ -23,7 +23,7 @@ from methods.longrefiner.tree import Tree
 from methods.passage_scores import ROLES, distinct, fits
 
 if TYPE_CHECKING:
-    from harness.training.task import TrainingTask
+    from harness.method import TrainingTask
 
 
 class LongRefiner(Method):

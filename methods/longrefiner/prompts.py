@@ -1,4 +1,6 @@
-"""What the refiner is asked in its three tasks (facts 5.2), in this project's words, and what its replies say.
+"""What the refiner is asked in its three tasks, in this project's words, and what its replies say.
+
+Source: docs/methods.md#longrefiner.
 
 analysis      question                          ──►  the probabilities of "Local" and "Global" behind "["
 structuring   document                          ──►  an outline, see grammar.py
@@ -76,7 +78,7 @@ def titles(reply: str) -> frozenset[str]:
     """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
 
     JSON or Python spelling, with text around it. Of a list that is cut, or has an apostrophe in its quotes, the titles
-    that are whole (the released code repairs such lists too); none for a reply that has no list (facts 5.2).
+    that are whole (the released code repairs such lists too); none for a reply that has no list.
     """
     for pattern in (_WIDE, _LIST):
         for found in pattern.finditer(reply):

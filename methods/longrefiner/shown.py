@@ -1,4 +1,4 @@
-"""What the reader sees of chosen leaves, and how many tokens that is (docs/methods.md, LongRefiner).
+"""What the reader sees of chosen leaves, and how many tokens that is (docs/methods.md#longrefiner-titles).
 
 Leaves of one document that follow each other are one piece of its text; pieces stand in the order of the documents and
 of their text. A document's title stands above its first piece, a part's title above the part where all of it is read.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.types import Document, Shown
 from methods.longrefiner.config import PartTitles
 from methods.longrefiner.tree import Node, Tree
@@ -53,7 +53,7 @@ class Showing:
         ]
 
     def pieces(self, leaves: Collection[Leaf]) -> list[Piece]:
-        """The pieces that these leaves make; a part is read whole when all its leaves are among them (S002 A.4)."""
+        """The pieces that these leaves make; a part is whole when all its leaves are among them (LongRefiner A.4)."""
         runs: list[list[Leaf]] = []
         for document, node in sorted(leaves):
             last = runs[-1][-1] if runs else None

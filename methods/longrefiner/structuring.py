@@ -1,12 +1,12 @@
-"""Task 2, once a document: the model writes its outline, and the outline is filled from the text (S002 3.2)."""
+"""Task 2, once a document: the model writes its outline, and the outline is filled from the text (LongRefiner 3.2)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods.chunks import keep
@@ -27,7 +27,7 @@ def body_start(document: Document) -> int:
 
 
 def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of `document` without its title line, as the released code makes it (docs/methods.md, LongRefiner).
+    """The tree of `document` without its title line, as the released code makes it (docs/methods.md#longrefiner-title).
 
     Chunks of sentences where the outline says nothing of the text, or is not asked for. Raises WindowExceeded where the
     prompt alone fills the window.

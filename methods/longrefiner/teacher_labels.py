@@ -1,4 +1,4 @@
-"""Labels for the three tasks by a teacher model, where no world knows them (S002, appendix D, in our words; facts 5.7).
+"""Labels for the three tasks by a teacher model, where no world knows them (LongRefiner, appendix D, in our words).
 
 analysis      the teacher says whether a question is local or global          one scene a question
 structuring   the page's own headings, else the teacher's outline             one scene a document
@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.llm.base import MeteredModel
-from harness.method import Scene
+from harness.method import Labelling, Scene
+from harness.models import MeteredModel
 from harness.prompts import feed
-from harness.training.task import Labelling
 from harness.types import Document, Question
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import asked, outline

@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.method import Scene
-from harness.training.task import TrainingTask
+from harness.method import Scene, TrainingTask
 from methods.longrefiner import prompts, skills
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse
 from methods.longrefiner.teacher_labels import PROMPTS, Selection, label_breadth, label_outline
 
 if TYPE_CHECKING:
-    from harness.training.recorded_session import Heard
+    from harness.method import Heard
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:

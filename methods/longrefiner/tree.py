@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.llm.base import MeteredModel
 from harness.method import Index
+from harness.models import MeteredModel
 from methods.chunks import Span, packed_chunks, sentence_chunks
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, fill
@@ -218,7 +218,10 @@ def _words(text: str) -> int:
 
 
 def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
-    """Paragraphs of one part put together until they have enough words (facts 5.3); long gaps stay alone."""
+    """Paragraphs of one part put together until they have enough words; long gaps stay alone.
+
+    Source: docs/methods.md#longrefiner-leaves.
+    """
     open_run: _Run | None = None
     words = 0
     for run in runs:

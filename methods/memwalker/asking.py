@@ -3,8 +3,8 @@
     heard = asking.ask(Request(model, build, parse, answer_tokens), memory)
     heard.found         what `parse` made of the reply; None where the walk ends, and asking.why says why
 
-The first reply is the likeliest one; further ones are sampled (facts 3.3), each with a seed of its own. The prompt
-is read once, however often it is replied to.
+The first reply is the likeliest one; further ones are sampled (docs/methods.md#memwalker-retries), each with a seed of
+its own. The prompt is read once, however often it is replied to.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.engine.tools import derived_seed
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens
+from harness.stats.rng import derived_seed
 from methods.graph import Graph
 from methods.memwalker.config import MemWalkerConfig
 from methods.retry import window_of

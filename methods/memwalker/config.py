@@ -1,4 +1,4 @@
-"""MemWalker's parameters (docs/methods.md, MemWalker)."""
+"""MemWalker's parameters (docs/methods.md#memwalker)."""
 
 from __future__ import annotations
 

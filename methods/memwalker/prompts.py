@@ -1,4 +1,4 @@
-"""What is asked while the tree is built and on the walk, in this project's words (docs/methods.md, MemWalker).
+"""What is asked while the tree is built and on the walk, in this project's words (docs/methods.md#memwalker).
 
 feed(session, triage(question, memory, summaries, config, back=False))
 """

@@ -1,4 +1,4 @@
-"""The memory tree (facts 3.1), the same for every question.
+"""The memory tree (docs/methods.md#memwalker-tree), the same for every question.
 
 level 1   segments of 1,000 tokens, each with its summary    s1 s2 s3 s4 s5 ...
 level 2   a summary of up to 8 consecutive summaries          p1          p2
@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods import summary
@@ -102,7 +102,10 @@ def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], 
 
 
 def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
-    """One summary of the summaries; where they do not fit together each is shortened first (facts 3.1)."""
+    """One summary of the summaries; where they do not fit together each is shortened first.
+
+    Source: docs/methods.md#memwalker-tree.
+    """
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.most(), room // len(texts) - newline)

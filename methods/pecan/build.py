@@ -1,4 +1,4 @@
-"""Graph construction (S000 3.1, S001 3.1): level by level, until one call held a whole level.
+"""Graph construction (PECAN 3.1, GARLIC 3.1): level by level, until one call held a whole level.
 
 nodes of a level ──pack──► batches ──one call each──► points (or one summary) and edge weights ──► the next level
 
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
-from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.models import MeteredModel, Session, Span
 from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
@@ -29,10 +29,11 @@ from methods.pecan.prompts import BULLET, POINTS
 
 
 def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
-    """Fill batches in order; the node that would cross `room` opens the next one (points 4 and 5).
+    """Fill batches in order; the node that would cross `room` opens the next one (docs/methods.md#pecan-batches).
 
-    `most`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6 (point 26).
-    A single node longer than `room` gets a batch of its own, which the model then refuses by its window.
+    `most`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
+    (docs/methods.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then refuses
+    by its window.
     """
     groups = -(-len(lengths) // most) if most else 1
     opens = {len(lengths) * k // groups for k in range(groups)}
@@ -163,7 +164,8 @@ def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
 def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel) -> list[Span]:
     """Put the request for points of `level` into an empty context; returns the span of each text.
 
-    The prompt is tokenised whole. A span holds its text's tokens, without bullet and line break (point 7).
+    The prompt is tokenised whole. A span holds its text's tokens, without bullet and line break
+    (docs/methods.md#pecan-spans).
     """
     before, behind = POINTS.of(config).around("nodes")
     prompt, characters = "".join(before), []
@@ -218,7 +220,10 @@ def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConf
 
 
 def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanConfig) -> _Written:
-    """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is (facts 2.1)."""
+    """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is.
+
+    Source: docs/methods.md#raptor-defaults.
+    """
     told = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
     line = " ".join(told.text.split())
     rows = np.zeros((0, len(texts))) if told.attention is None or not line else told.attention[None, :]
@@ -226,7 +231,7 @@ def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanCo
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:
-    """Rows that sum to 1 (S000 3.1); a row without any attention becomes uniform, so that no point is cut off."""
+    """Rows that sum to 1 (PECAN 3.1); a row without any attention becomes uniform, so that no point is cut off."""
     total = rows.sum(axis=1, keepdims=True)
     uniform = np.full_like(rows, 1 / rows.shape[1])
     return np.where(total > 0, rows / np.where(total > 0, total, 1), uniform)

@@ -1,4 +1,4 @@
-"""PECAN's parameters. "point N" is the N-th open point of the papers and its resolution (facts 1.6)."""
+"""PECAN's parameters; "#name" is an open choice of the papers: docs/methods.md#pecan-name."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from harness.method import MethodConfig
 
 
 class PecanConfig(MethodConfig):
-    """Construction (c), search (s); defaults are the recommended resolutions.
+    """Construction (c), search (s); defaults are those of docs/methods.md#pecan-open-choices.
 
-    chunk_tokens         c  tokens of a level-1 node at most, by the builder's tokenizer (S000 3.1; point 1)
-    chunk_boundaries     c  "tokens": hard cut; "sentences": whole sentences packed up to chunk_tokens (point 1)
+    chunk_tokens         c  tokens of a level-1 node at most, by the builder's tokenizer (PECAN 3.1; #chunks)
+    chunk_boundaries     c  "tokens": hard cut; "sentences": whole sentences packed up to chunk_tokens (#chunks)
     graph                c  "points": a call writes several Information Points; "tree": a call writes one summary, so
-                            that every node has one parent (S000 4.4, w/o IP-based Graph; point 26)
-    window               cs tokens of one call in all, prompt and output included (the papers' 8K; point 3)
-    reserve              c  of these, kept for what is written: points or a summary (points 3 and 25)
+                            that every node has one parent (PECAN 4.4, w/o IP-based Graph; #tree)
+    window               cs tokens of one call in all, prompt and output included (the papers' 8K; #window)
+    reserve              c  of these, kept for what is written: points or a summary (#window)
     repeated_points      c  "keep": every point of a call is a node; "drop": of points of one call that say the same,
                             capitals aside, the first one is
     batch_tokens         c  tokens of nodes summarised in one call at most; None = what the window leaves
     batch_nodes          c  nodes summarised in one call at most, spread evenly over the calls; None = no limit
-    max_levels           c  safety stop (point 11)
-    min_ip_levels        c  Information-Point levels at least, though one batch already held everything (point 11)
-    token_mean           cs "mean" over a node's tokens, or "sum" (point 10)
+    max_levels           c  safety stop (#levels)
+    min_ip_levels        c  Information-Point levels at least, though one batch already held everything (#levels)
+    token_mean           cs "mean" over a node's tokens, or "sum" (#token-mean)
     verdict              s  when a probe counts as Yes: "threshold": p_yes > t_p (PECAN); "greedy": Yes is the likeliest
-                            of all tokens, whatever t_p is (GARLIC, S001 3.2)
-    t_p                  s  a probe counts as Yes above this share of P(Yes) (S000 app. E, per data set)
-    t_n                  s  stop after this many Yes, counted cumulatively (S000 3.2, point 20; GARLIC's patience p)
-    probe_wording        s  "printed" (S001 table 5), or "plain", the same request in other words; a wording is part of
-                            what a model is trained on
+                            of all tokens, whatever t_p is (GARLIC 3.2)
+    t_p                  s  a probe counts as Yes above this share of P(Yes) (PECAN app. E, per data set)
+    t_n                  s  stop after this many Yes, counted cumulatively (PECAN 3.2; #patience; GARLIC's patience p)
+    probe_wording        s  "printed" (GARLIC table 5), or "plain", the same request in other words; a wording is part
+                            of what a model is trained on
     chunk_mark           s  "bullet": a chunk is shown with a bullet in the search prompt, as points are; "none": on a
-                            line of its own, as in the construction prompt (docs/methods.md, PECAN and GARLIC)
-    position_factor      s  multiply a node's relevance by its rank in the prompt, the question being 1 (S000 app. C)
+                            line of its own, as in the construction prompt (#bullets)
+    position_factor      s  multiply a node's relevance by its rank in the prompt, the question's being 1 (#position)
     attention            s  use attention in the choice of the next node
     similarity           s  use embedding similarity in the choice of the next node
-    similarity_scale     s  "all": share of the sum over all nodes; "unvisited": over candidates; "raw" (point 15)
-    attention_scale      s  "sum": z as a share of its sum; "raw": as it is (point 15)
-    window_full          s  "stop", or "skip" to the next node that fits (point 21)
+    similarity_scale     s  "all": share of the sum over all nodes; "unvisited": over candidates; "raw" (#similarity)
+    attention_scale      s  "sum": z as a share of its sum; "raw": as it is (#similarity)
+    window_full          s  "stop", or "skip" to the next node that fits (#window-full)
     max_nodes            s  visit at most this many nodes, the first ones included; None = no limit
     progress_control     s  ask Yes or No after every visit. False: never ask, visit exactly max_nodes nodes, of which
                             max_nodes / levels of the graph at most from the top level at the start, those nearest to
-                            the question (S000 4.4, w/o Dynamic Progress Control; point 30)
-    yes, no              s  labels of the probe; their first tokens are compared (point 17)
+                            the question (PECAN 4.4, w/o Dynamic Progress Control; #fixed-nodes)
+    yes, no              s  labels of the probe; their first tokens are compared (#labels)
     record_stops         s  search on behind the stop until so many Yes, and record what every probe would have answered
                             (methods/pecan/recording.py); None = do not
     record_t_p           s  the Yes that record_stops counts: probes with p_yes above this, so that every t_p up to it

@@ -1,4 +1,4 @@
-"""A written summary into Information Points (facts 1.6, point 6).
+"""A written summary into Information Points (docs/methods.md#pecan-points).
 
 "* Ann met Bob\\n  in Rome.\\n* Bob left."  ──►  [(2, 24, "Ann met Bob in Rome."), (27, 36, "Bob left.")]
 """

@@ -1,4 +1,4 @@
-"""PECAN's prompts as the first version of the paper prints them (S001, appendix A, tables 4 and 5).
+"""PECAN's prompts as the first version of the paper prints them (GARLIC, appendix A, tables 4 and 5).
 
 The second-turn prompt is "Given the above information and question, " + the data set's answer instruction; with the
 shared instruction "Answer the question as concisely as you can." that is the printed sentence.
@@ -12,7 +12,7 @@ from methods.pecan.config import PecanConfig
 from methods.reading import options
 from methods.summary import DETAILED
 
-# S001 table 4.
+# GARLIC table 4.
 POINTS = Prompt(
     "points",
     "Summary the following information. Each segment is separated by a new line symbol.\n\n{nodes}\n\nSplit your "
@@ -22,7 +22,7 @@ POINTS = Prompt(
     "Generate in the format of:\n\n* summary point\n* summary point\n* summary point\n\u2026\u2026\n\nDo not provide "
     "any explanation and start the summary directly.",
 )
-# The first turn of the search by config.probe_wording. "printed" is S001 table 5; "plain" is this project's.
+# The first turn of the search by config.probe_wording. "printed" is GARLIC table 5; "plain" is this project's.
 PROBES = {
     "printed": Prompt(
         "search",
@@ -37,9 +37,9 @@ PROBES = {
         ordered=True,
     ),
 }
-# S001 table 5.
+# GARLIC table 5.
 SECOND_TURN = Prompt("second turn", "Given the above information and question, {instruction}{options}", first=False)
-# Fed apart from the text behind it, which keeps the space between them (docs/methods.md, PECAN and GARLIC).
+# Fed apart from the text behind it, which keeps the space between them (docs/methods.md#pecan-tokens).
 BULLET = "*"
 
 

@@ -27,7 +27,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.engine.failures import STOPS, failure
+from harness.storage.failures import STOPS, failure
 from harness.types import Answer, Question, Step
 from methods.pecan.search import Context, Search
 

@@ -1,4 +1,4 @@
-"""Dynamic search on the graph (S000 3.2 and appendices B, C; S001 3.2 and table 5).
+"""Dynamic search on the graph (PECAN 3.2 and appendices B, C; GARLIC 3.2 and table 5).
 
     visited <- top level; context <- question, then one bullet a node
     loop:  p_yes = P(Yes) / (P(Yes) + P(No)) as if the turn ended here;  stop at the t_n-th p_yes > t_p
@@ -17,8 +17,8 @@ import numpy as np
 
 from harness.cost.flops import Flops
 from harness.errors import WindowExceeded
-from harness.llm.base import MeteredModel, Session, Span
 from harness.method import Tools
+from harness.models import MeteredModel, Session, Span
 from harness.prompts import feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.graph import Graph
@@ -39,7 +39,7 @@ def choose(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score every node: (total, attention part, similarity part), each [nodes]; visited nodes get total -inf.
 
-    z: E^T r; cosine: similarity of question and node; negative similarity counts 0 (point 15).
+    z: E^T r; cosine: similarity of question and node; negative similarity counts 0 (docs/methods.md#pecan-similarity).
     """
     clipped = np.maximum(cosine, 0.0)
     attention = z / z.sum() if config.attention_scale == "sum" and z.sum() > 0 else z.copy()
@@ -141,11 +141,15 @@ class Search:
         return context
 
     def _finish(self, context: Context) -> str:
-        # A forced stop says "Yes" too, so that the second turn always follows the same words (point 23).
+        # A forced stop says "Yes" too, so that the second turn always follows the same words
+        # (docs/methods.md#pecan-second-turn).
         return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
 
     def _start(self, context: Context) -> None:
-        """Visit the top level; where it is too much, its nodes nearest to the question, in order (points 12 and 30)."""
+        """Visit the top level; where it is too much, its nodes nearest to the question, in order.
+
+        Source: docs/methods.md#pecan-top-level.
+        """
         top = self.graph.top()
         most = self._most(len(top))
         costs = {i: self._cost(i) for i in top}
@@ -183,7 +187,7 @@ class Search:
         return feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
-        """Relevance r = rank in the prompt x mean attention to the question; the question's rank is 1 (S000 app. C)."""
+        """Relevance r = rank in the prompt x mean attention to the question, whose rank is 1 (PECAN app. C)."""
         self._unvisited[node] = False
         rank = len(self.shown) + 2 if self.config.position_factor else 1
         attention = span.attention[0] if span.attention else 0.0
@@ -247,7 +251,7 @@ class Search:
         if not self._unvisited.any():
             return None, {}, "exhausted"
         total, attention, similarity = choose(self._z, self.cosine, self._unvisited, self.config)
-        # Ties go to the lowest node id (point 29): argmax takes the first, and the sort is stable.
+        # Ties go to the lowest node id (docs/methods.md#pecan-ties): argmax takes the first, and the sort is stable.
         best = [int(np.argmax(total))]
         if self.config.window_full == "skip":
             best = np.argsort(-total, kind="stable")[: int(self._unvisited.sum())].tolist()

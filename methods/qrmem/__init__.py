@@ -1,6 +1,6 @@
-"""QRMeM (Wang et al. 2024, S003): a graph built for the question leads to the segments that answer it.
+"""QRMeM (Wang et al. 2024, arXiv 2406.13167): a graph built for the question leads to the segments that answer it.
 
-config.py       every choice the paper leaves open, with its recommended default
+config.py       every choice the paper leaves open, with its default
 prompts.py      this project's words for what the paper's prompts ask; a prompt is a list of pieces
 replies.py      what a reply says: entities, relations, a verdict with its reason
 build.py        segments, their graphs, the questions that complete them
@@ -14,7 +14,7 @@ alternatives.py entity trial, and graph expansion search
 skills.py       what all this asks of a model
 method.py       the Method the registry names
 
-No code was found; all is written from the paper's description (facts 6).
+No code was found; all is written from the paper's description (docs/methods.md#qrmem).
 """
 
 from methods.qrmem.method import QRMeM

@@ -1,4 +1,4 @@
-"""The two other navigations of S003 2.2.
+"""The two other navigations of QRMeM 2.2.
 
 Entity trial        no edges: the model is shown all entities and lists those to look up next, until their segments
                     answer, fill the window, or no longer change

@@ -1,4 +1,4 @@
-"""The memory is built for one document and one question (S003 2.1, figure 2).
+"""The memory is built for one document and one question (QRMeM 2.1, figure 2).
 
     T       a summary of the whole document
     each segment    entities by the model and by the recogniser ─► relations ─► questions about what is missing
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.llm.base import MeteredModel
 from harness.method import IndexTools
+from harness.models import MeteredModel
 from harness.prompts import Pieces, texts_of
 from harness.types import Document, Question
 from methods.condense import one_summary

@@ -1,6 +1,4 @@
-"""QRMeM's parameters. Where the paper leaves one open, the default is the recommendation of facts 6.4, but for one:
-start_share, which says why.
-"""
+"""QRMeM's parameters. Where the paper leaves one open, docs/methods.md#qrmem has the default and its reason."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class QRMeMConfig(MethodConfig):
     update           m   ask questions and extract again, guided by them
     open_entities    m   let the model name entities too; without it the recogniser does that alone
     recogniser       m   named-entity tool: "rules", "spacy", "stanza" (entities.py); the paper names CoreNLP,
-                         which Stanza succeeds (docs/methods.md, QRMeM)
+                         which Stanza succeeds (docs/methods.md#qrmem-recogniser)
     retries          mn  further replies to a request whose reply cannot be parsed
     temperature      mn  of these; the first reply is the likeliest one
     top_p            mn  of these
@@ -40,8 +38,8 @@ class QRMeMConfig(MethodConfig):
                          what every other maximum would have answered (`harness study trials`); changes no answer
     reasoning_tokens n   tokens of a reply for its reasons
     start_share      n   "reflection" only: share of the room that the segments of the question's entities may take
-                         where they do not all fit; the rest is what navigation may add. Facts 6.4 recommends to keep
-                         them until the window is full, that is 1. But algorithm 1 filters S_add alone and never S_imp,
+                         where they do not all fit; the rest is what navigation may add. With 1 they
+                         stay until the window is full. But algorithm 1 filters S_add alone and never S_imp,
                          so each segment that it reached would go at once: a question with a frequent entity would be
                          asked about the same segments at every trial. "entity-trial" and "none" add nothing: 1 there
     fallback_k       n   segments to begin with, by similarity, where the memory has no entity of the question

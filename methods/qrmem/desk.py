@@ -16,8 +16,8 @@ import numpy as np
 
 from harness.cost.flops import Flops
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

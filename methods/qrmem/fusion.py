@@ -1,4 +1,4 @@
-"""Relations of one pair of entities from several segments become one (S003 2.1, appendix E "Relation Update").
+"""Relations of one pair of entities from several segments become one (QRMeM 2.1, appendix E "Relation Update").
 
     segment 1: r1 ┐
     segment 2: r2 ┴─ which questions? ─► one relation ┐
@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Question
 from methods.qrmem import prompts, replies

@@ -1,4 +1,4 @@
-"""The dual-structure memory (S003, figure 2): segments as they are written, and a graph that leads to them.
+"""The dual-structure memory (QRMeM, figure 2): segments as they are written, and a graph that leads to them.
 
 entity ── relation ── entity          entities are linked to the segments they stand in
   │                     │
@@ -54,7 +54,7 @@ class Memory:
         return cls(**values)
 
     def edge_text(self, edge: int) -> str:
-        """ "entity ; relation ; entity" (facts 6.4)."""
+        """ "entity ; relation ; entity" (docs/methods.md#qrmem-similarity)."""
         a, b, text = self.edges[edge]
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 

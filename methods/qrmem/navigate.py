@@ -1,13 +1,13 @@
-"""Algorithm 1 of S003: read, reflect on what is missing, follow the edge that fits it best, read again.
+"""Algorithm 1 of QRMeM: read, reflect on what is missing, follow the edge that fits it best, read again.
 
     S_mix <- S_imp, the segments of the question's entities
     until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no edge leads on:
         R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
         S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
 
-E grows and is used throughout (the paper's E_s and E are one set here, facts 6.4). An update that brings no segment
-changes nothing that the model is shown, so it is not asked the same again: the last reason stands. Where the search
-ends without an answer, what is there is read with the prompt that all methods share.
+E grows and is used throughout (the paper's E_s and E are one set here: docs/methods.md#qrmem-navigation). An update
+that brings no segment changes nothing that the model is shown, so it is not asked the same again: the last reason
+stands. Where the search ends without an answer, what is there is read with the prompt that all methods share.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _moves(desk: Desk) -> Moves:
 def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
     """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
 
-    Without reflection the query is Q alone: "only relying on the query to traverse the graph" (S003 3.5).
+    Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
     """
     query = [desk.question.text]
     if desk.config.reflection:

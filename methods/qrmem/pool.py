@@ -1,4 +1,4 @@
-"""The question pool: a question enters only if it is unlike every one that is in it (S003 2.1, note 2).
+"""The question pool: a question enters only if it is unlike every one that is in it (QRMeM 2.1, note 2).
 
 pool = Pool(0.6)
 pool.add("Who wrote Velindra?")        True

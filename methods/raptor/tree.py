@@ -1,12 +1,12 @@
-"""Tree construction, layer by layer (facts 2.3).
+"""Tree construction, layer by layer (docs/methods.md#raptor).
 
 level 1   chunks of 100 tokens       c1 c2 c3 c4 c5 ...      embedded
 level 2   a summary of each cluster  s1 s2 ...               embedded, clustered again, and so on
 stops at a level of 11 nodes or fewer, or after 5 levels of summaries
 
 A node may be in several clusters, so it may have several parents. The prompt asks for what the released code's asks
-for (docs/methods.md, RAPTOR), at temperature 0 (released: the API's default); nodes stand on a line each (released:
-with an empty line between).
+for (docs/methods.md#raptor-summary), at temperature 0 (released: the API's default); nodes stand on a line each
+(released: with an empty line between).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import hashlib
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.llm.base import MeteredModel
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.types import Document
 from methods import summary
 from methods.graph import Graph

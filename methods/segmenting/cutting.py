@@ -2,8 +2,8 @@
 
     recursive("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
-Facts 7.6: the segmenter of LongRefiner's table is a web service whose rules are not published, so this is a stand-in.
-Neighbours are packed together as long as they fit.
+The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
+(docs/methods.md#jina). Neighbours are packed together as long as they fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.chunks import Span, sentences
 
 _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))

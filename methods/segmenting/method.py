@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.llm.base import MeteredModel
 from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -22,7 +22,7 @@ from methods.segmenting.perplexity import segments
 
 class SegmentConfig(MethodConfig):
     """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget: tokens shown,
-    titles and separators included; titles: put a document's title above each of its segments (S002 A.2).
+    titles and separators included; titles: put a document's title above each of its segments (LongRefiner A.2).
     """
 
     segment_tokens: int = Field(default=500, gt=0)

@@ -1,4 +1,4 @@
-"""Meta-Chunking by perplexity (arXiv 2410.12788; facts 7.5).
+"""Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods.md#meta-chunking).
 
     PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
     a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall
@@ -17,10 +17,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from harness.llm.base import MeteredModel
+from harness.models import MeteredModel
 from methods.chunks import Span, packed_chunks, sentences
 
-CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included (facts 7.5)
+CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 
 

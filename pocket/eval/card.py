@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
-from harness.storage.home import write_json
 
 if TYPE_CHECKING:
     from harness.method import Scene, Skill
     from harness.training.checkpoint import Progress
     from harness.training.teacher import Teacher
     from pocket.eval.metrics import Row
+    from pocket.tasks.parts import Recipe
     from pocket.tasks.recipes import Curriculum
-    from pocket.tasks.scenes import Recipe
 
 
 EMBEDDED = Path(__file__).parents[1] / "model"
@@ -77,18 +76,6 @@ def read(folder: Path) -> Card | None:
 def new(folder: Path) -> Card:
     """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a file is missing."""
     return Card(folder, sha256={name: _sha256(folder, name) for name in _FILES})
-
-
-def write(card: Card, to: Path | None = None) -> Path:
-    """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises OSError."""
-    from pocket.eval.card_page import page
-
-    to = to or card.folder
-    values = {part.name: getattr(card, part.name) for part in fields(card) if part.name != "folder"}
-    to.mkdir(parents=True, exist_ok=True)
-    (to / "CARD.md").write_text(page(card), encoding="utf-8")
-    write_json(to / "card.json", values)
-    return to
 
 
 def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> Card:
@@ -166,7 +153,7 @@ def _scenes(skill: Skill) -> list[Scene]:
 
 def _drawn(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
     from harness.stats.rng import Dice
-    from pocket.tasks.scenes import stage
+    from pocket.tasks.catalog import stage
 
     for text in range(_TEXTS):
         yield from stage(recipe, scene, Dice("fingerprint", number, text), "evaluation")
@@ -232,8 +219,8 @@ class Origin:
 
 def begin(
     folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
-) -> None:
-    """Write the card of weights that were just saved in `folder`: how they were trained, no results yet."""
+) -> Card:
+    """The card of weights that were just saved in `folder`: how they were trained, no results yet."""
     from pocket.train.curriculum import skills
 
     known = skills()
@@ -249,7 +236,7 @@ def begin(
         **({"before": list(origin.before)} if origin.before else {}),
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
-    write(replace(new(folder), trained=trained, skills=prints))
+    return replace(new(folder), trained=trained, skills=prints)
 
 
 def _hardware(device: str) -> dict[str, Any]:

@@ -7,8 +7,11 @@ tables(results)       (heading, rows of cells) for each skill and measure: quest
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.storage.home import write_json
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
@@ -160,3 +163,13 @@ def _files(card: Card) -> list[str]:
     files = _table([["file", "sha256"], *([name, value] for name, value in card.sha256.items())])
     prints = _table([["skill", "fingerprint"], *([name, value[:16]] for name, value in card.skills.items())])
     return ["## Files\n", files, "## Skills it was trained on\n", prints if card.skills else "None that is known.\n"]
+
+
+def write(card: Card, to: Path | None = None) -> Path:
+    """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises OSError."""
+    to = to or card.folder
+    values = {part.name: getattr(card, part.name) for part in fields(card) if part.name != "folder"}
+    to.mkdir(parents=True, exist_ok=True)
+    (to / "CARD.md").write_text(page(card), encoding="utf-8")
+    write_json(to / "card.json", values)
+    return to

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.method import Skill
-from pocket.tasks.scenes import Recipe
+from pocket.tasks.parts import Recipe
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"

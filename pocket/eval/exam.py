@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from harness.llm.base import LanguageModel
-from harness.method import Skill
+from harness.method import Heard, Skill
+from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.recorded_session import Heard, listen
+from harness.training.recorded_session import listen
 from pocket.eval.cells import Cell, cells
 from pocket.eval.metrics import Row, Sat, alike, measure
-from pocket.tasks.scenes import SCENES, Shown, show
+from pocket.tasks.catalog import SCENES
+from pocket.tasks.parts import Shown
+from pocket.tasks.scenes import show
 from pocket.train.curriculum import skills as declared
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact

@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.method import Scene
+from harness.method import Heard, Scene
 from harness.stats import bootstrap as stats
-from harness.training.recorded_session import Heard
 from pocket.eval.cells import Cell
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path

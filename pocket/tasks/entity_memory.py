@@ -23,8 +23,7 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, distinct, plain, proved, question_of, without
-from pocket.tasks.scenes import Recipe, Shown
+from pocket.tasks.parts import Part, Recipe, Shown, distinct, plain, proved, question_of, without
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path, Query
 from pocket.world.names import ENDINGS

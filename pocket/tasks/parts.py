@@ -8,17 +8,65 @@ without(fact, text, facts, shown)                    a text that does not state 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, Path, Query, prove
+from pocket.world.questions import Asker
 from pocket.world.templates import openers
 
-if TYPE_CHECKING:
-    from pocket.tasks.scenes import Recipe, Shown
+SCHEMAS = {
+    "musique": "encyclopedia",
+    "hotpotqa": "encyclopedia",
+    "2wikimultihopqa": "encyclopedia",
+    "retrieved": "encyclopedia",
+    "narrativeqa": "story",
+    "quality": "story",
+    "qasper": "paper",
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make scenes of.
+
+    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
+    length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
+    in so many parts at most (points and chunks); some: only some of the parts are shown, in random order, as
+    retrieval shows them; mixed: some parts are shown as their facts, a line each, as a search over points and chunks
+    shows them; size: tokens of a row of training; weight: share of the steps.
+    """
+
+    skill: str
+    kinds: tuple[str, ...]
+    facts: tuple[int, int] | None = None
+    tokens: tuple[int, int] | None = None
+    ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
+    questions: int = 1
+    pieces: int = 1
+    some: bool = False
+    mixed: bool = False
+    size: int = 256
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text in parts, the facts that each part states whole, and everything needed to ask about them."""
+
+    kind: str
+    texts: tuple[str, ...]
+    stated: tuple[tuple[Fact, ...], ...]
+    sentences: Mapping[Fact, str]
+    asker: Asker
+
+    @property
+    def schema(self) -> str:
+        """Name of the schema that its world has."""
+        return SCHEMAS[self.kind]
 
 
 _TRIES = 2  # drawn questions for each one that is wanted

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from pocket.tasks.scenes import SCHEMAS, Recipe
+from pocket.tasks.parts import SCHEMAS, Recipe
 from pocket.world.sample import LEAST_TOKENS
 
 T = TypeVar("T")

@@ -9,16 +9,14 @@ from the facts that are shown whole; a sentence that is cut proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from importlib import import_module
 
-from harness.errors import UnknownName
 from harness.method import Scene, Task
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.parts import distinct, drawn, plain, question_of
+from pocket.tasks.parts import SCHEMAS, Recipe, Shown, distinct, drawn, plain, question_of
 from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, Path, prove
 from pocket.world.names import Namer
@@ -27,15 +25,6 @@ from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, samp
 from pocket.world.values import KINDS as VALUES
 from pocket.world.values import make
 
-SCHEMAS = {
-    "musique": "encyclopedia",
-    "hotpotqa": "encyclopedia",
-    "2wikimultihopqa": "encyclopedia",
-    "retrieved": "encyclopedia",
-    "narrativeqa": "story",
-    "quality": "story",
-    "qasper": "paper",
-}
 _FACT = 15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
 _BULLET = "* "
 # Share of searches that never find all they need. At 0.25 the model counted the points instead of reading them: its AUC
@@ -43,46 +32,6 @@ _BULLET = "* "
 _LACKING = 0.4
 _LEVEL = 18  # points that are gathered at a time, at most: a batch of a graph's level holds about as many
 _MAX = 10_000_000  # seeds of either purpose that are used
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What to make scenes of.
-
-    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
-    length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
-    in so many parts at most (points and chunks); some: only some of the parts are shown, in random order, as
-    retrieval shows them; mixed: some parts are shown as their facts, a line each, as a search over points and chunks
-    shows them; size: tokens of a row of training; weight: share of the steps.
-    """
-
-    skill: str
-    kinds: tuple[str, ...]
-    facts: tuple[int, int] | None = None
-    tokens: tuple[int, int] | None = None
-    ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
-    questions: int = 1
-    pieces: int = 1
-    some: bool = False
-    mixed: bool = False
-    size: int = 256
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A text in parts, the facts that each part states whole, and everything needed to ask about them."""
-
-    kind: str
-    texts: tuple[str, ...]
-    stated: tuple[tuple[Fact, ...], ...]
-    sentences: Mapping[Fact, str]
-    asker: Asker
-
-    @property
-    def schema(self) -> str:
-        """Name of the schema that its world has."""
-        return SCHEMAS[self.kind]
 
 
 @cache
@@ -170,13 +119,13 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 # --- scenes -----------------------------------------------------------------------------------------------------------
 
 
-def _answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Short answers; the text is shown whole."""
     for asked in distinct(recipe, shown, dice):
         yield Scene(question_of(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
 
 
-def _choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
     for asked in distinct(recipe, shown, dice):
         path = asked.query
@@ -205,7 +154,7 @@ def _of_kind(shown: Shown, kind: str) -> list[str]:
     return list(found)
 
 
-def _sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
     for asked in distinct(recipe, shown, dice):
         parts = _parts(recipe, shown, dice)
@@ -244,7 +193,7 @@ def _headlines(shown: Shown) -> list[str]:
     return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
 
 
-def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text as a point, in order; sentences that state none are left out."""
     schema = shown.schema
     lines = [_BULLET + plain(sentence, schema) for sentence in shown.sentences.values()]
@@ -252,7 +201,7 @@ def _points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
-def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
     schema = shown.schema
     told = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
@@ -260,7 +209,7 @@ def _summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
 
 
-def _followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A part of the text, and questions that a compressor ranks it by; most are about the part."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
     asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
@@ -268,7 +217,7 @@ def _followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         yield Scene(question_of(asked), (text.strip(),), task_of(shown.kind))
 
 
-def _guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A text whose tokens a compressor scores behind a question, or behind nothing."""
     asked = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
     question = Question("scene", "", ("scene",)) if asked is None else question_of(asked)
@@ -280,7 +229,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Points of what several points are about, four subjects at a time; none is named twice.
 
     Of a whole document some points that follow each other are taken, as a level of a graph shows them: several of one
@@ -320,48 +269,3 @@ def about(names: Sequence[str]) -> str:
     """ "About Velindra, Toren and Kelford."."""
     *first, last = names
     return f"About {', '.join(first)} and {last}." if first else f"About {last}."
-
-
-def _late(module: str, name: str) -> Callable[[Recipe, Shown, Dice], Iterator[Scene]]:
-    """A scene of <module>.py, which is made of this file's parts and so cannot be imported at the top."""
-
-    def made(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-        found: Iterator[Scene] = getattr(import_module(f"pocket.tasks.{module}"), name)(recipe, shown, dice)
-        yield from found
-
-    return made
-
-
-SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
-    "question": _answers,
-    "choice": _choices,
-    "sufficiency": _sufficiency,
-    "points": _points,
-    "summary": _summary,
-    "gathered": _gathered,
-    "followed": _followed,
-    "guessed": _guessed,
-    "shortened": _late("tree_walk", "shortened"),
-    "triage": _late("tree_walk", "triage"),
-    "leaf": _late("tree_walk", "leaf"),
-    "breadth": _late("refinement", "breadth"),
-    "outline": _late("refinement", "outline"),
-    "titles": _late("refinement", "titles"),
-    "entities": _late("entity_memory", "entities"),
-    "relations": _late("entity_memory", "relations"),
-    "doubts": _late("entity_memory", "doubts"),
-    "fusion": _late("entity_memory", "fusion"),
-    "reflection": _late("entity_memory", "reflection"),
-    "trial": _late("entity_memory", "trial"),
-    "elaborated": _late("entity_memory", "elaborated"),
-    "decomposed": _late("entity_memory", "decomposed"),
-    "lookup": _late("entity_memory", "lookup"),
-    "pause": _late("entity_memory", "pause"),
-}
-
-
-def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
-    if scene not in SCENES:
-        raise UnknownName("kind of scene", scene, SCENES)
-    yield from SCENES[scene](recipe, show(recipe, dice, purpose), dice)

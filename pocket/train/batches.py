@@ -13,9 +13,9 @@ import numpy as np
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
 from pocket.tasks.recipes import RecipeModel, Stage
-from pocket.tasks.scenes import stage as scenes
 from pocket.train.curriculum import skills
 from pocket.train.packing import IGNORED, Batch, Tree, fill, grow
 

@@ -29,6 +29,7 @@ from harness.training import log as journal
 from harness.training.checkpoint import Progress
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
+from pocket.eval.card_page import write
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import initial_weights as beginning
@@ -132,7 +133,9 @@ class Trainer:
         card.forget(self.settings.out / "model")
         network.save(self.weights, self.shape, self.settings.out / "model", ends)
         origin = card.Origin(self._origin.get("begin"), self._origin.get("history", ()))
-        card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, origin)
+        write(
+            card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, origin)
+        )
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

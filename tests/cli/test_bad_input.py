@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.llm.random_model import save
+from pocket.random_model import save
 from tests.cli.conftest import Cli
 from tests.made_up import musique_rows
 

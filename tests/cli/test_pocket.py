@@ -15,6 +15,7 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
+from pocket.eval import card_page
 from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import skills
 from tests.cli.conftest import Cli
@@ -64,7 +65,7 @@ def trained(folder: Path, *names: str) -> Path:
     whole = Curriculum.model_validate(
         {"stages": [{"name": "all", "steps": 1, "recipes": [{"skill": name, "facts": [1, 2]} for name in names]}]}
     )
-    cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu")
+    card_page.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
     return folder
 
 
@@ -145,7 +146,7 @@ def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, mode
     trained(model, "answer", "pecan search")
     card = cards.read(model)
     assert card is not None
-    cards.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
+    card_page.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
     done = here("pocket", "skills", "model")
     states = _states(done.stdout)
     assert states == {

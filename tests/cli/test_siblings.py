@@ -45,6 +45,7 @@ def test_a_row_runs_behind_its_source_and_takes_its_mean(here: Cli) -> None:
     assert visits(made[1]) == [4, 4, 4, 4]
     config, manifest = stored(made[1])
     assert config["config"]["method"]["params"]["max_nodes"] == 4
+    assert config["config"]["method"]["mark"] == ""
     note = f"max_nodes = 4, as many nodes as walks visits (3.50, mean of 4 questions of {made[0].name})"
     assert config["origins"]["method.params.max_nodes"] == note
     amount = {"value": 4, "note": note, "mean": 3.5, "unit": "nodes", "source": "walks", "run": str(made[0])}

@@ -208,7 +208,7 @@ def test_duplicate_id_across_files_names_both(tmp_path: Path) -> None:
 
 
 def test_missing_path(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file or folder$"):
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file or folder; check the name after --data$"):
         load(config(data=str(tmp_path / "nowhere.jsonl")))
 
 

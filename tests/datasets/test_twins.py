@@ -21,7 +21,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"HARNESS_CONFIGS": tmp_path, "HARNESS_HOME": tmp_path, "HF_HUB_OFFLINE": 1}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.engine.dataset_fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
 
 
 def plan(dataset: str, *, data: str | None = None, require_full: bool = False, **sets: str) -> Plan:

@@ -17,7 +17,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
-from harness.engine import answer_prefix
+from harness.datasets import answer_prefix
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.runner import RunResult
 from harness.engine.scoring import judge, without_verdict

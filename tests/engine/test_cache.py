@@ -19,11 +19,12 @@ import pytest
 from harness.cost.events import Event
 from harness.cost.flops import flops
 from harness.cost.meter import Meter
+from harness.engine.indexing import index_key
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.method import Index, IndexTools, Task, Tools
-from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, index_key, key_digest
+from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, key_digest
 from harness.storage.lock import process_start
 from harness.storage.run_folder import read_run
 from harness.storage.serialize import load

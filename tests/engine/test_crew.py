@@ -12,9 +12,9 @@ import pytest
 
 from harness.cost.events import Event
 from harness.cost.meter import Meter
-from harness.engine import scheduler as crews
-from harness.engine.parallel_map import map_together
-from harness.engine.scheduler import Claims, Crew, Stopped, current
+from harness.parallel import scheduler as crews
+from harness.parallel.map import map_together
+from harness.parallel.scheduler import Claims, Crew, Stopped, current
 from tests.engine.fakes import SHAPE
 
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from harness.engine import scheduler as crews
-from harness.engine.parallel import in_flight, places_for
+from harness.engine.in_flight import in_flight, places_for
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, SaveError, UserError
 from harness.method import Index, Tools
+from harness.parallel import scheduler as crews
 from harness.storage.run_folder import RunStore, read_run
 from harness.types import Answer, Document
 from tests.engine import fakes

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from harness.cost.flops import DEFAULT
 from harness.cost.meter import Meter
+from harness.engine import manifest
 from harness.engine.document_view import GAP, View
 from harness.engine.progress import Progress
-from harness.engine.tools import EngineTools, Models, derived_seed
-from harness.storage import manifest
+from harness.engine.tools import EngineTools, Models
+from harness.stats.rng import derived_seed
 from harness.storage.serialize import dump, load, plain
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 from tests.engine.fakes import SCORER, make_plan

@@ -6,7 +6,7 @@ import pytest
 
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model
-from harness.llm.random_model import save
+from pocket.random_model import save
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "

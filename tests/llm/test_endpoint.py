@@ -26,7 +26,7 @@ from harness.llm.template import cut
 from harness.llm.text import Text
 from tests.llm.loopback import Loopback, completion
 
-POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
 
 

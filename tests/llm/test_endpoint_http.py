@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engine.scheduler import Crew, Stopped
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_http import Patience, Server, Tries, _retry_after
 from harness.llm.endpoint_reply import complete
+from harness.parallel.scheduler import Crew, Stopped
 from tests.llm.loopback import Loopback, completion
 
 QUICK = Patience(timeout=0.4, retries=2, first=0.01, longest=0.02)

@@ -18,7 +18,7 @@ from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 -
 from tests.llm.loopback import Loopback, completion
 from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures
 
-POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 KEY = "sk-Very.Secret-0123456789"
 Run = Callable[..., Ended]
 

@@ -21,7 +21,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
 
-POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 PATIENCE = 240.0
 
 

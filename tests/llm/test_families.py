@@ -36,8 +36,8 @@ UNBUILT = {
 NO_SIZES, NO_CACHE = "from which its FLOPs are counted, cannot be read", "a trial pass with its cache failed"
 SIZELESS = """
 bart bigbird_pegasus blenderbot blenderbot-small bloom cpmant ctrl falcon gemma3n_text gemma4_text
-gemma4_unified_text gpt_neox_japanese kolibri1 marian mbart moshi mpt mvp openai-gpt opt
-pegasus plbart prophetnet reformer solar_open trocr whisper xglm xlm xlnet
+gemma4_unified_text gpt_neox_japanese kolibri1 marian mbart moshi mpt mvp openai-gpt
+pegasus plbart prophetnet reformer solar_open trocr whisper xlm xlnet
 """
 AT_LOAD = dict.fromkeys(SIZELESS.split(), NO_SIZES) | dict.fromkeys(("modernbert-decoder", "xmod"), NO_CACHE)
 

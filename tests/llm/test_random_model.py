@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from harness.llm import random_model
+from pocket import random_model
 
 
 def test_the_texts_are_those_of_this_version() -> None:

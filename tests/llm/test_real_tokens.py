@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cost.meter import Meter
-from harness.llm.base import MeteredModel
 from harness.llm.load import load_model
 from harness.method import Task
+from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, keep_middle_out
 from methods.reading import room_for_text

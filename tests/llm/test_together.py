@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.engine.scheduler import Crew
 from harness.errors import CannotRun
 from harness.llm import together
 from harness.llm.kv import new_cache
 from harness.llm.load import load_model
-from harness.llm.random_model import save
+from harness.parallel.scheduler import Crew
+from pocket.random_model import save
 from tests.llm.conftest import WORDS
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
@@ -84,7 +84,7 @@ def same(one, other, tolerance=1e-5):
 @pytest.fixture(autouse=True)
 def _no_early_pass(monkeypatch):
     """On a busy machine a thread may be late; a pass without it would still be right, but not what is tested here."""
-    monkeypatch.setattr("harness.engine.scheduler.PATIENCE", 100.0)
+    monkeypatch.setattr("harness.parallel.scheduler.PATIENCE", 100.0)
 
 
 @pytest.fixture

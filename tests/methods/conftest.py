@@ -8,9 +8,9 @@ import json
 import numpy as np
 
 from harness.cost.meter import Meter
-from harness.llm.base import MeteredModel
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
+from harness.models import MeteredModel
 
 
 class WordEncoder:

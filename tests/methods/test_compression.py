@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
 from harness.llm.load import load_model
-from harness.llm.random_model import save
 from harness.llm.scripted import Rule, Script, ScriptedModel, ScriptedSession
 from harness.types import Document, Question
 from methods.compression import config, lingua
@@ -27,6 +26,7 @@ from methods.compression.selective import _above, _groups, _information
 from methods.compression.surprise import opened, surprise
 from methods.compression.tokens import ratios, threshold, windows
 from methods.compression.units import joined, kept, units_of
+from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 

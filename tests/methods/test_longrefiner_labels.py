@@ -17,11 +17,10 @@ from harness.engine.plan import plan_choices
 from harness.engine.suggest import fitting
 from harness.errors import UserError
 from harness.llm.adapters import furnished
-from harness.llm.base import CAPABILITIES, MeteredModel
 from harness.llm.scripted import Script, ScriptedModel
-from harness.method import Scene, Task
+from harness.method import Heard, Scene, Task
+from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, labelled, scenes_of, to_json
-from harness.training.recorded_session import Heard
 from harness.training.sources import items
 from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig

@@ -104,7 +104,12 @@ def test_order_of_visits_and_ties():
     [
         ([0.9], {}, 2, "yes"),
         ([0.5, 0.51], {}, 3, "yes"),  # p_yes must be above t_p, not at it
-        ([0.9, 0.1, 0.9, 0.1, 0.9], {"t_n": 3}, 6, "yes"),  # cumulative, not consecutive (point 20)
+        (
+            [0.9, 0.1, 0.9, 0.1, 0.9],
+            {"t_n": 3},
+            6,
+            "yes",
+        ),  # cumulative, not consecutive (docs/methods.md#pecan-patience)
         ([0.9, 0.9, 0.9, 0.9], {"t_n": 3}, 4, "yes"),
         ([0.9, 0.9, 0.97, 0.99], {"t_p": 0.98}, 5, "yes"),
         ([0.0] * 9, {"max_nodes": 4}, 4, "max-nodes"),

@@ -9,14 +9,14 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import random_model
-from harness.llm.base import MeteredModel
 from harness.llm.load import load_model
+from harness.models import MeteredModel
 from harness.types import Question
 from methods.pecan.build import feed_nodes
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import POINTS, PROBES
 from methods.pecan.search import feed_node, node_line, open_search
+from pocket import random_model
 from pocket.eval.card import EMBEDDED
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes, run

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.llm.base import LanguageModel, Probe, Session, Span, Written
 from harness.method import Scene, Skill, Task, Tools
+from harness.models import LanguageModel, Probe, Session, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)
 

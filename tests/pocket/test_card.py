@@ -12,6 +12,7 @@ from harness.errors import CannotRun
 from harness.method import Scene, Skill, Tools
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
+from pocket.eval import card_page
 from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
 from pocket.eval.card_page import page, tables
 from pocket.eval.metrics import Row
@@ -181,7 +182,7 @@ def test_stale(folder: Path) -> None:
 
 def trained(folder: Path) -> Card:
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
-    begin(folder, COURSE, progress, 3, "cpu")
+    card_page.write(begin(folder, COURSE, progress, 3, "cpu"))
     card = cards.read(folder)
     assert card is not None
     return card
@@ -221,7 +222,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef"))
+    card_page.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
     card = cards.read(own)
     assert card is not None
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
@@ -242,7 +243,7 @@ def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
 
     card = cards.with_results(trained(own), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
     card = cards.with_results(card, rows("answer", 0.75), 50, 0)
-    assert cards.write(card) == own
+    assert card_page.write(card) == own
     again = cards.read(own)
     assert again == card
     assert again is not None
@@ -346,7 +347,7 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
 
 def test_a_card_without_anything_has_a_page(folder: Path, tmp_path: Path) -> None:
     card = cards.new(folder)
-    cards.write(card, tmp_path / "elsewhere")
+    card_page.write(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text

@@ -10,9 +10,10 @@ from harness.errors import ConfigError, UserError
 from harness.method import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from pocket.tasks.catalog import SCENES
+from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import RecipeModel
-from pocket.tasks.scenes import SCENES, Recipe
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import curriculum, skills
 

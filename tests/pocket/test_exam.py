@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
-from harness.llm.base import LanguageModel, MeteredModel
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method import Scene, Skill, Tools
-from harness.training.recorded_session import Heard, listen
+from harness.method import Heard, Scene, Skill, Tools
+from harness.models import LanguageModel, MeteredModel
+from harness.training.recorded_session import listen
 from harness.types import Question
 from pocket.eval import exam
 from pocket.eval import metrics as measures

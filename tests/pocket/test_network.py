@@ -15,8 +15,9 @@ from torch import Tensor
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from pocket.tasks.catalog import stage
+from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill
-from pocket.tasks.scenes import Recipe, stage
 from pocket.train import network
 from pocket.train.curriculum import skills
 from pocket.train.network import Shape

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from pocket.tasks.scenes import SCHEMAS
+from pocket.tasks.parts import SCHEMAS
 from pocket.world.facts import Fact, FactBase, Path, prove
 from pocket.world.names import core
 from pocket.world.sample import KINDS, Sample, sample

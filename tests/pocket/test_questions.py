@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from harness.stats.rng import Dice
-from pocket.tasks.scenes import SCHEMAS, Recipe, show
+from pocket.tasks.parts import SCHEMAS, Recipe
+from pocket.tasks.scenes import show
 from pocket.world.fact_graph import UNANSWERABLE, Asked
 from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Same, number, prove
 from pocket.world.questions import Asker

@@ -13,7 +13,9 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from pocket.tasks import parts as scene_parts
 from pocket.tasks import scenes
-from pocket.tasks.scenes import SCENES, SCHEMAS, Recipe, Shown, about, show, stage, task_of
+from pocket.tasks.catalog import SCENES, stage
+from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.scenes import about, show, task_of
 from pocket.world.fact_graph import UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.sample import FIRST_TRAINING_SEED, Purpose

@@ -12,7 +12,8 @@ from harness.stats.rng import Dice
 from methods.qrmem import replies
 from methods.retry import listed, numbered
 from pocket.tasks import entity_memory as scenes_memory
-from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import FactBase, Path, prove
 

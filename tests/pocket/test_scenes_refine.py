@@ -19,7 +19,8 @@ from methods.longrefiner.prompts import titles
 from methods.longrefiner.skills import SKILLS
 from methods.longrefiner.tree import build
 from pocket.tasks import refinement as scenes_refine
-from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from tests.methods.conftest import FakeTools
 

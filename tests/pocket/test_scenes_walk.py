@@ -12,7 +12,8 @@ from harness.stats.rng import Dice
 from methods.memwalker.replies import choice, verdict
 from pocket.tasks import parts as scene_parts
 from pocket.tasks import tree_walk as scenes_walk
-from pocket.tasks.scenes import SCHEMAS, Recipe, Shown, show
+from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
 

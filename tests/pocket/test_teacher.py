@@ -13,16 +13,17 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.base import Span, Written
 from harness.llm.load import load_model
 from harness.llm.session import HFSession, first_tokens
 from harness.method import Scene, Skill, Task, Tools
+from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import Aside, SceneTools, Teacher
 from harness.types import Question
 from methods import summary
 from pocket.eval.cells import general
-from pocket.tasks.scenes import Recipe, stage
+from pocket.tasks.catalog import stage
+from pocket.tasks.parts import Recipe
 from pocket.train import network
 from pocket.train.curriculum import skills
 from pocket.train.network import Shape

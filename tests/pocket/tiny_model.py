@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.llm import random_model
+from pocket import random_model
 from pocket.train import network
 
 SIZES = {"width": 32, "layers": 1, "heads": 2, "inner": 64, "window": 1024}

@@ -1,4 +1,4 @@
-"""Run folders made by hand: the files of design.md section 7, with the numbers a test asks for."""
+"""Run folders made by hand: the files of docs/run-folder.md, with the numbers a test asks for."""
 
 from __future__ import annotations
 

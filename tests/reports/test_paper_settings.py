@@ -137,7 +137,7 @@ REFUSED = [
     (BM25, {"manifest": {"models.reader": {"adapters": {"tuned": "x"}}}}, ["model: the reader has the adapter tuned, the paper's has none"]),
     (BM25, {"manifest": {"prompts.answer without text": "Say something."}}, ["prompts: 'answer without text' has 'Say something.' at character 0, the paper's 'Answer a question from what you know. {i'"]),
     (BM25, {"manifest": {"prompts.mine": "x"}}, ["prompts: 'mine' is no prompt of the paper's preset"]),
-    (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is methods.retrieval:BM25"]),
+    (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is bm25"]),
     (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
     (BM25, {"manifest": {"prompts": GONE}}, ["prompts: not recorded"]),
 ]  # fmt: skip
@@ -181,9 +181,7 @@ def test_what_is_known_to_differ_stands_beside_the_verdict(tmp_path: Path) -> No
 def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fabricated(tmp_path, TOP_X, **params(k=20))
     (tmp_path / "own" / "methods").mkdir(parents=True)
-    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text(
-        "implementation: methods.retrieval:BM25\nparams: {k: 20}\n"
-    )
+    (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text("implementation: bm25\nparams: {k: 20}\n")
     monkeypatch.setenv(presets.ENV, str(tmp_path / "own"))
     assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == ["method: k is 20, the paper's is 7"]
 

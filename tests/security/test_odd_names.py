@@ -36,6 +36,37 @@ def test_a_name_that_is_not_utf8_is_said(tmp_path: Path) -> None:
     assert "not UTF-8" in problem
 
 
+def test_a_run_in_a_folder_that_is_not_utf8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is saved and reported with one warning; a database elsewhere takes it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    out = os.fsdecode(b"a\xffb")
+    arguments = [*QUICK, "--limit", "1", "--out", out]
+
+    def call(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    code, printed = call(*arguments)
+    assert code == 0, printed
+    (warning,) = [line for line in printed.splitlines() if line.startswith("warning: ")]
+    assert "not logged to MLflow" in warning
+    assert "--mlflow sqlite:///mlflow.db" in warning
+    assert len([*Path(out).glob("*/*/records.jsonl")]) == 1
+    code, printed = call("track", out)
+    assert (code, printed.count("\n")) == (2, 1)
+    assert "not UTF-8" in printed
+    assert call("track", out, "--uri", f"sqlite:///{tmp_path}/other.db") == (0, "")
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/other.db")
+    (experiment,) = [e for e in client.search_experiments() if e.name == "pocket/musique"]
+    assert len(client.search_runs([experiment.experiment_id])) == 1
+
+
 @pytest.mark.parametrize("length", [256, 5000])
 @pytest.mark.parametrize("mlflow", [["--mlflow", "off"], []])
 def test_a_folder_name_that_is_too_long(

@@ -16,14 +16,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main as cli
-from harness.cli.terminal import guarded
 from harness.engine.progress import Progress
-from harness.errors import UserError, printable
+from harness.errors import UserError, guarded, printable
 from harness.storage.hub import DATASETS, download
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 
-POCKET = Path(__file__).resolve().parents[2] / "harness" / "pocket" / "model"
+POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\r\b\x7f\u202eb\u2028\u2066\ud800\U000e0001\ufeff"
 NASTY = st.text(
     st.characters(categories=("Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Lo", "Ll", "Po")), min_size=1, max_size=30

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.storage.paths import masked
 from harness.tracking.follower import Follower
 from harness.tracking.reach import unreachable
 from harness.tracking.track import StoreError, problems
-from harness.tracking.uri import masked, own_place
+from harness.tracking.uri import own_place
 
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.schema import ModelConfig
-from harness.llm import random_model
 from harness.training.course import Course
 from harness.training.settings import read
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
+from pocket import random_model
 from tests.kills import kill_at
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -219,7 +219,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
         questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(4)]
         examples = tuple(Example(question, Gold(("never",))) for question in questions)
         found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
-        monkeypatch.setattr("harness.engine.dataset_fallback.load_once", lambda *_: found)
+        monkeypatch.setattr("harness.datasets.fallback.load_once", lambda *_: found)
 
     rows("a")
     made._make_data(made.tasks[0], lambda _: None)

@@ -1,0 +1,36 @@
+"""A phrase before the final answer, and an example of a reply, where a data set asks for them; both off by default.
+
+task(dataset)                                      what a method is told: the instruction, the phrase, the example
+final("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
+final("Mira", "So the final answer is:")                                      None     scored whole, and counted
+
+dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
+(LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record
+keeps the whole reply. See docs/methods.md#longrefiner-answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.method import Task
+
+if TYPE_CHECKING:
+    from harness.config.schema import DatasetConfig
+
+
+ASK = " Put '{prefix}' before your final answer."
+EXAMPLE = "\n\nExample:\n{demonstration}\n"
+
+
+def task(dataset: DatasetConfig) -> Task:
+    """What the data set asks of every method; without prefix and demonstration its instruction as it stands."""
+    asked = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
+    asked += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
+    return Task(instruction=dataset.instruction + asked, max_answer_tokens=dataset.max_answer_tokens)
+
+
+def final(reply: str, prefix: str) -> str | None:
+    """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower case differ."""
+    _, found, answer = reply.rpartition(prefix)
+    return answer.strip() if found else None

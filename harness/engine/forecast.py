@@ -1,0 +1,257 @@
+"""What a run will cost, told before it starts: a rough forecast with how it was made, or "unknown".
+
+    forecast(plan, Path("results")) -> Forecast(method="bm25", questions=24, done=10, tokens=7.8e3, tflops=0.08,
+                                                how="stored: means of 10 questions of bm25--pocket-llama--1b2c...")
+
+The first of these that there is:
+
+stored     the means of the run's own folder, or of another run of the method with the same settings and models on the
+           same data set
+declared   what the method says it reads (`Method.reads`), counted by the formulas of harness.cost.flops;
+           a token is taken as 4 bytes of text, every answer to be as long as it may: rather too much than too little
+unknown    no number is made up
+
+Only what is still to be answered counts. Indexes count as if they were built, though the cache may hold them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.events import Event, Kind
+from harness.cost.flops import DEFAULT, ModelShape, flops, shape_of
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.storage.run_folder import StoredRun
+    from harness.types import Example
+
+
+BYTES_A_TOKEN = 4
+FRAME = 60  # tokens of the shared prompt's own words and of the chat template
+_NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that leave its texts as long as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None where unknown."""
+
+    method: str
+    dataset: str
+    questions: int
+    done: int
+    tokens: float | None
+    tflops: float | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens and FLOPs; flops None where a model's are not counted."""
+
+    tokens: float
+    flops: float | None
+
+    def plus(self, other: Cost, times: float = 1.0) -> Cost:
+        """The sum, with `times` of the other."""
+        known = self.flops is not None and other.flops is not None
+        total = (self.flops or 0.0) + times * (other.flops or 0.0) if known else None
+        return Cost(self.tokens + times * other.tokens, total)
+
+
+_NOTHING = Cost(0.0, 0.0)
+
+
+class _Work:
+    """What a plan has still to do, given its stored records."""
+
+    def __init__(self, plan: Plan, own: StoredRun | None, convention: str) -> None:
+        self.plan, self.own, self.convention = plan, own, convention
+        self.asked: Sequence[Example] = plan.dataset.examples[: plan.config.limit]
+        recorded = {row["question_id"] for row in own.records} if own else set()
+        self.left = [e for e in self.asked if e.question.id not in recorded]
+        self.done = len(self.asked) - len(self.left)
+
+    @cached_property
+    def indexes(self) -> int:
+        """Indexes that are not told of in the run's own folder."""
+        known = sum(row["status"] != "failed" for row in self.own.documents) if self.own else 0
+        return max(len(self._keys(self.asked)) - known, 0)
+
+    def _keys(self, examples: Sequence[Example]) -> set[tuple[str, ...]]:
+        """One key an index: a document, or a question's documents joined; with the question where that counts."""
+        scope, joined = self.plan.method.scope, self.plan.method.one_document
+        keys: set[tuple[str, ...]] = set()
+        for example in examples if scope != "none" else ():
+            ids = example.question.document_ids
+            tail = (example.question.id,) if scope == "question" else ()
+            keys |= {(*ids, *tail)} if joined else {(one, *tail) for one in ids}
+        return keys
+
+    def index_tokens(self) -> float:
+        """Tokens of the texts whose indexes are not told of."""
+        total = sum(sum(self.tokens_of(id_) for id_ in key) for key in self._keys(self.asked))
+        every = len(self._keys(self.asked))
+        return total * self.indexes / every if every else 0.0
+
+    def tokens_of(self, document_id: str) -> float:
+        """Tokens of a document; 0 for what is none."""
+        document = self.plan.dataset.documents.get(document_id)
+        return 0.0 if document is None else text_tokens(document.text)
+
+    def text_of(self, example: Example) -> float:
+        """Tokens of what the method is given for a question."""
+        if self.plan.config.method.view == "evidence":
+            texts = self.plan.dataset.documents
+            return sum(text_tokens(texts[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
+        return sum(self.tokens_of(id_) for id_ in example.question.document_ids)
+
+
+def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
+    """What `plan` will cost in the results folder `out`, FLOPs under `convention`.
+
+    Reads stored runs; loads no model and changes nothing.
+    """
+    own = _read(out / plan.folder)
+    work = _Work(plan, own, convention)
+    names = (plan.config.method.name, plan.config.dataset.name, len(work.asked), work.done)
+    if not work.left:
+        return Forecast(*names, 0.0, 0.0, "done: every question is stored")
+    for run in _alike(plan, out, own):
+        if (cost := _from(run, work)) is not None:
+            answered = sum(row["error"] is None for row in run.records)
+            return _told(names, cost, f"stored: means of {answered} question{'s'[: answered > 1]} of {run.path.name}")
+    declared = _declared(work)
+    if declared is not None:
+        return _told(names, declared, "declared: what the method says it reads")
+    return Forecast(*names, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
+
+
+def _told(names: tuple[str, str, int, int], cost: Cost, how: str) -> Forecast:
+    return Forecast(*names, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
+
+
+# --- from stored runs -------------------------------------------------------------------------------------------------
+
+
+def _read(folder: Path) -> StoredRun | None:
+    """A stored run, None where there is none that can be read: a forecast is no reason to stop."""
+    from harness.storage.run_folder import read_run
+
+    try:
+        return read_run(folder)
+    except UserError:
+        return None
+
+
+def _alike(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
+    """The run's own folder, then runs of the same method, settings, models and kind of texts."""
+    if own is not None:
+        yield own
+    here = out / plan.folder
+    start = plan.folder.rpartition("/")[2].rpartition("--")[0]
+    for folder in sorted(here.parent.glob("*")) if here.parent.is_dir() else ():
+        if folder == here or folder.name.rpartition("--")[0] != start:
+            continue
+        run = _read(folder)
+        if run is not None and _settings(run.config) == _settings(plan.config.model_dump(mode="json")):
+            yield run
+
+
+def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
+    """What a cost depends on."""
+    dataset = config["dataset"]
+    options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
+    asked = (dataset["name"], dataset["max_answer_tokens"], options)
+    named = (config["model"], config.get("roles"), config.get("encoder"), config.get("reranker"))
+    return (config["method"]["params"], config["method"].get("view"), *asked, *named)
+
+
+def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
+    """The mean cost of some questions or indexes; None where there is none."""
+    phases = [phase for usage in usages for phase in usage.values()]
+    if not usages:
+        return None
+    tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
+    spent = sum(phase["flops"][convention] for phase in phases)
+    counted = not any(phase.get("uncounted") for phase in phases)
+    return Cost(tokens / len(usages), spent / len(usages) if counted else None)
+
+
+def _from(run: StoredRun, work: _Work) -> Cost | None:
+    """The cost of what is left by the means of a stored run; None where that says nothing."""
+    question = _mean([row["usage"] for row in run.records if row["error"] is None], work.convention)
+    index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
+    if question is None or (index is None and work.indexes):
+        return None
+    return _NOTHING.plus(question, len(work.left)).plus(index or _NOTHING, work.indexes)
+
+
+# --- from what a method declares --------------------------------------------------------------------------------------
+
+
+def text_tokens(text: str) -> float:
+    """Tokens of a text by its length."""
+    return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
+
+
+def _declared(work: _Work) -> Cost | None:
+    """The cost of what is left by what the method says it reads; None where it says nothing."""
+    plan = work.plan
+    cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
+    shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
+    total, embeds, convention = _NOTHING, False, work.convention
+    for example in work.left:
+        frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
+        frame += sum(text_tokens(option) for option in example.question.options or ())
+        room = max(int(window - frame - cap), 0)
+        told = plan.method.reads(round(work.text_of(example)), room)
+        if told is None:
+            return None
+        prompt, requests = round(frame + told.shown / max(told.requests, 1)), told.requests
+        total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention), requests)
+        total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention), requests)
+        if told.ranked:
+            total = total.plus(event_cost("rerank", told.ranked, 0, shapes["reranker"], convention))
+        embeds = embeds or told.embedded > 0
+    if embeds:
+        total = total.plus(event_cost("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
+    return total
+
+
+def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str = DEFAULT) -> Cost:
+    """The cost of one call by the formulas; what an encoder's attention adds over its short texts is left out.
+
+    A prefill computes the logits of its last position, decoding those of every token.
+    """
+    executed = {"prefill": (1, new * (cached + new)), "decode": (new, new * cached + new * (new + 1) // 2)}
+    logits, pairs = executed.get(kind, (0, 0))
+    event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
+    return Cost(new, None if shape is None else flops(event, shape, convention))
+
+
+def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
+    """The sizes of the model in a role from its small files; None where they cannot be known."""
+    from harness.embed.encoder_info import encoder_folder
+    from harness.llm.model_info import local_folder
+
+    try:
+        if role in plan.encoders:
+            folder = encoder_folder(plan.encoders[role])
+        elif role in plan.models:
+            given = getattr(plan.models[role], "shape", None)
+            if given is not None:
+                return ModelShape(**given.model_dump())
+            folder = local_folder(plan.models[role])[0]
+        else:
+            return None
+        return shape_of(SimpleNamespace(**json.loads((folder / "config.json").read_text(encoding="utf-8"))))
+    except (UserError, OSError, ValueError, AttributeError):
+        return None

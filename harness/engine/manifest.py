@@ -1,0 +1,191 @@
+"""What a run was made with: enough to tell two runs apart years later.
+
+    {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes"?: {role: sizes},
+     "prompts",
+     "dataset": {"fingerprint", "source", ...},
+     "amounts"?: {field: {"value", "note", ...}},
+     "scorers": {name: version}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
+     "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
+
+A run that is continued keeps its first description; each later start says what had changed by then. The user's home
+folder is written ~, in the command too, and what is secret in an address of the command is written ***; prompts are
+kept as they were sent.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.storage.paths import masked, said_without_home, without_home, words_without_home
+from harness.types import VERSION
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+
+
+# Packages whose version can change a prediction, a score or a count.
+_PACKAGES = (
+    "accelerate",
+    "datasets",
+    "evaluate",
+    "fvcore",
+    "jieba",
+    "llmlingua",
+    "mlflow",
+    "nltk",
+    "numpy",
+    "pandas",
+    "peft",
+    "pydantic",
+    "rank-bm25",
+    "rouge",
+    "rouge-score",
+    "safetensors",
+    "scikit-learn",
+    "scipy",
+    "sentence-transformers",
+    "spacy",
+    "stanza",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "umap-learn",
+)
+_FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # part of a run's identity, or found while it goes
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def git_state(root: Path) -> dict[str, Any] | None:
+    """Commit and dirty flag of the checkout whose top folder is `root`; None when it is not one.
+
+    An installed package inside somebody else's checkout is not that checkout. The commit is None before the first.
+    """
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    top = git("rev-parse", "--show-toplevel")
+    if not top or Path(top).resolve() != root.resolve():
+        return None
+    status = git("status", "--porcelain")
+    return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": None if status is None else status != ""}
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Everything but the times, the command and the first prompts."""
+    from harness import scorers
+    from harness.engine.sibling_values import described as amounts
+
+    dataset, numbers = plan.dataset, amounts(plan)
+    described = {
+        "method": plan.config.method.name,
+        "hash": plan.hash8,
+        "seed": plan.config.seed,
+        "models": plan.facts,
+        **_servers(plan),
+        "prompts": plan.method.prompts(),
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "source": dataset.source,
+            "revision": dataset.revision,
+            "questions": len(dataset.examples),
+            "skipped": dict(dataset.skipped),
+        },
+        **({"amounts": numbers} if numbers else {}),
+        "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
+        "git": git_state(Path(__file__).resolve().parents[2]),
+        "packages": _packages(),
+        **_machine(),
+        "warnings": [said_without_home(warning) for warning in plan.warnings],
+    }
+    told: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
+    return {key: told.get(key, value) for key, value in described.items()}
+
+
+def _servers(plan: Plan) -> dict[str, Any]:
+    """Addresses and sizes of the models that are asked over the network; a key is nowhere in a plan.
+
+    The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start tells their change.
+    """
+    served = plan.served()
+    if not served:
+        return {}
+    shapes = {role: None if shape is None else asdict(shape) for role, shape in served.items()}
+    return {"servers": {role: plan.models[role].base_url for role in served}, "shapes": shapes}
+
+
+def begun(before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1) -> dict[str, Any]:
+    """The manifest at the start: a new one, or `before` with one more start.
+
+    command: what was typed; parallel: questions in flight at most.
+    """
+    command = [masked(word) for word in words_without_home(command)]
+    start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
+    start["parallel"] = parallel
+    if not before:
+        return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
+    changed = {k: v for k, v in described.items() if k not in _FIXED and before.get(k) != v}
+    if changed:
+        start["changed"] = changed
+    return {**before, "finished": None, "starts": [*before["starts"], start]}
+
+
+def ended(manifest: dict[str, Any], state: str) -> dict[str, Any]:
+    """The manifest at the end of this start; `state` is finished, interrupted or stopped."""
+    time = now()
+    last = {**manifest["starts"][-1], "finished": time, "state": state}
+    finished = time if state == "finished" else None
+    return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
+
+
+def _packages() -> dict[str, str]:
+    found = {"longdoc-harness": VERSION}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "gpu": describe_gpu(),
+    }
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError):
+        return None
+
+
+def describe_gpu() -> str | None:
+    """Name of the GPU, None where there is none or torch is not loaded."""
+    torch = sys.modules.get("torch")  # not imported for this: a run that loads no model has no use for it
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name())

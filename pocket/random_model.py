@@ -1,0 +1,136 @@
+"""The stand-in until a trained default exists: a seeded random Llama with a tokenizer trained on made-up texts.
+
+Its answers are noise. It is built on first use, in a second or two, and kept under `.harness/models`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.errors import CannotRun
+from harness.storage.home import home
+from pocket.world.sample import FIRST_TRAINING_SEED, sample
+
+VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
+SIZES = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 4096,
+}
+SEED, VOCABULARY = 0, 2048
+# What the tokenizer is trained on: kinds of pocket.world.sample, and the tokens (characters / 4) of each text.
+KINDS, TEXT_TOKENS = ("musique", "hotpotqa", "narrativeqa", "qasper"), 2000
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
+
+
+def recipe() -> dict[str, Any]:
+    """What identifies the weights: the recipe and the versions of the libraries that draw the numbers."""
+    versions = {name: _version(name) for name in ("torch", "tokenizers", "transformers")}
+    return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
+
+
+def _version(name: str) -> str:
+    """Installed version of a package, "" when it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def build() -> tuple[Path, dict[str, Any]]:
+    """The model's folder and its recipe: the back end "random" of configs/registry.yaml. Raises CannotRun."""
+    return ensure(), recipe()
+
+
+def ensure() -> Path:
+    """The model's folder; built when it is not there yet. Safe against two builders at once. Raises CannotRun."""
+    made = recipe()
+    folder = home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
+    if (folder / "config.json").exists():
+        return folder
+    from safetensors import SafetensorError
+
+    draft = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
+        save(draft)
+        os.replace(draft, folder)
+    except (OSError, SafetensorError) as error:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+        # Else another process finished first; its folder holds the same bytes.
+        if not (folder / "config.json").exists():
+            raise CannotRun(
+                f"the embedded model cannot be built in {folder.parent} ({error}); set HARNESS_HOME to a folder you may"
+                " write to, or name a model with --model"
+            ) from error
+    return folder
+
+
+def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes: int) -> None:
+    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: `_texts()`)."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
+
+    logging.disable_progress_bar()
+
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_train(texts or _texts()),
+        bos_token=SPECIAL[0],
+        eos_token=SPECIAL[1],
+        additional_special_tokens=SPECIAL[2:],
+        chat_template=TEMPLATE,
+    )
+    config = LlamaConfig(
+        **{**SIZES, **sizes},
+        vocab_size=len(tokenizer),
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        # Larger than the usual 0.02, so that attention is not flat and tests see differences.
+        initializer_range=0.1,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _texts() -> list[str]:
+    """A text of each of KINDS with its questions, of a training seed: the same on any machine."""
+    texts = []
+    for kind in KINDS:
+        made = sample(kind, FIRST_TRAINING_SEED, tokens=TEXT_TOKENS, purpose="training")
+        texts += [document.text for document in made.documents]
+        texts += [example.question.text for example in made.examples]
+    return texts
+
+
+def _train(texts: list[str]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    bos = (SPECIAL[0], tokenizer.token_to_id(SPECIAL[0]))
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{SPECIAL[0]} $A", special_tokens=[bos])
+    return tokenizer

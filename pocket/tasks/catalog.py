@@ -1,0 +1,46 @@
+"""Every kind of scene by name, and the scenes of one text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from harness.errors import UnknownName
+from harness.method import Scene
+from harness.stats.rng import Dice
+from pocket.tasks import entity_memory, refinement, scenes, tree_walk
+from pocket.tasks.parts import Recipe, Shown
+from pocket.world.sample import Purpose
+
+SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
+    "question": scenes.answers,
+    "choice": scenes.choices,
+    "sufficiency": scenes.sufficiency,
+    "points": scenes.points,
+    "summary": scenes.summary,
+    "gathered": scenes.gathered,
+    "followed": scenes.followed,
+    "guessed": scenes.guessed,
+    "shortened": tree_walk.shortened,
+    "triage": tree_walk.triage,
+    "leaf": tree_walk.leaf,
+    "breadth": refinement.breadth,
+    "outline": refinement.outline,
+    "titles": refinement.titles,
+    "entities": entity_memory.entities,
+    "relations": entity_memory.relations,
+    "doubts": entity_memory.doubts,
+    "fusion": entity_memory.fusion,
+    "reflection": entity_memory.reflection,
+    "trial": entity_memory.trial,
+    "elaborated": entity_memory.elaborated,
+    "decomposed": entity_memory.decomposed,
+    "lookup": entity_memory.lookup,
+    "pause": entity_memory.pause,
+}
+
+
+def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+    """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
+    if scene not in SCENES:
+        raise UnknownName("kind of scene", scene, SCENES)
+    yield from SCENES[scene](recipe, scenes.show(recipe, dice, purpose), dice)

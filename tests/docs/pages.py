@@ -1,0 +1,62 @@
+"""The code blocks of the documents, and what a command line needs to be run as it is printed.
+
+A block says by its first line what happens to it in the tests:
+
+    ```python file=lead.py     written into the page's folder (any language)
+    ```python                  executed there
+    ```console                 each line behind "$ " is run; other lines must occur in what it prints
+    ```bash                    needs a download, a server or hours: its commands and options are looked up in --help
+    ```                        an illustration
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")))
+_BLOCK = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """language and file: of its first line, "" where there is none."""
+
+    language: str
+    file: str
+    text: str
+
+    def commands(self) -> Iterator[tuple[str, list[str]]]:
+        """(command line, lines printed below it); a line that ends in a backslash goes on in the next one."""
+        command, printed = "", []
+        for line in self.text.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                if command:
+                    yield command, printed
+                command, printed = line[2:].partition(" #")[0].strip(), []
+            elif line.strip():
+                printed.append(line.rstrip())
+        if command:
+            yield command, printed
+
+    def lines(self) -> list[str]:
+        """The commands of a block without prompts, comments left out."""
+        found = (line.partition(" #")[0].strip() for line in self.text.replace("\\\n", " ").splitlines())
+        return [line.removeprefix("$ ") for line in found if line and not line.startswith("#")]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page in order."""
+    return [Block(language, file, text) for language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def split(line: str) -> tuple[dict[str, str], list[str]]:
+    """Variables before a command, and its words: "A=1 harness list" -> ({"A": "1"}, ["harness", "list"])."""
+    words = shlex.split(line)
+    first = next((i for i, word in enumerate(words) if not re.fullmatch(r"[A-Z_]+=.*", word)), len(words))
+    variables = dict(word.split("=", 1) for word in words[:first])
+    return variables, words[first:]

@@ -1,0 +1,151 @@
+"""The documents are true: their examples run as they are printed, and the commands they name exist."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from glob import glob
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.config import presets
+from tests.docs.pages import PAGES, ROOT, Block, blocks, split
+
+# Rows that commands of the documents name with --data and dataset.documents.
+ROWS = {
+    "nq.jsonl": '{"id": "q1", "question": "Who did it?", "golden_answers": ["Ann"]}\n',
+    "retrieved.jsonl": '{"id": "q1", "docs": [{"title": "The case", "text": "Ann did it."}]}\n',
+    "dev.jsonl": next(block.text for block in blocks(ROOT / "docs" / "extending.md") if block.file == "ours.jsonl"),
+}
+Cli = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """Run a command in this process, in an empty folder with the rows above; returns its exit code and what it printed."""
+    for name, text in ROWS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("HARNESS_CONFIGS", raising=False)
+    path, modules = list(sys.path), set(sys.modules)
+
+    def call(*arguments: str, **variables: str) -> tuple[int, str]:
+        with monkeypatch.context() as here, pytest.raises(SystemExit) as exit_:
+            for name, value in variables.items():
+                here.setenv(name, value)
+            main(list(arguments))
+        out, err = capfd.readouterr()
+        return int(exit_.value.code or 0), out + err
+
+    yield call
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def _run(block: Block, cli: Cli) -> None:
+    for line, printed in block.commands():
+        variables, (program, *words) = split(line)
+        arguments = [name for word in words for name in (sorted(glob(word)) or [word])]
+        assert program == "harness", line
+        if arguments[0] == "run":
+            arguments += ["--mlflow", "off"]
+        code, output = cli(*arguments, **variables)
+        assert code == 0, f"{line}\n{output}"
+        for expected in printed:
+            assert expected in output, f"{line}\n{output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run_as_they_are_printed(
+    page: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if block.file:
+            path = tmp_path / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif block.language == "console":
+            _run(block, cli)
+        elif block.language == "python":
+            monkeypatch.syspath_prepend(str(tmp_path))
+            exec(block.text, names)
+
+
+def _named() -> list[tuple[str, str]]:
+    return [
+        (page.name, line)
+        for page in PAGES
+        for block in blocks(page)
+        if block.language in ("bash", "console")
+        for line in (block.lines() if block.language == "bash" else [line for line, _ in block.commands()])
+    ]
+
+
+def test_commands_name_options_and_presets_that_exist(cli: Cli) -> None:
+    """Also those that are not run here because they need a download, a server or hours."""
+    helps: dict[tuple[str, ...], str] = {}
+    kinds = {"--method": "methods", "--dataset": "datasets", "--suite": "suites", "--profile": "profiles"}
+    seen = 0
+    for page, line in _named():
+        variables, words = split(line)
+        where = f"{page}: {line}"
+        if words[:1] == ["make"]:
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), where
+        if words[:1] != ["harness"]:
+            continue
+        seen += 1
+        command = tuple(words[1:3]) if words[1] in ("pocket", "study") else tuple(words[1:2])
+        if words[1] == "report" and words[2:3] and words[2] in ("curves", "nodes", "queries", "tokens"):
+            command = tuple(words[1:3])
+        if command not in helps:
+            code, helps[command] = cli(*command, "--help")
+            assert code == 0, where
+        for word in words[1:]:
+            if word.startswith("--"):
+                assert re.search(rf"{word.partition('=')[0]}\b", helps[command]), f"{where}: no option {word}"
+        if not variables:
+            for option, kind in kinds.items():
+                if option in words:
+                    for name in words[words.index(option) + 1].split(","):
+                        assert name in presets.names(kind), f"{where}: no {option} {name}"
+    assert seen > 40
+
+
+def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cli, tmp_path: Path) -> None:
+    """The example method, data set and scorer of docs/extending.md work together."""
+    from harness import read_run
+
+    for block in blocks(ROOT / "docs" / "extending.md"):
+        if block.file:
+            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    choices = ["--method", "lead", "--dataset", "mine", "--data", "rows.jsonl", "--model", "replayed"]
+    code, output = cli("run", *choices, "--mlflow", "off", HARNESS_CONFIGS=".")
+    assert code == 0, output
+    (folder,) = (tmp_path / "results" / "mine").iterdir()
+    run = read_run(folder)
+    assert run.records[0]["prediction"] == "Ann"
+    assert run.records[0]["scores"] == {"longbench.qa_f1_score": 1.0, "evidence_recall": 1.0, "mine:brevity": 1.0}
+    assert re.fullmatch(r"1 \(file [0-9a-f]{8}\)", run.manifest["scorers"]["mine:brevity"])
+
+
+@pytest.mark.parametrize(
+    ("scorer", "message"),
+    [("mine:brev", "Did you mean 'brevity'"), ("nowhere:f", "no module 'nowhere'"), ("mine:1x", "of the form module:")],
+)
+def test_a_scorer_that_does_not_exist(cli: Cli, tmp_path: Path, scorer: str, message: str) -> None:
+    for block in blocks(ROOT / "docs" / "extending.md"):
+        if block.file in ("mine.py", "datasets/mine.yaml", "rows.jsonl"):
+            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    choices = ["--method", "bm25", "--dataset", "mine", "--data", "rows.jsonl", "--set", f"dataset.scorers=[{scorer}]"]
+    code, output = cli("validate", *choices, HARNESS_CONFIGS=".")
+    assert (code, message in output) == (2, True), output

@@ -1,0 +1,138 @@
+"""Links and citations: every page, file and anchor that code or documents point to exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import harness
+from harness.config import registry
+from harness.method import Method
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+CODE = ("harness", "methods", "reports", "pocket", "configs", "tests", "bench")
+_CITED = re.compile(r"docs/([a-z-]+\.md)(?:#([\w-]+))?")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+# Names under which other documents were once cited: a reader does not have them.
+_FOLDERS = "|".join([*CODE, "docs", "requirements"])
+_FOREIGN = re.compile(r"\bS00[0-3]\b|\bfacts \d|\bfacts/|\bdesign\.md|\(design:")
+
+
+def anchors(page: Path) -> set[str]:
+    """Explicit anchors, and those that a heading makes: small letters, no marks, hyphens for spaces."""
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'<a id="([\w-]+)"></a>', text))
+
+
+def sources() -> list[Path]:
+    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".md")]
+    return [path for path in files if path != Path(__file__)]
+
+
+def test_citations_in_code_point_to_pages_and_anchors() -> None:
+    known = {page.name: anchors(page) for page in (ROOT / "docs").glob("*.md")}
+    cited = [
+        (path.relative_to(ROOT), page, anchor)
+        for path in sources()
+        for page, anchor in _CITED.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert len(cited) > 80
+    wrong = [
+        f"{path}: docs/{page}#{anchor}"
+        for path, page, anchor in cited
+        if page not in known or (anchor and anchor not in known[page] and anchor != "pecan-name")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_pecan_names_its_open_choices() -> None:
+    text = (ROOT / "methods" / "pecan" / "config.py").read_text(encoding="utf-8")
+    cited = set(re.findall(r"#([a-z][a-z-]+)\b(?=[);])", text))
+    assert {"chunks", "levels", "similarity"} <= cited
+    assert {f"pecan-{name}" for name in cited} <= anchors(ROOT / "docs" / "methods.md")
+
+
+def test_nothing_cites_documents_that_a_reader_does_not_have() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {found.group()}"
+        for path in [*sources(), *PAGES]
+        for found in _FOREIGN.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", dict.fromkeys(PAGES), ids=lambda page: page.name)
+def test_links_between_pages(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in _LINK.findall(text):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("page", dict.fromkeys(PAGES), ids=lambda page: page.name)
+def test_named_files_exist(page: Path) -> None:
+    """A path in backticks that begins with a folder of the repository is one."""
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)`", text):
+        preset = ROOT / "configs" / "datasets" / f"{name}.yaml"
+        if "..." in name or "NAME" in name or preset.exists():
+            continue
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_the_citation_names_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (cited["version"], cited["license"]) == (harness.__version__, project["license"])
+
+
+def test_architecture_lists_the_layers_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert "\n\n" + "\n".join(f"    {layer}" for layer in layers) + "\n\n" in text
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_every_preset_of_a_method_has_its_section() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    table = text.partition("## Presets by section")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z0-9-]+)`", table))
+    assert named == {path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")}
+
+
+def test_every_parameter_of_a_method_is_named() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    for name in registry.shipped("methods"):
+        known = registry.load(name, Method).Config.model_fields
+        assert set(known) <= named, (name, set(known) - named)
+
+
+def test_every_data_set_and_encoder_is_described() -> None:
+    data = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for path in (ROOT / "configs" / "datasets").rglob("*.yaml"):
+        name = path.relative_to(ROOT / "configs" / "datasets").with_suffix("").as_posix()
+        assert f"`{name}`" in data, name
+        licence = yaml.safe_load(path.read_text(encoding="utf-8")).get("licence")
+        assert licence is None or name.startswith(("pocket/", "longbench/")) or licence in data, (name, licence)
+    methods = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    for path in (ROOT / "configs" / "encoders").glob("*.yaml"):
+        assert f"`{path.stem}`" in methods, path.stem

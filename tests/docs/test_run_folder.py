@@ -1,0 +1,127 @@
+"""docs/run-folder.md names every key of a real run's files, and no key that does not exist."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
+from harness.cost.meter import usage_of
+from harness.engine.manifest import begun
+from harness.storage.run_folder import read_run
+from harness.types import Record, Shown, Step
+from tests.docs.pages import ROOT
+
+PAGE = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
+# Graph, probes and recorded stops of PECAN without a model: two Yes, the second one behind the run's own stop.
+SCRIPT = """
+replies:
+  - {when: "Summary the following", reply: "* Ann built the mill.\\n* Ann was born in Kelford."}
+  - {reply: Kelford}
+probes: [{p: {"Yes": 0.6, "No": 0.4}}]
+attention: []
+window: 8192
+"""
+
+
+def section(anchor: str) -> str:
+    """The text from an anchor to the next one."""
+    return PAGE.partition(f'<a id="{anchor}"></a>')[2].partition('<a id="')[0]
+
+
+def documented(anchor: str) -> set[str]:
+    """The names in the first column of a section's tables."""
+    cells = re.findall(r"^\| (`[^|]*) \|", section(anchor), re.M)
+    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)}
+
+
+def described(anchor: str) -> set[str]:
+    """All names that a section has in backticks."""
+    return set(re.findall(r"`([\w-]+)`", section(anchor)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A run with an index, a search, probes, recorded stops and a question that fails to be scored as a number."""
+    here = tmp_path_factory.mktemp("run")
+    (here / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_HOME", str(here / "home"))
+        patch.chdir(here)
+        settings = {
+            "model.script": "replies.yaml",
+            "dataset.tokens": 300,
+            "dataset.scorers": ["longbench.qa_f1_score", "hf_bleu.bleu4", "evidence_recall"],
+            "dataset.answer_prefix": "So the final answer is:",
+            "method.record_stops": 2,
+        }
+        result = harness.run("pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", set=settings)
+        yield result.folder
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def fields(kind: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def test_records(folder: Path) -> None:
+    rows = lines(folder / "records.jsonl")
+    kept = {key for row in rows for key in row["notes"]}
+    assert {"seconds", "answer_prefix", "counts"} <= kept
+    assert set(rows[0]) == fields(Record)
+    assert documented("records") - kept - {"flags", "joined", "view", "scored", "not_finite"} == fields(Record)
+    assert kept <= documented("records")
+    steps = [step for row in rows for step in row["steps"]]
+    assert {step["action"] for step in steps} >= {"start", "study"}
+    assert set(steps[0]) == fields(Step) == documented("steps")
+    assert fields(Shown) == documented("shown")
+
+
+def test_usage(folder: Path) -> None:
+    known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
+    assert {"probes", "flops", "encoder_requests"} <= known
+    assert known == documented("usage") - {"markers_broken"}
+    assert "markers_broken" in (usage_of.__doc__ or "")
+
+
+def test_documents_and_summary(folder: Path) -> None:
+    assert documented("documents") == set(lines(folder / "documents.jsonl")[0]) | {"question_id"}
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert documented("summary") == set(summary) | {"texts_cut"}
+    inner = {*summary["index"], *summary["scores"]["evidence_recall"]}
+    assert inner <= described("summary")
+
+
+def test_manifest(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts"}
+    assert set(manifest["dataset"]) <= described("manifest")
+    changed = begun(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
+    assert set(changed) - {"changed"} == set(manifest["starts"][0])
+    assert set(changed) <= described("manifest")
+
+
+def test_run_yaml(folder: Path) -> None:
+    config = read_run(folder).config
+    names = described("run-yaml")
+    assert documented("run-yaml") >= set(RunConfig.model_fields) == set(config)
+    for kind in (MethodChoice, DatasetConfig, ModelConfig, EncoderConfig):
+        assert set(kind.model_fields) <= names, kind.__name__
+    assert documented("run-yaml") <= set(RunConfig.model_fields) | set(ModelConfig.model_fields)
+    assert set(config["model"]) == set(ModelConfig.model_fields)
+
+
+def test_files(folder: Path) -> None:
+    tree = PAGE.partition("\n\n")[2].partition("`/` in")[0]
+    named = set(re.findall(r"^      (\S+)  ", tree, re.M))
+    assert {path.name for path in folder.iterdir()} == named - {"answered.jsonl", "lock"}

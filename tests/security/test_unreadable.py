@@ -1,0 +1,264 @@
+"""Data, configuration, models and folders that cannot be read: one sentence with what to do, exit 2, nothing is run.
+
+Root reads a file whatever its mode, so a folder, a file or a link to nowhere stands in place of what is expected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness.llm.random_model import save
+
+from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401
+from tests.made_up import musique_rows
+
+BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "1"]
+SAMPLE = [*BM25, "--dataset", "pocket/musique"]
+LONG = "x" * 300
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "whole"
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
+    return folder
+
+
+def refused(ended: Ended, *parts: str) -> None:
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    for part in parts:
+        assert part in ended.stderr
+    assert not Path("results").exists()
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def _parquet(spoil: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"id": [str(n) for n in range(500)]}), path)
+        path.write_bytes(spoil(path.read_bytes()))
+
+    return write
+
+
+def _zip(local: int, directory: int, value: int) -> Callable[[Path], None]:
+    """An archive with two bytes at `local` of the member's header, and at `directory` of its entry, set to `value`."""
+
+    def write(path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("rows.jsonl", "".join(json.dumps(row) + "\n" for row in musique_rows()))
+        packed = bytearray(path.read_bytes())
+        for mark, offset in ((b"PK\3\4", local), (b"PK\1\2", directory)):
+            struct.pack_into("<H", packed, packed.find(mark) + offset, value)
+        path.write_bytes(packed)
+
+    return write
+
+
+def _cut(path: Path) -> None:
+    _zip(8, 10, 0)(path)
+    path.write_bytes(path.read_bytes()[:400])
+
+
+DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
+    ("no parquet", "r.parquet", lambda path: path.write_bytes(b"PAR1 is the beginning alone"), "; fetch it again"),
+    ("parquet, cut", "r.parquet", _parquet(lambda whole: whole[: len(whole) // 2]), "; fetch it again"),
+    (
+        "parquet, pages",
+        "r.parquet",
+        _parquet(lambda whole: bytes(b ^ 255 if 4 <= n < len(whole) - 400 else b for n, b in enumerate(whole))),
+        "; fetch it again",
+    ),
+    ("parquet, a folder", "r.parquet", lambda path: path.mkdir(), "r.parquet"),
+    ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
+    ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
+    ("zip, cut", "r.zip", _cut, "; fetch it again"),
+    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check the name after --data"),
+    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check the name after --data"),
+    ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
+]
+
+
+@pytest.mark.parametrize(("name", "write", "fix"), [row[1:] for row in DATA], ids=[row[0] for row in DATA])
+def test_data(
+    name: str,
+    write: Callable[[Path], object],
+    fix: str,
+    here: Callable[..., Ended],  # noqa: F811
+    model: Path,
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / name)
+    refused(here(*BM25, "--dataset", "musique", "--model", str(model), "--data", str(tmp_path / name)), fix)
+
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+CONFIGURATION: list[tuple[str, str, Callable[[Path], object], str]] = [
+    ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
+    ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
+    ("a link to nowhere", "c.yaml", lambda path: path.symlink_to("/nowhere"), "; name another file"),
+    ("below a file", "c.yaml/c.yaml", lambda path: path.parent.write_text(""), "; name another file"),
+    ("a long name", f"{LONG}.yaml", lambda path: None, "; name another file"),
+]
+
+
+@pytest.mark.parametrize("flag", [["--config"], ["--set", "method.prompts="]], ids=["config", "prompts"])
+@pytest.mark.parametrize(
+    ("name", "write", "fix"), [row[1:] for row in CONFIGURATION], ids=[row[0] for row in CONFIGURATION]
+)
+def test_configuration(
+    name: str,
+    write: Callable[[Path], object],
+    fix: str,
+    flag: list[str],
+    here: Callable[..., Ended],  # noqa: F811
+    model: Path,
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / name)
+    last = [f"{flag[-1]}{name}"] if flag[-1].endswith("=") else [flag[-1], name]
+    refused(here(*SAMPLE, "--model", str(model), *flag[:-1], *last), fix)
+
+
+@pytest.mark.parametrize(("name", "write"), [row[1:3] for row in CONFIGURATION[:3]])
+def test_presets_of_the_users_folder(
+    name: str,
+    write: Callable[[Path], object],
+    here: Callable[..., Ended],  # noqa: F811
+    configs: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    write(configs / "methods" / name)
+    refused(here("run", "--method", "c", "--dataset", "pocket/musique"), "c.yaml")
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def _settings(**changed: object) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+    return write
+
+
+def _bytes(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        make(folder / "model.safetensors")
+
+    return write
+
+
+def _half(folder: Path) -> None:
+    os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
+
+
+MODELS: list[tuple[str, Callable[[Path], object], str]] = [
+    ("config.json, cut", _bytes("config.json", b'{"model_type": "llama",'), "copy the model's folder again"),
+    ("config.json, a list", _bytes("config.json", b"[1]"), "copy the model's folder again"),
+    ("config.json, not UTF-8", _bytes("config.json", b"\xff{}"), "copy the model's folder again"),
+    ("config.json, empty", _bytes("config.json", b"{}"), "has no model_type"),
+    ("no config.json", lambda folder: (folder / "config.json").unlink(), "is it a saved transformers model?"),
+    ("unknown family", _settings(model_type="nosuch"), "or name another model"),
+    ("a width of letters", _settings(hidden_size="many"), 'hidden_size="many", which is no positive'),
+    ("no heads", _settings(num_attention_heads=0), "num_attention_heads=0, which is no positive"),
+    ("a head size of letters", _settings(head_dim="x"), 'head_dim="x", which is no positive'),
+    ("a window of letters", _settings(max_position_embeddings="long"), "max_position_embeddings="),
+    ("an unknown activation", _settings(hidden_act="nosuch"), "or name another model"),
+    ("a dtype that is a list", _settings(dtype=[1]), "copy the model's folder again"),
+    ("another width", _settings(hidden_size=64), "do not belong to its config.json"),
+    ("more layers", _settings(num_hidden_layers=3), "do not belong to its config.json"),
+    ("no weights", _instead(lambda path: None), "has no *.safetensors file"),
+    ("weights, a folder", _instead(lambda path: path.mkdir()), "is no file, or a link to none"),
+    ("weights, a link", _instead(lambda path: path.symlink_to("/nowhere")), "is no file, or a link to none"),
+    ("weights, cut", _half, "copy the model's folder again"),
+    ("weights, empty", _bytes("model.safetensors", b""), "copy the model's folder again"),
+    ("weights, noise", _bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
+    ("tokenizer.json, cut", _bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
+    ("tokenizer_config.json", _bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
+    ("generation_config.json", _bytes("generation_config.json", b"[1]"), "or name another model"),
+    ("template, cut", _bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),
+    ("template, not UTF-8", _bytes("chat_template.jinja", b"\xff"), "--set model.tokenizer=FOLDER"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "fix"), [row[1:] for row in MODELS], ids=[row[0] for row in MODELS])
+def test_model_folders(
+    spoil: Callable[[Path], object],
+    fix: str,
+    here: Callable[..., Ended],  # noqa: F811
+    model: Path,
+    tmp_path: Path,
+) -> None:
+    spoil(shutil.copytree(model, tmp_path / "m"))
+    ended = here(*SAMPLE, "--model", "m")
+    assert ended.returncode == 2, ended.stderr
+    shutil.rmtree("results", ignore_errors=True)  # what only loading shows leaves the folder that was made for the run
+    refused(ended, fix)
+
+
+# --- folders and names ------------------------------------------------------------------------------------------------
+
+
+HOMES: list[tuple[str, str, str]] = [
+    ("a file", "HARNESS_HOME", "file"),
+    ("below a file", "HARNESS_HOME", "file/home"),
+    ("a link to nowhere", "HARNESS_HOME", "link"),
+    ("not writable", "HARNESS_HOME", "/proc/nope"),
+    ("a long name", "HARNESS_HOME", LONG),
+    ("a cache with a long name", "HARNESS_CACHE", LONG),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [row[1:] for row in HOMES], ids=[row[0] for row in HOMES])
+def test_folders_of_the_environment(
+    name: str,
+    value: str,
+    here: Callable[..., Ended],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("/nowhere/at/all")
+    monkeypatch.setenv(name, value)
+    refused(here(*SAMPLE, "--model", "random"), f"{name}='", "set it to a folder that you may write to")
+
+
+NAMES: list[list[str]] = [
+    [*SAMPLE, "--model", f"./{LONG}"],
+    [*SAMPLE, "--model", "random", "--set", f"model.template={LONG}"],
+    [*SAMPLE, "--model", "random", "--set", f"model.tokenizer={LONG}"],
+    ["run", "--method", LONG, "--dataset", "pocket/musique"],
+    ["run", "--method", "bm25", "--dataset", LONG],
+    ["run", "--suite", LONG],
+    ["run", "--method", "pecan", "--dataset", "pocket/musique", "--set", f"method.max_nodes=from:{LONG}"],
+    *([verb, LONG] for verb in ("report", "score", "track", "compare")),
+    ["trace", LONG, "question"],
+]
+
+
+@pytest.mark.parametrize("arguments", NAMES, ids=lambda row: " ".join(row)[-340:][:40])
+def test_names_over_255_bytes(arguments: list[str], here: Callable[..., Ended]) -> None:  # noqa: F811
+    refused(here(*arguments))

@@ -1,0 +1,72 @@
+"""Run folders of earlier versions load in report, compare, trace, score and track: one folder of each kind of method.
+
+old_runs/ was written by these versions: `oldest`, the first commit (made-up rows that the project no longer ships);
+`2026-11-first`, the last commit with names of classes as `method.implementation` and FLOPs of steps as one number;
+`2026-11`, the last commit before the modules moved.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from tests.cli.conftest import Cli, configs, environment, here
+
+__all__ = ["configs", "environment", "here"]
+
+OLD = Path(__file__).with_name("old_runs")
+FOLDERS = sorted(path.parent.relative_to(OLD).as_posix() for path in OLD.glob("*/*/*/run.yaml"))
+
+
+def first_question(folder: Path) -> str:
+    return str(json.loads((folder / "records.jsonl").read_text(encoding="utf-8").splitlines()[0])["question_id"])
+
+
+def test_there_is_one_of_each_kind() -> None:
+    methods = {name.rpartition("/")[2].partition("--")[0].partition("[")[0] for name in FOLDERS}
+    assert methods == {"bm25", "longrefiner", "memwalker", "oracle-evidence", "pecan", "qrmem", "raptor-ct"}
+
+
+@pytest.mark.parametrize("version", ["oldest", "2026-11-first", "2026-11"])
+def test_tables(here: Cli, version: str) -> None:
+    names = {f.rpartition("/")[2].partition("--")[0] for f in FOLDERS if f.startswith(f"{version}/")}
+    for verb in ("report", "compare"):
+        done = here(verb, str(OLD / version), "--format", "csv")
+        assert done.returncode == 0, done.stderr
+        assert "left out" not in done.stderr
+        rows = [line.partition(",")[2] for line in done.stdout.splitlines()[1:]]
+        assert len(rows) == len(names)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_one_folder(here: Cli, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(OLD / name, folder)
+    before = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["scores"]
+    traced = here("trace", str(folder), first_question(folder))
+    assert traced.returncode == 0, traced.stderr
+    scored = here("score", str(folder))
+    if name.startswith("oldest/"):  # the data set is gone, and these records hold no gold answers
+        assert scored.returncode == 2
+        assert scored.stderr.count("\n") == 1
+        return
+    assert scored.returncode == 0, scored.stderr
+    after = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["scores"]
+    assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
+
+
+def test_tracking(here: Cli, tmp_path: Path) -> None:
+    folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(FOLDERS)]
+    done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == folders
+
+
+def test_a_class_of_an_old_run_is_the_name_of_today() -> None:
+    old = next(OLD / name for name in FOLDERS if name.startswith("2026-11-first") and "pecan" in name)
+    assert "methods.pecan:Pecan" in (old / "run.yaml").read_text(encoding="utf-8")
+    assert read_run(old).config["method"]["implementation"] == "pecan"
