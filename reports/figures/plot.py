@@ -33,7 +33,7 @@ KINDS = 6
 """Lines that look different, the length of the style's cycle; `split` keeps a panel to so many."""
 
 _COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
-_TITLE, _ROOM = 50, 38  # characters of a line of a title and of a legend
+_TITLE, _ROOM = 50, 42  # characters of a line of a title and of a legend
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ def _panel(ax: Axes, panel: Panel) -> None:
         right.spines.right.set_visible(True)
         right.grid(visible=False)
     styles = list(rcParams["axes.prop_cycle"])
-    places = [point.x for line in panel.lines for point in line.points]
-    shift = 0.012 * (max(places) - min(places)) if panel.aside and places else 0.0
+    places = panel.x.limits or [point.x for line in panel.lines for point in line.points]
+    shift = 0.012 * (max(places) - min(places)) if panel.aside else 0.0
     middle = (len(panel.lines) - 1) / 2
     handles = [
         _line(right if line.right and right is not None else ax, line, styles[i % len(styles)], shift * (i - middle))
@@ -227,9 +227,9 @@ def _line(ax: Axes, line: Line, style: dict[str, Any], aside: float) -> Any:
 
 
 def cut(name: str, longest: int) -> str:
-    """A name as text of a figure, of at most `longest` characters."""
+    """A name as text of a figure, of at most `longest` characters; its end stays, which may hold the run's hash."""
     name = " ".join(printable(name).split())
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+    return name if len(name) <= longest else f"{name[: longest - 13]}…{name[-12:]}"
 
 
 def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, draw, inline, paper_style, split
+from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, cut, draw, inline, paper_style, split
 from reports.figures.sheet import formatted, page
 from reports.render import render
 from tests.reports.figure_searches import searched, searched_run, settings
@@ -55,7 +55,7 @@ def test_text_of_the_data_prints_as_it_is(name: str) -> None:
 def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     source = draw([panel(EVIL, EVIL)] * 3, EVIL)
     root = ET.fromstring(source)
-    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 388.8], "two panels in a row, in points"
+    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 410.4], "two panels in a row, in points"
     assert not [e for e in root.iter() if e.tag.endswith("script")]
     html = page(EVIL, source, [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
@@ -105,6 +105,11 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
         ("t (1 of 2)", 6),
         ("t (2 of 2)", 1),
     ]
+
+
+def test_a_long_name_keeps_the_hash_at_its_end() -> None:
+    assert cut("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
+    assert cut("qrmem[minilm] [pocket, recogniser=rules] (8284357e)", 40) == "qrmem[minilm] [pocket, reco…s] (8284357e)"
 
 
 def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:
