@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.cli.figures import Figure, folder_of, form_of, numbers, show, stored
+from harness.cli.figures import Figure, folder_of, form_of, numbers, replayed, show, stored
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 
@@ -55,7 +55,7 @@ def main(folder: str | None, options: Options) -> int:
     runs, damaged = stored(folder_of(folder, "curves"))
     from reports.figures.curves import frame, grid, panels
 
-    chosen = [(run, rules) for run in runs if (rules := grid(run, options.t_n, t_p))]
+    chosen = replayed(runs, lambda run: grid(run, options.t_n, t_p))
     if not chosen:
         raise UserError(
             "no run here stops by t_n and t_p, so there is no curve; make one with: "

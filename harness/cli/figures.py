@@ -7,6 +7,7 @@ harness report queries results --format csv
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", int, float)
+R = TypeVar("R")
 _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
@@ -90,6 +92,22 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
     from harness.cli.report import stored as read
 
     return read(folder)
+
+
+def replayed(runs: Sequence[StoredRun], read: Callable[[StoredRun], R | None]) -> list[tuple[StoredRun, R]]:
+    """Each run with what `read` makes of its stop rule, where it has one; one whose method cannot be loaded is left out
+    with a warning.
+    """
+    found = []
+    for run in runs:
+        try:
+            made = read(run)
+        except UserError as error:
+            sys.stderr.write(f"warning: left out: {run.path}: {error}\n")
+            continue
+        if made:
+            found.append((run, made))
+    return found
 
 
 def show(figure: Figure, form: str, out: str | None) -> None:

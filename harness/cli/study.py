@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness.cli.figures import Figure, form_of, show, stored
+from harness.cli.figures import Figure, form_of, replayed, show, stored
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
+    from reports.figures.trials import Recorded
     from reports.figures.trials_table import Scored
     from reports.gold_rows import Rows
 
@@ -76,7 +77,7 @@ def trials(folders: Sequence[str], options: TrialOptions) -> int:
     from reports.figures.trials import recorded
     from reports.figures.trials_table import frame, panels, sections
 
-    scored = [_scored(run, options) for run in runs if recorded(run) is not None]
+    scored = [_scored(run, told, options) for run, told in replayed(runs, recorded)]
     table = frame(scored, options.score, options.convention or DEFAULT)
     show(Figure("Maximum of trials", table, sections(table), panels(table)), form, options.out)
     return 3 if damaged else 0
@@ -107,21 +108,20 @@ def stored_runs(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
     return list(runs.values()), damaged
 
 
-def _scored(run: StoredRun, options: TrialOptions) -> Scored:
+def _scored(run: StoredRun, told: Recorded, options: TrialOptions) -> Scored:
     """A run with the score of every recorded answer that its maxima need."""
-    from harness.cli.judging import Recorded, judged
+    from harness.cli.judging import Recorded as Judged
+    from harness.cli.judging import judged
     from reports import stored as facts
-    from reports.figures.trials import recorded, shown, wanted
+    from reports.figures.trials import shown, wanted
     from reports.figures.trials_table import Scored
 
-    told = recorded(run)
-    assert told is not None  # only runs with trials are handed over
     name = options.score or facts.headline(run)
     facts.scored(run, name)  # raises UnknownName for a score the run does not have
     maxima = range((told.most if options.most is None else options.most) + 1)
     stops = wanted(run, told, maxima)
     records = {record["question_id"]: record for record in run.records}
-    answers = {(q, i): Recorded(stop.answer, shown(records[q], i)) for (q, i), stop in stops.items()}
+    answers = {(q, i): Judged(stop.answer, shown(records[q], i)) for (q, i), stop in stops.items()}
     return Scored(run, told, maxima, judged(run, answers, name, options.data) if answers else {})
 
 

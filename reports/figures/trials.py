@@ -7,19 +7,19 @@
     updates   0    1    2 │ 3      of the entity set; max_trials = 2, recorded up to 3: one run holds the maxima 0 to 3
     answer    a    b   own│ c
 
-A search with fewer trials is the beginning of the same search (methods/qrmem/trials.py), so every one that answered, or
-ended by itself, within a maximum is known without a recording. What is read at the maximum itself is known only where
-it was recorded (--record-stops). Nothing is guessed.
+Which step another maximum ends at is the method's to say (Method.replay); an answer that was not recorded
+(--record-stops) is not guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
-from reports.figures.replay import STUDY
+from harness.method import Method
+from reports.figures.replay import STUDY, method_of
 from reports.figures.requests import spent
 from reports.step_flops import spent_flops, stop_flops
 
@@ -31,12 +31,13 @@ Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recorded:
-    """The maximum of trials of a run, and the highest one that its searches went on to."""
+    """The maximum of trials of a run, the highest one that its searches went on to, and the method that replays."""
 
     own: int
     most: int
+    method: Method = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +56,31 @@ class Stop:
 
 
 def recorded(run: StoredRun) -> Recorded | None:
-    """What the run's configuration says of its trials; None for a method without any."""
+    """The trials of a run; None for a method without any. Raises as reports.figures.replay.method_of."""
     params: dict[str, Any] = run.config["method"].get("params") or {}
-    own = params.get("max_trials")
-    if not isinstance(own, int) or not any(_marks(record) for record in run.records):
+    if not isinstance(params.get("max_trials"), int) or all(_own_place(record) is None for record in run.records):
         return None
-    return Recorded(own, max(own, int(params.get("record_stops") or 0)))
+    method = method_of(run)
+    own, most = method.stop_rule(), method.recorded_rule()
+    return Recorded(own["max_trials"], most["max_trials"], method) if own.keys() == {"max_trials"} else None
 
 
-def _marks(record: Mapping[str, Any]) -> list[tuple[int, int, Mapping[str, Any]]]:
-    """(updates, place, step) of the last step of each trial."""
-    found = [(i, step) for i, step in enumerate(record["steps"]) if "updates" in (step.get("scores") or {})]
-    return [(int(step["scores"]["updates"]), i, step) for i, step in found]
+def _own_place(record: Mapping[str, Any]) -> int | None:
+    """The place of the last step of the last trial that the run itself made."""
+    steps = enumerate(record["steps"])
+    own = [i for i, step in steps if "updates" in (step.get("scores") or {}) and step["action"] != STUDY]
+    return own[-1] if own else None
 
 
 def stop(record: Mapping[str, Any], trials: int, told: Recorded, convention: str = DEFAULT) -> Stop | None:
     """What a search with at most `trials` updates would have come to; None where the answered record does not say."""
-    marks = _marks(record)
-    if not marks:
+    own = _own_place(record)
+    place = own if trials == told.own else told.method.replay(record["steps"], max_trials=trials)
+    if place is None:
         return None
-    mine = [mark for mark in marks if mark[2]["action"] != STUDY]
-    last, place, step = mine[-1]
-    if trials == told.own or (trials >= last and "ended" in step["scores"]):
+    if place == own:
         return Stop(place, True, record["prediction"], spent(record), spent_flops(record, convention))
-    found = next((mark for mark in marks if mark[0] == trials), None)
-    if found is None and trials > marks[-1][0] and "ended" in marks[-1][2]["scores"]:
-        found = marks[-1]  # the search that went on ended by itself before this maximum
-    return None if found is None else _other(record, found[1], convention)
+    return _other(record, place, convention)
 
 
 def _other(record: Mapping[str, Any], place: int, convention: str) -> Stop | None:

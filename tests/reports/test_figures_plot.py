@@ -109,7 +109,7 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
 
 def test_a_long_name_keeps_the_hash_at_its_end() -> None:
     assert cut("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
-    assert cut("qrmem[minilm] [pocket, recogniser=rules] (8284357e)", 40) == "qrmem[minilm] [pocket, reco…s] (8284357e)"
+    assert cut("qrmem[minilm] [pocket, recogniser=rules] (8284357e)", 40) == "qrmem[minilm] [pocket, reco…] (8284357e)"
 
 
 def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:
