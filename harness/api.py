@@ -76,7 +76,7 @@ def compare(
     """
     from harness.cli.common import run_folders
     from harness.cli.output import read_runs
-    from reports.side_by_side import side_by_side
+    from reports.compare import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
     return side_by_side(found, reference=reference, score=score, force=force, convention=convention).joined()

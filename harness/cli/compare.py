@@ -34,7 +34,7 @@ def main(runs: list[str], options: Options) -> int:
     columns = chosen_columns(options.columns, options.everything)
     folders = run_folders(runs)
     frames()
-    from reports.side_by_side import side_by_side
+    from reports.compare import side_by_side
 
     stored = read_runs(folders)
     found = side_by_side(

@@ -21,8 +21,7 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from reports.figures.trials import Recorded
-    from reports.figures.trials_table import Scored
+    from reports.figures.trials import Recorded, Scored
     from reports.gold_rows import Rows
 
 
@@ -74,8 +73,7 @@ def trials(folders: Sequence[str], options: TrialOptions) -> int:
     """
     form = form_of(options.form, options.out)
     runs, damaged = stored_runs(folders)
-    from reports.figures.trials import recorded
-    from reports.figures.trials_table import frame, panels, sections
+    from reports.figures.trials import frame, panels, recorded, sections
 
     scored = [_scored(run, told, options) for run, told in replayed(runs, recorded)]
     table = frame(scored, options.score, options.convention or DEFAULT)
@@ -113,8 +111,7 @@ def _scored(run: StoredRun, told: Recorded, options: TrialOptions) -> Scored:
     from harness.cli.judging import Recorded as Judged
     from harness.cli.judging import judged
     from reports import stored as facts
-    from reports.figures.trials import shown, wanted
-    from reports.figures.trials_table import Scored
+    from reports.figures.trials import Scored, shown, wanted
 
     name = options.score or facts.headline(run)
     facts.scored(run, name)  # raises UnknownName for a score the run does not have

@@ -1,6 +1,12 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that each cost buys.
 
-    draw(reports.front.points(means, runs), "longbench.qa_f1_score", "pdf")
+    points(means, runs)  ─►  dataset method score[.low .high] tflops[.low .high] convention ceiling apart dominated_by
+    draw(points(means, runs), "longbench.qa_f1_score", "pdf")
+
+Cost is search + answer per question, without the index. A method is dominated when another one costs no more, scores
+no less, and is better in one of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling:
+it takes no part, because nobody can run it without the answers. Nor does one that is apart: it was asked other
+questions than most runs of its data set.
 
 filled circle   no method scores as high at no higher cost     hollow circle   dominated
 diamond         ceiling: was shown the evidence                square          was asked other questions than most
@@ -13,12 +19,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from reports import stored as facts
+from reports.basis import Asked, asked, main
 from reports.figures.plot import Axis, cut, inline, legend_below, paper_style, set_axis, written
 from reports.markup import Html, el
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from harness.storage.run_folder import StoredRun
 
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
@@ -33,32 +44,73 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def draw(points: Sequence[Mapping[str, Any]], score: str, form: str = "svg") -> bytes:
-    """The figure of one data set's points as a file of a form of FORMS. Raises ValueError where there is none."""
-    if not points:
+def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:
+    """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.
+
+    score: by default each data set's headline. `runs` say which rows are ceilings or apart. Rows keep their order.
+    """
+    ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
+    keys: dict[str, dict[tuple[str, str], Asked]] = {}
+    for run in runs:
+        keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = asked(run)
+    usual = {name: main(list(own.values())) for name, own in keys.items()}
+    apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
+    rows: list[dict[str, Any]] = []
+    for row in facts.records(means):
+        name = score or str(row["headline"])
+        values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
+        if pd.isna(values[""]) or pd.isna(row["tflops"]) or row["tflops"] <= 0:
+            continue
+        rows.append(
+            {
+                "dataset": row["dataset"],
+                "method": row["method"],
+                "model": row["model"],
+                **{f"score{part}": value for part, value in values.items()},
+                **{f"tflops{part}": row[f"tflops{part}"] for part in ("", ".low", ".high")},
+                "convention": row["convention"],
+                "ceiling": (row["dataset"], row["run"]) in ceilings,
+                "apart": (row["dataset"], row["run"]) in apart,
+            }
+        )
+    for row in rows:
+        row["dominated_by"] = tuple(other["method"] for other in rows if _dominates(other, row))
+    return rows
+
+
+def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+    if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
+        return False
+    dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
+    return dearer <= 0 <= better and (dearer, better) != (0, 0)
+
+
+def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg") -> bytes:
+    """The rows of `points` of one data set as a file of a form of FORMS. Raises ValueError where there is none."""
+    if not rows:
         raise ValueError("a figure needs a point")
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=_SIZE)
         ax = figure.add_subplot()
-        handles = {kind: _mark(ax, point, i) for i, point in enumerate(points) for kind in [kind_of(point)]}
-        set_axis(ax.xaxis, Axis(f"TFLOPs a question, search + answer ({points[0]['convention']}, log)", log=True))
+        handles = {kind: _mark(ax, point, i) for i, point in enumerate(rows) for kind in [kind_of(point)]}
+        set_axis(ax.xaxis, Axis(f"TFLOPs a question, search + answer ({rows[0]['convention']}, log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
-        _front(ax, points)
+        _front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
         legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=100)
-        figure.draw_without_rendering()  # fixes the layout, so that places in points are known
+        figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
-        _labels(ax, points)
+        _labels(ax, rows)
         return written(figure, f"{score} against TFLOPs a question", form)
 
 
-def element(points: Sequence[Mapping[str, Any]], score: str) -> Html:
+def element(rows: Sequence[Mapping[str, Any]], score: str) -> Html:
     """The same for a page, with what a pointer over a mark reads; a sentence where there is no point."""
-    if not points:
+    if not rows:
         return el("p", "No run of this data set has both a score and a cost.", class_="none")
-    return inline(draw(points, score), {f"point-{i}": _title(point) for i, point in enumerate(points)})
+    return inline(draw(rows, score), {f"point-{i}": _title(point) for i, point in enumerate(rows)})
 
 
 def kind_of(point: Mapping[str, Any]) -> str:
@@ -74,7 +126,7 @@ def place_labels(
     """A box [left, bottom, right, top] for each label near its anchor: the freest place of a ring that widens.
 
     anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
-    obstacles: boxes [m, 4] that a label should not cover. All in points; earlier labels choose first.
+    obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
     """
     taken = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
     placed = []
@@ -119,9 +171,9 @@ def _ends(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, f
     return ends[0], ends[1]
 
 
-def _front(ax: Axes, points: Sequence[Mapping[str, Any]]) -> None:
+def _front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """The best score that each cost buys, as steps up to the right edge."""
-    best = sorted(_place(point) for point in points if kind_of(point) == "undominated")
+    best = sorted(_place(point) for point in rows if kind_of(point) == "undominated")
     if best:
         limits = ax.get_xlim()
         xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
@@ -129,16 +181,16 @@ def _front(ax: Axes, points: Sequence[Mapping[str, Any]]) -> None:
         ax.set_xlim(limits)
 
 
-def _labels(ax: Axes, points: Sequence[Mapping[str, Any]]) -> None:
-    several = len({point["model"] for point in points}) > 1
-    named = [p for p in points if len(points) <= _LABELLED or kind_of(p) != "dominated"]
+def _labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    several = len({point["model"] for point in rows}) > 1
+    named = [p for p in rows if len(rows) <= _LABELLED or kind_of(p) != "dominated"]
     names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
     names = [cut(name, 40) for name in names]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
     at = ax.transData.transform
     bars = []
-    for point in points:
+    for point in rows:
         (x, y), (xs, ys) = at(_place(point)), _ends(point)
         bars += [
             (at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1),

@@ -18,8 +18,7 @@ from harness.scorers import version
 from harness.storage.run_folder import StoredRun, read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
-from reports.figures.trials import Recorded, recorded, shown, stop, wanted
-from reports.figures.trials_table import Scored, frame, panels, sections
+from reports.figures.trials import Recorded, Scored, frame, panels, recorded, sections, shown, stop, wanted
 from tests.reports.build import flops, record, usage, write_run
 from tests.reports.figure_searches import TERA, step
 

@@ -21,7 +21,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from reports import details, markup
 from reports.details import Limits
 from reports.figures import front
-from reports.front import points
+from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.markup import el, script_json
 from reports.page import page
