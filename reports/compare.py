@@ -17,9 +17,9 @@ bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001 
 
 Columns of `compare`: dataset, score, method, model, reference, n (questions in common), clusters
 (harness.stats.clusters), mean, reference mean, difference with .low and .high (95 %, bootstrap by cluster),
-p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power
-0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data, device and
-batch size), notes, run and reference_run (the folders' names).
+p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
+with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
+device and batch size), notes, run and reference_run (the folders' names).
 
 Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
 max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not

@@ -97,7 +97,7 @@ def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path: Path) ->
     assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), "one": (True, ()), "bad one": (True, ())}
     shown = page(runs)
     assert shown.count("apart, it was asked other questions than most runs") == 2
-    assert "dashed: asked other questions, so compared with none" in shown
+    assert "was asked other questions: compared with none" in shown
 
 
 def test_a_failed_question_counts_where_its_record_says(tmp_path: Path) -> None:
