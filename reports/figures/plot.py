@@ -32,6 +32,16 @@ FORMS = ("svg", "pdf", "png")
 KINDS = 6
 """Lines that look different, the length of the style's cycle; `split` keeps a panel to so many."""
 
+# Colours of a figure in a page, which has a dark form: names of templates/page.css.
+_PAGE = {
+    "1d2430": "currentColor",
+    "ffffff": "var(--paper, #fff)",
+    "e4e7ec": "var(--grid, #e4e7ec)",
+    "b6bec9": "var(--edge, #b6bec9)",
+    "0072b2": "var(--blue, #0072b2)",
+    "009e73": "var(--green, #009e73)",
+}
+
 _COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
 _TITLE, _ROOM = 50, 42  # characters of a line of a title and of a legend
 
@@ -154,8 +164,8 @@ def written(figure: Figure, title: str, form: str) -> bytes:
 def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     """An SVG file of `written` as an element of a page.
 
-    A page's content security policy forbids style attributes, so they become attributes of their own; ink, paper and
-    grid take the page's colours. titles: what a pointer over the artist with this gid reads.
+    A page's content security policy forbids style attributes, so they become attributes of their own; colours
+    become those of the page. titles: what a pointer over the artist with this gid reads.
     """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
@@ -165,11 +175,7 @@ def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
     body = re.sub(r'<g id="[^"]*">', "<g>", body).replace("xlink:href", "href")
     body = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), body)
-    for colour, name in {
-        "1d2430": "currentColor",
-        "ffffff": "var(--paper, #fff)",
-        "e4e7ec": "var(--grid, #e4e7ec)",
-    }.items():
+    for colour, name in _PAGE.items():
         body = body.replace(f'"#{colour}"', f'"{name}"')
     return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
 
