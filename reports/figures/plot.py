@@ -173,11 +173,17 @@ def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
-    body = re.sub(r'<g id="[^"]*">', "<g>", body).replace("xlink:href", "href")
-    body = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), body)
-    for colour, name in _PAGE.items():
-        body = body.replace(f'"#{colour}"', f'"{name}"')
+    body = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0]), body)
     return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
+
+
+def _page_tag(tag: str) -> str:
+    """A tag of an SVG file as `inline` writes it; text between tags is not touched."""
+    tag = re.sub('^<g id="[^"]*"', "<g", tag).replace("xlink:href", "href")
+    tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
+    for colour, name in _PAGE.items():
+        tag = tag.replace(f'"#{colour}"', f'"{name}"')
+    return tag
 
 
 def _panel(ax: Axes, panel: Panel) -> None:

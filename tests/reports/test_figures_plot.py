@@ -61,6 +61,7 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     assert "<script" not in html
     drawing = inline(source)
     assert 'style="' not in drawing, "a page's policy forbids style attributes"
+    assert 'a style="fill: #ffffff" b' in inline(draw([panel('a style="fill: #ffffff" b')], "t")), "text is not touched"
     assert "http" not in drawing
     used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(re.findall(r"url\(#([^)]*)\)", drawing))
     assert used <= set(re.findall(r'id="([^"]*)"', drawing))
