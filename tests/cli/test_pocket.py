@@ -302,10 +302,10 @@ def test_a_training_of_other_skills_is_not_gone_on_with(here: Cli, course: str, 
 
 
 def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
-    from harness.cli.pocket_train import Options, _course, _keep
+    from pocket.cli.train import Options, _course, _keep
 
     out, path = tmp_path / "o", tmp_path / course
-    first = Options(out, path, skills=("answer",))
+    first = Options(str(out), ["answer"], str(path))
     (out / "checkpoint").mkdir(parents=True)
     _keep(first, _course(first))
     (out / "checkpoint" / "state.json").write_text("{}")
@@ -313,10 +313,12 @@ def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path
     path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
     found = _course(first)
     assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
-    assert [stage.name for stage in _course(Options(tmp_path / "other", path)).stages][-1] == "again more"
-    for skills_ in ((), ("pecan search",), ("answer", "pecan search")):
+    assert [stage.name for stage in _course(Options(str(tmp_path / "other"), curriculum=str(path))).stages][
+        -1
+    ] == "again more"
+    for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
         with pytest.raises(UserError, match="is of other skills"):
-            _course(Options(out, path, skills=skills_))
+            _course(Options(str(out), skills_, str(path)))
     kept = json.loads((out / "curriculum.yaml").read_text())
     assert [stage["name"] for stage in kept["stages"]] == ["both", "more"], (
         "nothing is written before it is gone on with"
@@ -328,7 +330,7 @@ def recipe(skill: str, **more: object) -> dict[str, object]:
 
 
 def test_only_some_skills() -> None:
-    from harness.cli.pocket_train import _only
+    from pocket.cli.train import _only
 
     stages = [
         [recipe("recall")],

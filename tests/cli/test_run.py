@@ -307,7 +307,7 @@ def test_an_interrupt_prints_no_password(here: Cli, monkeypatch: pytest.MonkeyPa
     assert done.returncode == 130
     assert "hunter" not in done.stderr
     told = done.stderr.splitlines()
-    assert told[-2].endswith("The same command goes on from there (with what *** stands for):")
+    assert told[-2].endswith("The same command resumes (replace *** by the password):")
     assert shlex.split(told[-1])[-2:] == ["--mlflow", "postgresql://***@db/runs?password=***"]
 
 

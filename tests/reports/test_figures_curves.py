@@ -249,7 +249,7 @@ def test_to_a_file_by_its_ending(call: Call, tmp_path: Path, name: str, start: s
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, with commas between"),
+        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, separated by commas"),
         (["--t-p", "a"], "--t-p a: should be numbers from 0 to 1"),
         (["--t-n", "0"], "--t-n"),
         (["--score", "f1"], "unknown score 'f1'"),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import tokens as token_module
+from harness.cli import report_tokens as token_module
 from harness.cli.main import main
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
@@ -188,7 +188,7 @@ def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, with commas between"),
+        (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, separated by commas"),
         (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
         (["results", "--edges", "many"], "--edges many: should be numbers of tokens"),
         (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),

@@ -124,10 +124,10 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) 
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings())
     code = (
-        "import sys; from harness.cli import curves, figures; "
+        "import sys; from harness.cli.main import _main; "
         "loaded = lambda *names: print([m for m in names if m in sys.modules]); "
-        "figures.queries(None, figures.Queries(out='q.md')); loaded('matplotlib'); "
-        "figures.nodes(None, None, 'n.html'); curves.main(None, curves.Options(out='c.pdf')); "
+        "_main(['report', 'queries', '--out', 'q.md']); loaded('matplotlib'); "
+        "_main(['report', 'nodes', '--out', 'n.html']); _main(['report', 'curves', '--out', 'c.pdf']); "
         "loaded('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot', 'scipy')"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

@@ -150,7 +150,7 @@ class TestMargin:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--margin", "1"], "--margin is of the verdicts on published numbers; add --paper"),
+            (["--margin", "1"], "--margin is a setting of the comparison with published numbers; add --paper"),
             (["--paper", "--margin", "0"], "--margin 0: should be more than 0"),
             (["--paper", "--margin", "nan"], "--margin nan: should be more than 0"),
         ],

@@ -1,8 +1,8 @@
-"""MLflow beside the runs of one command: one process follows them all, and makes its passes while the next one runs.
+"""Log the runs of one command to MLflow: one process follows them all, and makes its passes while the next one runs.
 
-trackers = Trackers(options.out, options.mlflow, suite)
-with trackers.follow(plan): runner.run(...)
-trackers.missed()                      waits; sentences about what was not logged although it was asked for
+trackers = Trackers(out, mlflow, suite)
+with trackers.follow(folder): runner.run(...)
+trackers.missed()                      waits; a sentence about each run that was not logged
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from harness.errors import ConfigError
 from harness.tracking.uri import own_place
 
 if TYPE_CHECKING:
-    from harness.engine.plan import Plan
     from harness.tracking.follower import Follower
 
 
 class Trackers:
-    """What follows the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
+    """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
     suite: name of the parent run that holds them. Raises ConfigError for an MLflow that was asked for and cannot be
     used at all.
@@ -33,7 +32,7 @@ class Trackers:
 
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self._uri = None if mlflow == "off" else own_place(mlflow) if mlflow else tracking.default_uri(out)
-        self._out, self._suite = out, suite
+        self._suite = suite
         self._follower: Follower | None = None
         self.unusable = tracking.problems(self._uri) if self._uri else []
         if self.unusable:
@@ -42,8 +41,8 @@ class Trackers:
             self._uri = None
 
     @contextlib.contextmanager
-    def follow(self, plan: Plan) -> Iterator[None]:
-        """Follow the run of `plan` inside; its last pass is made while the next run goes on."""
+    def follow(self, folder: Path) -> Iterator[None]:
+        """Log the run in `folder` while the block runs; its last pass is made while the next run goes on."""
         if self._uri is None:
             yield
             return
@@ -51,7 +50,6 @@ class Trackers:
             from harness.tracking import follower as _follower
 
             self._follower = _follower.Follower(self._uri)
-        folder = self._out / plan.folder
         self._follower.follow(folder, self._suite)
         try:
             yield
@@ -63,8 +61,8 @@ class Trackers:
         """Wait for the last passes; what was not logged, a sentence each."""
         return [] if self._follower is None else self._follower.finish()
 
-    def tell(self, say: Callable[[str], None]) -> bool:
-        """Say what was not logged, as errors or as warnings; True when it was asked for and is missing."""
+    def report(self, say: Callable[[str], None]) -> bool:
+        """Print what was not logged, as errors or warnings; True where logging was requested and failed."""
         missed = self.missed()
         for sentence in missed:
             say(f"{'error' if self.required else 'warning'}: {sentence}")

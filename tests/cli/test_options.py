@@ -1,4 +1,4 @@
-"""The flags --record-stops, --record-t-p and --parallel, and the verbs of two words."""
+"""The options --record-stops, --record-t-p and --parallel, and the commands of two words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from harness.cli import recording
-from harness.cli.figure_flags import FIGURES, join_figure
+from harness.cli.main import COMMANDS, root
+from harness.cli.stored_runs import FIGURES
 from harness.config.layers import Choices
 from harness.engine import runner
 from harness.engine.runner import RunResult
@@ -22,8 +23,8 @@ from tests.cli.fakes import Echo
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
 PRESETS = {
-    "methods/tape": "implementation: tests.cli.test_flags_new:Tape\n",
-    "methods/tape-strict": "implementation: tests.cli.test_flags_new:Tape\nparams: {most: 2}\n",
+    "methods/tape": "implementation: tests.cli.test_options:Tape\n",
+    "methods/tape-strict": "implementation: tests.cli.test_options:Tape\nparams: {most: 2}\n",
     "suites/mixed": "methods: [echo, tape, tape-strict]\ndatasets: [pocket/musique]\nlimit: 1\n",
     "suites/none": "methods: [echo, buggy]\ndatasets: [pocket/musique]\nlimit: 1\n",
 }
@@ -142,24 +143,32 @@ def test_parallel_reaches_the_runner_and_not_the_hash(
 
 
 @pytest.mark.parametrize(
-    ("typed", "understood"),
+    ("typed", "path", "folder"),
     [
-        (["report", "curves", "results"], ["report curves", "results"]),
-        (["report", "tokens"], ["report tokens"]),
-        (["report", "results", "nodes"], ["report", "results", "nodes"]),
-        (["report", "./nodes"], ["report", "./nodes"]),
-        (["report", "--all", "nodes"], ["report", "--all", "nodes"]),
-        (["run", "nodes"], ["run", "nodes"]),
-        (["report"], ["report"]),
-        ([], []),
+        (["report", "curves", "results"], "harness report curves", "results"),
+        (["report", "tokens"], "harness report tokens", None),
+        (["report", "results"], "harness report", "results"),
+        (["report", "./nodes"], "harness report", "./nodes"),
+        (["report", "--all", "nodes"], "harness report", "nodes"),
+        (["report"], "harness report", None),
     ],
     ids=str,
 )
-def test_a_figure_is_a_verb_of_two_words(typed: list[str], understood: list[str]) -> None:
-    assert join_figure(typed) == understood
+def test_a_figure_is_a_command_of_two_words(typed: list[str], path: str, folder: str | None) -> None:
+    top = root()
+    context = top.make_context("harness", typed)
+    name, command, rest = top.resolve_command(context, [*context._protected_args, *context.args])
+    below = command.make_context(name, rest, parent=context)
+    if below._protected_args:
+        last, command, rest = below.command.resolve_command(below, [*below._protected_args, *below.args])
+        below = command.make_context(last, rest, parent=below)
+    assert (below.command_path, below.params["folder"]) == (path, folder)
 
 
 def test_help_and_the_nearest_figure(here: Cli) -> None:
+    assert [f"report {name}" for name in FIGURES] == [
+        n for n in COMMANDS["Report stored runs"] if n.startswith("report ")
+    ]
     for name in FIGURES:
         done = here("report", name, "--help")
         assert done.returncode == 0

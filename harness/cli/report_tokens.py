@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.cli.figures import Figure, folder_of, form_of, sections_of, show, stored
+from harness.cli.figures import Figure, form_of, sections_of, show
+from harness.cli.options import FigureOutput, MovedData, RunsFolder
+from harness.cli.stored_runs import figure_runs, moved
 from harness.errors import CannotRun, UserError
 
 if TYPE_CHECKING:
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from reports.gold_rows import Rows
 
 
-def main(folder: str | None, form: str | None, out: str | None, data: str | None) -> int:
-    """Print or write the table; 3 when a damaged run was left out.
+def report_tokens(figure: FigureOutput, folder: RunsFolder = None, data: MovedData = None) -> int:
+    """Count the tokens of documents, questions and answers of each data set.
 
-    Runs that asked the same rows with the same model are one. Raises UserError where no data set or tokenizer of a
-    run is to be had, SaveError.
+    Runs over the same rows with the same model count as one. Only the model's tokenizer is loaded.
     """
-    form = form_of(form, out, drawn=False)
-    runs, damaged = stored(folder_of(folder, "tokens"))
+    form = form_of(figure.form, figure.out, drawn=False)
+    runs, damaged = figure_runs(folder, "tokens")
     from reports.figures.tokens import frame
 
     groups: dict[tuple[str, str | None, str], list[StoredRun]] = {}
@@ -47,7 +47,7 @@ def main(folder: str | None, form: str | None, out: str | None, data: str | None
     for problem in problems:
         sys.stderr.write(f"warning: left out: {problem}\n")
     table = frame(counted)
-    show(Figure("Tokens", table, sections_of(table)), form, out)
+    show(Figure("Tokens", table, sections_of(table)), form, figure.out)
     return 3 if damaged else 0
 
 
@@ -58,13 +58,11 @@ def _key(run: StoredRun) -> tuple[str, str | None, str]:
 
 
 def _counted(runs: list[StoredRun], data: str | None) -> Counted:
-    """The counts over everything that `runs` asked. Raises UserError for rows or a tokenizer that cannot be had."""
+    """The counts over everything that `runs` asked. Raises UserError for rows or a tokenizer that cannot be loaded."""
     from reports.figures.tokens import Counted, count
     from reports.gold_rows import read_rows
 
-    first = runs[0]
-    if data is not None:
-        first = replace(first, config={**first.config, "dataset": {**first.config["dataset"], "data": data}})
+    first = moved(runs[0], data)
     rows = read_rows(first)
     name, _, model = _key(first)
     if rows.problem is not None:
@@ -97,9 +95,9 @@ def tokens_by(run: StoredRun) -> Callable[[str], int]:
 
     from harness.config.schema import ModelConfig
 
-    told = run.config["model"]
+    values = run.config["model"]
     try:
-        config = ModelConfig.model_validate(told)
+        config = ModelConfig.model_validate(values)
     except ValidationError as e:
         raise CannotRun(f"{run.path}/run.yaml does not describe the model whole: {e.errors()[0]['msg']}") from e
     if config.backend == "scripted":
@@ -126,8 +124,8 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
         from transformers import AutoTokenizer
 
         try:
-            found = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=config.trust_remote_code)
         except (OSError, ValueError) as e:
             raise CannotRun(f"the tokenizer of '{config.name}' cannot be read: {str(e).splitlines()[0]}") from e
-        text = Text(found, config.name)
+        text = Text(tokenizer, config.name)
     return text.count

@@ -1,4 +1,4 @@
-"""What `harness run` says of all its rows together: before they start, what they will cost; at the end, which did not.
+"""What `harness run` prints about all its rows: at the start their expected cost, at the end those that did not run.
 
     suite demo: 6 rows
     method        data set        questions     tokens  TFLOPs  how
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json as json_
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from harness.cost.flops import DEFAULT
 
 if TYPE_CHECKING:
     from harness.engine.forecast import Forecast
+    from harness.engine.siblings import Lost
 
 
 NOTES = (
@@ -27,14 +28,6 @@ NOTES = (
     "stored: the means of a run with the same settings; declared: what the method says it reads, 4 bytes a token, "
     "answers as long as they may be"
 )
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A row that did not run, or not whole, and why in a sentence."""
-
-    row: str
-    why: str
 
 
 def _short(count: float | None) -> str:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, show
+from harness.cli.options import FigureOutput, MovedData, Runs, Score
+from harness.cli.stored_runs import stored_runs, with_rows
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,32 +25,27 @@ if TYPE_CHECKING:
     from reports.gold_rows import Rows
 
 
-@dataclass(frozen=True)
-class Options:
-    """How the study is shown. score: by default each data set's first; edges: "1000,4000" tokens; data: the rows."""
+def study_length(
+    folders: Runs,
+    figure: FigureOutput,
+    score: Score = None,
+    edges: Annotated[
+        str | None,
+        setting("--edges N,...", "Edges of the length groups, in tokens.", "four groups of about equal size"),
+    ] = None,
+    data: MovedData = None,
+) -> int:
+    """Plot the score, and how often the answer was shown, by the length of the documents.
 
-    form: str | None = None
-    out: str | None = None
-    score: str | None = None
-    edges: str | None = None
-    data: str | None = None
-
-
-def length(folders: Sequence[str], options: Options) -> int:
-    """Print or draw the study; 3 when a damaged run was left out.
-
-    Runs whose rows or tokenizer cannot be had are left out with a sentence. Raises UserError where none is left,
-    UnknownName for a score that a run does not have, SaveError.
+    Runs whose rows or tokenizer cannot be loaded are left out with a warning.
     """
-    from harness.cli.study import stored_runs, with_rows
-
-    form = form_of(options.form, options.out)
-    edges = _edges(options.edges)
+    form = form_of(figure.form, figure.out)
+    limits = _edges(edges)
     runs, damaged = stored_runs(folders)
     from reports.figures.length import frame, panels, sections
 
-    table = frame(_measured(with_rows(runs, options.data)), options.score, edges)
-    show(Figure("Length of the documents", table, sections(table), panels(table)), form, options.out)
+    table = frame(_measured(with_rows(runs, data)), score, limits)
+    show(Figure("Length of the documents", table, sections(table), panels(table)), form, figure.out)
     return 3 if damaged else 0
 
 
@@ -56,19 +53,19 @@ def _edges(text: str | None) -> tuple[int, ...] | None:
     """ "1000,4000" -> (1000, 4000). Raises UserError for what is no rising list of tokens."""
     if text is None:
         return None
-    found = numbers(text, "--edges", int, lambda n: n > 0, "numbers of tokens")
-    if found != sorted(found):
+    limits = numbers(text, "--edges", int, lambda n: n > 0, "numbers of tokens")
+    if limits != sorted(limits):
         raise UserError(f"--edges {text}: should rise from edge to edge")
-    return tuple(found)
+    return tuple(limits)
 
 
 def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     """Each run with what counts a document's tokens, once for runs over the same rows with the same model."""
-    from harness.cli.tokens import tokens_by
+    from harness.cli.report_tokens import tokens_by
     from reports.figures.length import Measured, group
 
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
-    found: list[Measured] = []
+    measured: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in runs:
         try:
@@ -77,12 +74,12 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
         except UserError as error:
             problems.append(error)
             continue
-        found.append(Measured(run, rows, counts[key]))
-    if not found:
+        measured.append(Measured(run, rows, counts[key]))
+    if not measured:
         raise problems[0]
     for problem in problems:
         sys.stderr.write(f"warning: left out: {problem}\n")
-    return found
+    return measured
 
 
 def _counting(rows: Rows, tokens: Callable[[str], int]) -> Callable[[str], int]:

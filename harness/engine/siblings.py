@@ -10,11 +10,10 @@ as both rows belong to one command. The numbers are means over the questions tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.outlook import Lost
 from harness.config import presets
 from harness.errors import HarnessError, UserError
 
@@ -25,7 +24,15 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]
-"""What tells the rows of a command apart: preset and data set, as they were asked for."""
+"""Identifies a row of a command: preset and data set, as the user named them."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A row that did not run, or not whole, and why in a sentence."""
+
+    row: str
+    why: str
 
 
 class NotFinished(HarnessError):
@@ -59,7 +66,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
         own = needed[key(plan.choices)]
         for name, text in plan.awaits.items():
             if name not in own:
-                stored(text)  # a folder that has no finished run is a mistake to tell before anything runs
+                stored(text)  # a folder that has no finished run is a mistake to report before anything runs
             elif own[name] not in asked:
                 raise UserError(_missing(plan, name, own[name][0]))
     left = list(plans)
