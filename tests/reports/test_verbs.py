@@ -176,7 +176,7 @@ def test_a_page_loads_no_model_library(tmp_path: Path) -> None:
     code = (
         "import sys; from harness.cli import report; "
         "report.main('results', report.Options(html='p.html', paper=True)); "
-        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot') if m in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
