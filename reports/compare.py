@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
@@ -200,16 +201,19 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     """The same for people: two different methods are one difference, whatever parameters each of them has."""
-    ours, theirs = run.config["method"], base.config["method"]
+    # Runs of the first edition hold the name of the class; it counts as today's name.
+    ours, theirs = (short(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
-    if ours["implementation"] == theirs["implementation"]:
+    if ours == theirs:
         return [line for line in found if not line.startswith("method.name:")] or found
-    told = f"method: {ours['implementation']}, reference {theirs['implementation']}"
+    told = f"method: {ours}, reference {theirs}"
     return [told, *(line for line in found if not line.startswith("method."))]
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
+    if isinstance(told.get("method.implementation"), str):
+        told["method.implementation"] = short(told["method.implementation"])
     return {key: value for key, value in told.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A deadline of 200 ms for one example says how busy the machine is, not whether the code is right.
@@ -19,3 +21,12 @@ for _signal, _handler in (
 ):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _handler)
+
+
+@pytest.fixture
+def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of the test's own, and the fake model of tests.engine.fakes in place of any other."""
+    from tests.engine import fakes
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)

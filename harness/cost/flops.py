@@ -42,7 +42,7 @@ from typing import Any
 from harness.cost.events import Event
 
 # Decoders whose config names key/value heads but whose MLP is two matrices with an activation between them; the others
-# have a third one, the gate. Counted on the modules of transformers 5 (tests/test_flops.py).
+# have a third one, the gate. Counted on the modules of transformers 5 (tests/cost/test_flops.py).
 _NOT_GATED = frozenset({"apertus", "arcee", "gpt_bigcode", "jais2", "nanochat", "nemotron", "phi", "starcoder2"})
 CONVENTIONS = ("all-params", "full", "causal", "executed")
 DEFAULT = "all-params"

@@ -29,7 +29,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.config import registry
 from harness.errors import DataError, SaveError, UserError
 from harness.storage.failures import answered
 from harness.storage.files import (
@@ -110,9 +109,6 @@ def read_run(folder: Path) -> StoredRun:
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
-    method = run["config"]["method"]
-    if "implementation" in method:  # runs of the first edition hold the name of the class
-        method["implementation"] = registry.short(method["implementation"])
     return StoredRun(
         path=folder,
         config=run["config"],

@@ -21,10 +21,8 @@ from harness.method import Labelling, Scene, Task, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
+from harness.training.scene_source import Purpose, Recipe, scenes
 from harness.types import Document, Question
-from pocket.tasks.catalog import stage
-from pocket.tasks.recipes import RecipeModel
-from pocket.world.sample import Purpose
 
 Item = tuple[str, Question | None, Sequence[Document]]
 """(id, question, its documents); per "document": no question and one document."""
@@ -60,7 +58,7 @@ def from_json(values: dict[str, Any], task: Task) -> Scene:
 
 
 def drawn(
-    task: TrainingTask, recipes: Sequence[RecipeModel], seed: int, purpose: Purpose
+    task: TrainingTask, recipes: Sequence[Recipe], seed: int, purpose: Purpose
 ) -> Iterator[tuple[int, list[Scene]]]:
     """(number, scenes) of text after text without end: a function of the seed alone.
 
@@ -70,8 +68,8 @@ def drawn(
     while True:
         dice = Dice("adapters", purpose, seed, task.name, number)
         left = dice.random() * total
-        recipe = next((r for r in recipes if (left := left - r.weight) < 0), recipes[-1]).recipe()
-        found = list(stage(recipe, task.skill.scene, dice, purpose))
+        recipe = next((r for r in recipes if (left := left - r.weight) < 0), recipes[-1])
+        found = list(scenes(recipe, task.skill.scene, dice, purpose))
         if found:
             yield number, found
         idle = 0 if found else idle + 1
@@ -80,7 +78,7 @@ def drawn(
         number += 1
 
 
-def world(path: Path, task: TrainingTask, recipes: Sequence[RecipeModel], count: int, seed: int) -> None:
+def world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
     """Write `count` scenes of training texts into `path`, unless they are there. Raises UserError, SaveError."""
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _mark(recipes)}
     if _begun(path, about):
@@ -96,7 +94,7 @@ def world(path: Path, task: TrainingTask, recipes: Sequence[RecipeModel], count:
     write_atomic(path, b"".join(lines))
 
 
-def _mark(recipes: Sequence[RecipeModel]) -> str:
+def _mark(recipes: Sequence[Recipe]) -> str:
     return digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
 
 

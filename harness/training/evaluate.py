@@ -18,7 +18,7 @@ from harness.models import LanguageModel, Session
 from harness.stats import bootstrap as stats
 from harness.training.data import drawn
 from harness.training.recorded_session import listen
-from pocket.tasks.recipes import RecipeModel
+from harness.training.scene_source import Recipe
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Measure:
     failed: int = 0
 
 
-def fresh(task: TrainingTask, recipes: Sequence[RecipeModel], count: int, seed: int) -> list[Scene]:
+def fresh(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
     """The first scene of each of `count` evaluation texts."""
     return [found[0] for _, found in islice(drawn(task, recipes, seed, "evaluation"), count)]
 

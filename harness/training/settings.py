@@ -21,7 +21,7 @@ from harness.config.registry import ENV
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError, unknown
-from pocket.tasks.recipes import RecipeModel
+from harness.training.scene_source import Recipe, recipe_model
 
 
 class TaskSettings(BaseModel):
@@ -69,7 +69,7 @@ class Settings(BaseModel):
         """Those of one task."""
         return self.tasks[task]
 
-    def recipes(self, task: str, skill: str) -> list[RecipeModel]:
+    def recipes(self, task: str, skill: str) -> list[Recipe]:
         """The recipes of a task for the synthetic world. Raises UserError for none, ConfigError for a wrong one."""
         found = self.of(task).recipes
         if not found:
@@ -77,11 +77,11 @@ class Settings(BaseModel):
                 f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "
                 "with --teacher MODEL --dataset NAME, or say --profile pocket"
             )
-        made = []
+        made: list[Any] = []
         for number, values in enumerate(found):
             tree = Tree()
             tree.merge({"skill": skill, **values}, "the training's settings")
-            made.append(build(RecipeModel, tree, f"tasks.{task}.recipes.{number}"))
+            made.append(build(recipe_model(), tree, f"tasks.{task}.recipes.{number}"))
         return made
 
 

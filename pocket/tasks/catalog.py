@@ -9,6 +9,7 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.parts import Recipe, Shown
+from pocket.tasks.recipes import RecipeModel as RecipeModel
 from pocket.world.sample import Purpose
 
 SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.config.registry import short
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
@@ -119,7 +120,7 @@ def _encoders(run: StoredRun, paper: Settings) -> list[str]:
 def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
-    own = {**{key: config[key] for key in ("implementation", "view") if key in config}, **params}
+    own = {**{key: short(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),

@@ -25,6 +25,8 @@ from harness.storage.lock import FolderLock, process_start
 from harness.storage.run_folder import read_run
 from tests.engine.fakes import World, comparable, go, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = make_plan().folder
 

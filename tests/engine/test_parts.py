@@ -23,6 +23,8 @@ from harness.storage.serialize import dump, load, plain
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 from tests.engine.fakes import SCORER, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 TEXT = "0123456789" * 4
 
 

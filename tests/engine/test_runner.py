@@ -24,6 +24,8 @@ from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
 from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan, poisoned
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 
 def test_a_whole_run(tmp_path: Path) -> None:
     plan = make_plan()

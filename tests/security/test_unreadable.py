@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness.llm.random_model import save
 
+from pocket.random_model import save
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401
 from tests.made_up import musique_rows
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.storage.run_folder import read_run
+from reports.compare import config_difference
 from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
@@ -67,6 +68,10 @@ def test_tracking(here: Cli, tmp_path: Path) -> None:
 
 
 def test_a_class_of_an_old_run_is_the_name_of_today() -> None:
-    old = next(OLD / name for name in FOLDERS if name.startswith("2026-11-first") and "pecan" in name)
-    assert "methods.pecan:Pecan" in (old / "run.yaml").read_text(encoding="utf-8")
-    assert read_run(old).config["method"]["implementation"] == "pecan"
+    old, new = (
+        read_run(next(OLD / name for name in FOLDERS if name.startswith(v) and "/pecan-" in name))
+        for v in ("2026-11-first/", "2026-11/")
+    )
+    assert old.config["method"]["implementation"] == "methods.pecan:Pecan"
+    new.config["method"]["implementation"] = "pecan"
+    assert not any("implementation" in line for line in config_difference(old, new))

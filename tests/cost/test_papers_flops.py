@@ -19,7 +19,7 @@ from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
-METHODS = Path(__file__).parents[1] / "docs" / "methods.md"
+METHODS = Path(__file__).parents[2] / "docs" / "methods.md"
 # Method, data set, tokens of the text; None: the mean length in table 6.
 ROWS = [
     ("Llama3.1-8B", "Qasper", None),

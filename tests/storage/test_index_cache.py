@@ -31,6 +31,8 @@ from harness.storage.serialize import load
 from harness.types import Document, Passage, Question
 from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 DOCUMENT = Document("d0", "alpha beta", "Title", (Passage("p", 0, 5),))
 QUESTION = Question("q0", "what?", ("d0",))
 

@@ -173,14 +173,14 @@ def test_the_users_own_folder_comes_first(folder: Path) -> None:
 
 def test_names_of_shipped_files_do_not_collide() -> None:
     for kind in presets.KINDS:
-        files = [path.stem for path in (Path(__file__).parents[1] / "configs" / kind).glob("*.yaml")]
+        files = [path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")]
         assert len(files) == len({presets.fold(f) for f in files})
 
 
 def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     added = {
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
-        "harness.datasets": {"their-data": "tests.test_settings:THEIR_DATA"},
+        "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
     monkeypatch.setattr(presets, "additions", lambda group: added.get(group, {}))
     assert "their-method" in presets.names("methods")

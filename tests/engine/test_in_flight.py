@@ -29,6 +29,8 @@ from tests.engine import fakes
 from tests.engine.fakes import Words, World, comparable, go, make_plan
 from tests.engine.quiet import Quiet
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -17,6 +17,8 @@ from harness.parallel.map import map_together
 from harness.parallel.scheduler import Claims, Crew, Stopped, current
 from tests.engine.fakes import SHAPE
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 
 @pytest.fixture(autouse=True)
 def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -17,6 +17,8 @@ from harness.storage import files
 from harness.storage.run_folder import find_runs, read_run
 from tests.engine.fakes import comparable, go, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:

@@ -25,6 +25,8 @@ from harness.types import Gold, Support
 from reports.tables import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 F1 = "longbench.qa_f1_score"
 SHORT, LONG = f"{F1}.0-4k", f"{F1}.8k+"
 
@@ -97,7 +99,7 @@ def test_skipped_failures_are_counted_nowhere() -> None:
         ("evidence_recall", {}, False),
         ("evidence_recall_sources", {}, False),
         (F1, {}, True),
-        ("tests.engine.test_rescoring:fussy", {}, True),
+        ("tests.engine.test_rescore:fussy", {}, True),
     ],
 )
 def test_which_scorers_count_a_failed_question(name: str, extra: dict[str, Any], counts: bool) -> None:

@@ -31,6 +31,8 @@ from reports import gold_rows as rows
 from reports import stored as facts
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
+pytestmark = pytest.mark.usefixtures("fake_model")
+
 PREFIX = "So the final answer is:"
 REPLIES = [
     ("So the final answer is: Paris.", "Paris."),

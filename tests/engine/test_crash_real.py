@@ -20,7 +20,7 @@ import pytest
 from harness.storage.run_folder import read_run
 from pocket.random_model import save
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # How many questions are on disk when the run is killed; the first kill falls into the building of the first index.
 KILLS = (0, 2)
 QUESTIONS = 4
