@@ -24,6 +24,7 @@ def offenders(files: list[Path], package: str) -> list[str]:
     return [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files
+        if package.rpartition(".")[2] in path.read_text("utf-8")  # parsing only these takes 0.5 s, all of them 3 s
         for name in imports(path)
         if name == package or name.startswith(f"{package}.")
     ]
