@@ -143,7 +143,8 @@ class SideBySide:
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
             keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
             changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
-        table = self.differences.assign(notes=notes, changed=changed)
+        table = self.differences.copy()
+        table["notes"], table["changed"] = notes, changed
         return [_section(group) for _, group in table.groupby("dataset")]
 
 

@@ -77,7 +77,7 @@ def method_of(run: StoredRun) -> Method:
     from pydantic import ValidationError
 
     choice = run.config["method"]
-    method: type[Method] = registry.load(choice["implementation"], Method)
+    method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
     params = {k: v for k, v in (choice.get("params") or {}).items() if k in method.Config.model_fields}
     try:
         return method(method.Config.model_validate(params))

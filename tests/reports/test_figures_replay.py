@@ -172,6 +172,8 @@ def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
         made["method"]["implementation"] = implementation
         return searched_run(tmp_path / implementation.partition(":")[0], [WHOLE], settings=made)
 
+    older = recorded(run("methods.pecan:Pecan"))
+    assert older is not None, "run folders of older versions hold the class"
     assert recorded(run("bm25")) is None, "it has no stop rule, whatever its run.yaml says"
     with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
         recorded(run("mine:Method"))
