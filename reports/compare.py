@@ -41,8 +41,8 @@ from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.stats.bootstrap import detectable_difference, holm, paired_test
 from harness.stats.clusters import linked
+from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from reports import stored as facts
 from reports.columns import PAIRED, Section, ordered, sections, select

@@ -126,7 +126,7 @@ def load(target: str, base: type | None = None) -> Any:
     if not colon or not module_name or not name.isidentifier():
         near = close_matches(target, known)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UserError(f"'{target}' is neither the name of a method's code nor of the form module:Class{hint}")
+        raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
     if target not in known and not trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
     own = os.environ.get(ENV)

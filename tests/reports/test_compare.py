@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UnknownName, UserError
-from harness.stats.bootstrap import detectable_difference, paired_test
+from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.storage.run_folder import StoredRun, read_run
 from reports.compare import compare, config_difference, side_by_side
 from reports.page import page

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.cli.main import main
 from harness.errors import UserError
-from harness.stats.bootstrap import equivalence, interval
+from harness.stats.bootstrap import interval
+from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
 from reports.paper.beside import verdict

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.in_flight import in_flight, places_for
+from harness.engine.parallel_questions import in_flight, places_for
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, SaveError, UserError

@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
 """`harness pocket train-reranker`: its mistakes, a training of two steps, and what it says when it is interrupted."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
 from pocket.train import initial_weights as beginning
 from pocket.train import network
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
 

@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
 from __future__ import annotations
 
 import json
@@ -18,7 +19,7 @@ from pocket.eval import card as cards
 from pocket.eval import card_page
 from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import skills
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cli.test_startup import REPORT
 from tests.pocket import tiny_model
 
