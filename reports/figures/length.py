@@ -187,7 +187,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
                 Line(str(method), [Point.of(r, "tokens.mean", value, 100) for r in facts.records(own)])
                 for method, own in known.groupby("method")
             ]
-            x = Axis("tokens of a question's documents, mean of the bucket")
+            x = Axis("tokens of the documents, mean of the bucket")
             panels_ = split(f"{dataset} · {model}", lines)
             found += [Panel(title, x, Axis(name, zero=True), None, part, aside=True) for title, part in panels_]
     return found

@@ -251,7 +251,8 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     axes = axis.axes
     across = axis.axis_name == "x"
     limit, set_limits = (axes.get_xlim, axes.set_xlim) if across else (axes.get_ylim, axes.set_ylim)
-    (axes.set_xlabel if across else axes.set_ylabel)(printable(wanted.name))
+    name = textwrap.fill(printable(wanted.name), 60 if across else 36)  # as long as an axis of a panel
+    (axes.set_xlabel if across else axes.set_ylabel)(name)
     if wanted.log:
         (axes.set_xscale if across else axes.set_yscale)("log")
     if wanted.limits is not None:

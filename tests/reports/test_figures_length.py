@@ -180,7 +180,7 @@ def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
     assert [(r["length"], r["n"]) for r in rows] == [("up to 4", 4), ("over 4", 4), (ALL, 8)]
     assert call("results", "--out", "length.svg")[0] == 0
     tree = ET.parse(tmp_path / "length.svg")
-    assert "tokens of a question's documents, mean of the bucket" in [
+    assert "tokens of the documents, mean of the bucket" in [
         e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")
     ]
 
