@@ -75,7 +75,7 @@ def compare(
     UserError for runs that must not be compared, unless `force`, and UnknownName.
     """
     from harness.storage.named_runs import read_runs, run_folders
-    from reports.side_by_side import side_by_side
+    from reports.compare import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
     return side_by_side(found, reference=reference, score=score, force=force, convention=convention).joined()

@@ -26,7 +26,7 @@ def compare(
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
     check_pandas()
-    from reports.side_by_side import side_by_side
+    from reports.compare import side_by_side
 
     compared = side_by_side(
         read_runs(folders), reference=table.reference, score=score, force=force, convention=table.convention or DEFAULT

@@ -126,13 +126,15 @@ class FigureOutput:
 
     form: Annotated[
         str | None,
-        output("--format NAME", "text, md, csv, latex, json, svg or html.", "by the ending of --out, else text"),
+        output(
+            "--format NAME", "text, md, csv, latex, json, svg, pdf, png or html.", "by the ending of --out, else text"
+        ),
     ] = None
     out: Annotated[
         str | None,
         output(
             "--out FILE",
-            "Write to a file: .svg and .html hold the figure; .txt, .md, .csv, .tex and .json its numbers.",
+            "Write to a file: .svg, .pdf, .png and .html hold the figure; .txt, .md, .csv, .tex and .json its numbers.",
         ),
     ] = None
 

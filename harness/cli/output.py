@@ -48,11 +48,13 @@ def check_pandas() -> None:
         raise CannotRun(f"tables need the package '{e.name}'; install it with: pip install {e.name}") from e
 
 
-def write(text: str, out: str | None) -> None:
-    """Print `text`, or write it to the file `out`, making its folder. Raises SaveError."""
+def write(content: str | bytes, out: str | None) -> None:
+    """Print `content`, or write it to the file `out`, making its folder; printed bytes are UTF-8. Raises SaveError."""
     if out is None:
-        print(text.rstrip("\n"))
+        print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
         return
+    if isinstance(content, str):
+        content = content.rstrip("\n").encode(errors="backslashreplace") + b"\n"
     from harness.storage.files import save_error, write_atomic
 
     target = Path(out)
@@ -60,7 +62,7 @@ def write(text: str, out: str | None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise save_error(target, e) from e
-    write_atomic(target, text.rstrip("\n").encode(errors="backslashreplace") + b"\n")
+    write_atomic(target, content)
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import setting
-from harness.cli.figures import Figure, form_of, numbers, show
+from harness.cli.figures import Figure, form_of, numbers, replayed, show
 from harness.cli.options import Convention, FigureOutput, MovedData, RunsFolder, Score
 from harness.cli.stored_runs import figure_runs
 from harness.cost.flops import DEFAULT
@@ -46,10 +46,9 @@ def report_curves(
     form = form_of(figure.form, figure.out)
     thresholds = None if t_p is None else numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
     runs, damaged = figure_runs(folder, "curves")
-    from reports.figures.curves import frame, grid
-    from reports.figures.drawn import curve_panels
+    from reports.figures.curves import frame, grid, panels
 
-    chosen = [(run, rules) for run in runs if (rules := grid(run, t_n, thresholds))]
+    chosen = replayed(runs, lambda run: grid(run, t_n, thresholds))
     if not chosen:
         raise UserError(
             "no run here stops by t_n and t_p, so there is no curve; make one with: "
@@ -59,7 +58,7 @@ def report_curves(
     table = frame(parts, score, convention or DEFAULT)
     if not any(len(rules) > 1 for _, rules in chosen):
         sys.stderr.write("note: no run here recorded other stops than its own; run one with --record-stops 8\n")
-    show(Figure("Stop rules", table, _sections(table), curve_panels(table)), form, figure.out)
+    show(Figure("Stop rules", table, _sections(table), panels(table)), form, figure.out)
     return 3 if damaged else 0
 
 

@@ -11,9 +11,8 @@ def report_nodes(figure: FigureOutput, folder: RunsFolder = None) -> int:
     """Plot how many nodes each question retrieved: a histogram with a log-normal fit."""
     form = form_of(figure.form, figure.out)
     runs, damaged = figure_runs(folder, "nodes")
-    from reports.figures.drawn import node_panels
-    from reports.figures.nodes import frame
+    from reports.figures.nodes import frame, panels
 
     table, fits = frame(runs)
-    show(Figure("Nodes retrieved per question", table, sections_of(table), node_panels(runs, fits)), form, figure.out)
+    show(Figure("Nodes retrieved per question", table, sections_of(table), panels(runs, fits)), form, figure.out)
     return 3 if damaged else 0

@@ -40,8 +40,7 @@ def report_queries(
     form = form_of(figure.form, figure.out)
     counts = _counts(per_document)
     runs, damaged = figure_runs(folder, "queries")
-    from reports.figures.drawn import query_panels
-    from reports.figures.queries import PER_DOCUMENT, frame
+    from reports.figures.queries import PER_DOCUMENT, frame, panels
     from reports.tables import REFERENCE
 
     chosen = counts or PER_DOCUMENT
@@ -51,7 +50,7 @@ def report_queries(
     if paper:
         whole, more = _printed(runs, convention)
         sections += more
-    show(Figure("TFLOPs per query", whole, sections, query_panels(table, chosen)), form, figure.out)
+    show(Figure("TFLOPs per query", whole, sections, panels(table, chosen)), form, figure.out)
     return 3 if damaged else 0
 
 

@@ -176,7 +176,7 @@ def test_a_page_loads_no_model_library(tmp_path: Path) -> None:
     code = (
         "import sys; from harness.cli.main import _main; "
         "_main(['report', 'results', '--html', 'p.html', '--paper']); "
-        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot') if m in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
