@@ -6,34 +6,35 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.common import columns, sets_of
-from harness.cli.stopping import say, say_again
-from harness.cli.train_flags import AdapterFlags
+from harness.cli.options import sets_of
+from harness.cli.output import columns, say
+from harness.cli.stopping import say_again
 from harness.cli.training_run import check, feed, watched
 from harness.errors import UserError
 
 if TYPE_CHECKING:
+    from harness.cli.train import TrainOptions
     from harness.training.reader import ReaderTraining
 
 NAME = "reader"
 PROFILE = "cpu"
 
 
-def main(flags: AdapterFlags, out: Path, eval_only: bool = False) -> int:
-    """Train, or with `eval_only` measure; 2 for what cannot be run, raised as UserError; 130 when interrupted."""
+def main(options: TrainOptions, out: Path) -> int:
+    """Train, or with --eval measure; 2 for what cannot be run, raised as UserError; 130 when interrupted."""
     from harness.storage.files import save_error, touch
 
-    training = _training(flags, out)
+    training = _training(options, out)
     touch(out)
     try:
-        if eval_only:
+        if options.eval_only:
             from harness.training.evaluate import rows_of
 
             print(columns(rows_of(training.examine(say))))
             return 0
-        params = {"method": NAME, "base": training.base.name, "seed": str(flags.seed), "data": str(training.data)}
-        told = feed(out, flags.mlflow, params, "adapter training")
-        done, finished = watched(lambda tell, stop: training.run(tell, stop, flags.steps), told)
+        params = {"method": NAME, "base": training.base.name, "seed": str(options.seed), "data": str(training.data)}
+        told = feed(out, options.mlflow, params, "adapter training")
+        done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), told)
     except OSError as error:
         raise save_error(out, error) from error
     if not done:
@@ -45,7 +46,7 @@ def main(flags: AdapterFlags, out: Path, eval_only: bool = False) -> int:
     return 0
 
 
-def _training(flags: AdapterFlags, out: Path) -> ReaderTraining:
+def _training(options: TrainOptions, out: Path) -> ReaderTraining:
     """All that is said, checked, before anything is loaded. Raises UserError."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_one
@@ -53,17 +54,17 @@ def _training(flags: AdapterFlags, out: Path) -> ReaderTraining:
     from harness.training.reader import ReaderSettings, ReaderTraining
     from harness.training.settings import read_as
 
-    if flags.data is None:
+    if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
-    if flags.teacher or flags.dataset or flags.task:
+    if options.teacher or options.dataset or options.task:
         raise UserError("the reader learns from training rows: leave out --teacher, --dataset and --task")
-    check(flags.device, flags.mlflow)
-    sets = sets_of(flags.sets)
+    check(options.device, options.mlflow)
+    sets = sets_of(options.sets)
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
     rest = {key: value for key, value in sets.items() if key not in of_model}
-    own = Path(flags.config) if flags.config is not None else None
-    settings = read_as(ReaderSettings, NAME, flags.profile or PROFILE, [NAME], rest, own)
-    base = resolve_one("models", Choices(model=flags.model, sets=of_model)).parts["model"]
+    own = Path(options.config) if options.config is not None else None
+    settings = read_as(ReaderSettings, NAME, options.profile or PROFILE, [NAME], rest, own)
+    base = resolve_one("models", Choices(model=options.model, sets=of_model)).parts["model"]
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
-    return ReaderTraining(base, settings, Path(flags.data), out, flags.seed, flags.device)
+    return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device)
