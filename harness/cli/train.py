@@ -55,11 +55,18 @@ class TrainOptions:
     dataset: Annotated[
         str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
     ] = None
-    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub; of reader, the folder with training files.")] = None
+    data: Annotated[
+        str | None,
+        choice(
+            "--data PATH", "Local file or folder to load instead of the hub; of reader, the folder with training files."
+        ),
+    ] = None
     profile: Annotated[
         str | None,
         setting(
-            "--profile NAME", "Training settings: paper or pocket; cpu of reader.", "pocket for an embedded base model, else paper"
+            "--profile NAME",
+            "Training settings: paper or pocket; cpu of reader.",
+            "pocket for an embedded base model, else paper",
         ),
     ] = None
     config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
@@ -77,7 +84,9 @@ class TrainOptions:
 
 
 def train(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="A method with adapters, for instance longrefiner, or reader.")],
+    method: Annotated[
+        str, typer.Argument(metavar="METHOD", help="A method with adapters, for instance longrefiner, or reader.")
+    ],
     options: TrainOptions,
     out: TrainingOut,
 ) -> int:
