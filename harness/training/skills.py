@@ -26,9 +26,12 @@ def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[
 
 
 def prompts() -> dict[str, str]:
-    """ "preset: name of the prompt" -> text, of every method as it is without settings."""
-    made = _methods({})
-    return {f"{preset}: {name}": text for preset, method in made.items() for name, text in method.prompts().items()}
+    """ "preset: name of the prompt" -> text, of every method without settings; each text once, by its first preset."""
+    found: dict[str, str] = {}
+    for preset, method in _methods({}).items():
+        for name, text in method.prompts().items():
+            found.setdefault(text, f"{preset}: {name}")
+    return {name: text for text, name in found.items()}
 
 
 def _methods(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
