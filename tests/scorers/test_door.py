@@ -239,3 +239,9 @@ print([name for name in {heavy!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_scorer_that_has_a_name_can_be_loaded() -> None:
+    for name in scorers.names():
+        module, _, function = scorers.lookup(name).function.partition(":")
+        assert hasattr(importlib.import_module(module), function), name
