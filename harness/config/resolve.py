@@ -168,7 +168,7 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; whatever was said elsewhere comes before it.
     own = getattr(d.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
-    name = chosen or own or _DEFAULT.get(path)
+    name = chosen or own or _default(d, path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(path + 's')}: --{path} NAME  (harness list {path}s)")
@@ -203,6 +203,15 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     named = d.origins.get(f"method.{path}", "default") if own else "default"
     tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), named)
     d.add(path, build(model, tree, path), tree)
+
+
+def _default(d: Draft, path: str) -> str | None:
+    """The model by the format of the data set, where there is one: the embedded one knows the made-up world alone."""
+    dataset: DatasetConfig | None = d.parts.get("dataset")
+    if path == "model" and dataset is not None:
+        readers = registry.shipped("readers")
+        return readers.get(dataset.format, readers["any other"])
+    return _DEFAULT.get(path)
 
 
 def _default_encoder(d: Draft, layers: list[Layer]) -> list[Layer]:
@@ -257,10 +266,12 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
         known = {presets.fold(n) for n in presets.names(kind)}
-        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir()):
-            is_folder = folder.is_dir() or name.startswith(("/", ".", "~"))
-            tree.merge({"source": name}, "named by its folder" if is_folder else "named by its hub id")
-            return folder.resolve().name if is_folder else name
+        is_file = kind == "models" and folder.suffix == ".gguf"
+        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir() or is_file):
+            is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
+            how = "file" if is_file else "folder" if is_local else "hub id"
+            tree.merge({"source": name}, f"named by its {how}")
+            return folder.resolve().name.removesuffix(".gguf") if is_local else name
     try:
         name = presets.find(kind, name)
     except UserError:

@@ -102,12 +102,14 @@ class ModelConfig(_Frozen):
     """A language model and how it is run.
 
     source: hub id or folder (None: `name`); package: an installed package that carries the files under `package_path`,
-    as the embedded default does; dtype: of weights and cache, "auto" = the one that the checkpoint's config.json names,
-    else float32; attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
-    transformers picks; window: tokens, None = the model's own; template: "model" (its own chat
-    template), "none", or a path to a jinja file; template_date: shown to templates that print a date; memory_fraction:
-    share of free memory that weights and cache may take before loading is refused; adapters: name -> folder; offers:
-    adapters that come with the package, loaded for a role whose method uses one of that name.
+    as the embedded default does; sha256: of the GGUF file that `source` or `package_path` names; dtype: of weights and
+    cache, "auto" = the one that the checkpoint's config.json names, else float32; attention: "sdpa" is the session's
+    fused kernel where it is exact for the model, else what transformers picks; window: tokens, None = the model's own;
+    template: "model" (its own chat template), "none", or a path to a jinja file; template_date: shown to templates that
+    print a date; memory_fraction: share of free memory that weights and cache may take before loading is refused;
+    adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights; adapters: name ->
+    folder, for methods that switch between some; offers: those of them that come with the package, loaded for a role
+    whose method uses one of that name; small: tables say that the model is a small one.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -119,6 +121,7 @@ class ModelConfig(_Frozen):
     source: Place | None = None
     package: str | None = None
     package_path: str | None = None
+    sha256: str | None = None
     revision: str | None = None
     tokenizer: Place | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -131,10 +134,12 @@ class ModelConfig(_Frozen):
     prefill_chunk: int = Field(default=2048, gt=0)
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
+    adapter: Place | None = None
     adapters: dict[str, Place] = Field(default_factory=dict)
     offers: dict[str, str] = Field(default_factory=dict)
     script: Place | None = None
     embedded: bool = False
+    small: bool = False
     base_url: str | None = None
     api_key_env: str | None = None
     timeout: float = Field(default=120.0, gt=0)

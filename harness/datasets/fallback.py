@@ -2,10 +2,10 @@
 
     find(draft) ─► Found(draft, dataset, problems, warnings)
 
-Where `musique` cannot be fetched, no rows are given with --data and the embedded model alone answers, the run is drawn
-anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run. What
-was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never put
-on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
+Where `musique` cannot be fetched, no rows are given with --data and no other model than a default is named, the run is
+drawn anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run.
+What was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never
+put on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from harness.config import presets
 from harness.config.resolve import Draft, draft
-from harness.config.schema import DatasetConfig, ModelConfig, canonical
+from harness.config.schema import DatasetConfig, canonical
 from harness.errors import CannotRun, ConfigError, HarnessError, UserError
 
 if TYPE_CHECKING:
@@ -83,8 +83,9 @@ def _tried(d: Draft) -> tuple[Dataset | None, UserError | None]:
 def _twin(d: Draft) -> str | None:
     """The twin of the draft's data set, where there is one and it may be used."""
     config: DatasetConfig | None = d.parts.get("dataset")
-    models: list[ModelConfig] = [m for path, m in d.parts.items() if path == "model" or path.startswith("roles.")]
-    chosen = not models or not all(model.embedded for model in models)
+    models = {path: m for path, m in d.parts.items() if path == "model" or path.startswith("roles.")}
+    unnamed = d.origins.get("model.name") == "default"  # the twin then has its own
+    chosen = not models or not all(m.embedded or (path == "model" and unnamed) for path, m in models.items())
     if chosen or d.choices.require_full or d.choices.data is not None or (config and config.data is not None):
         return None
     name = config.name if config else d.choices.dataset or ""

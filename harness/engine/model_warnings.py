@@ -2,6 +2,7 @@
 
 pocket-llama    trained on the synthetic world: made for pocket/*, plumbing on any other data set
 random          its answers are noise, on any data set
+smollm2-135m    a small model of language: it compares methods, its numbers are far below a large model's
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     if dataset.get("format") == _WORLD:
         return f"{name} is the embedded model, made for the synthetic world (pocket/*)"
     return f"{name} is trained on pocket/* only: on {dataset['name']} it shows plumbing, no method's quality"
+
+
+def small(model: Mapping[str, Any], runs: bool = False) -> str:
+    """What the numbers of a model that is marked as small are worth; `runs`: as the line before a run."""
+    if runs:
+        return f"{model['name']} answers, a small model and the default of real data sets; name another with --model"
+    return f"{model['name']} is a small model: its numbers compare methods with each other, not with published ones"
 
 
 def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:

@@ -22,7 +22,7 @@ from harness.errors import CannotRun
 
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
-_SETTINGS = "adapter_config.json"
+SETTINGS = "adapter_config.json"
 _HEAD = "base_model.model."
 Shapes = dict[str, tuple[int, ...]]
 
@@ -44,9 +44,11 @@ class Checked:
     warnings: list[str] = field(default_factory=list)
 
 
-def check(name: str, folder: Path, base: Base) -> Checked:
-    """What is wrong with the adapter `name` in `folder` for `base`. Never raises."""
+def check(name: str, folder: Path, base: Base, merged: bool = False) -> Checked:
+    """What is wrong with the adapter `name` in `folder` for `base`; `merged` ones need no peft. Never raises."""
     try:
+        if not merged and importlib.util.find_spec("peft") is None:
+            raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
         settings, shapes = _read(name, folder)
         made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
         for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
@@ -101,7 +103,7 @@ def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
         return config
     root = Path(spec.origin).parent
     wanted = {name: root / config.offers[name] for name in names if name in config.offers}
-    there = {name: str(path) for name, path in wanted.items() if (path / _SETTINGS).is_file()}
+    there = {name: str(path) for name, path in wanted.items() if (path / SETTINGS).is_file()}
     return config.model_copy(update={"adapters": {**there, **config.adapters}}) if there else config
 
 
@@ -109,15 +111,13 @@ def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
 
 
 def _read(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
-    if importlib.util.find_spec("peft") is None:
-        raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
-    if not (folder / _SETTINGS).is_file():
-        what = f"the folder '{folder}' has no {_SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
+    if not (folder / SETTINGS).is_file():
+        what = f"the folder '{folder}' has no {SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
         raise CannotRun(f"{what}, so it is no adapter; name one that was saved with peft for '{name}'")
     if not (folder / WEIGHTS).is_file():
         raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
     try:
-        settings = dict(json.loads((folder / _SETTINGS).read_text(encoding="utf-8")))
+        settings = dict(json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
         return settings, _header(folder / WEIGHTS)
     except (OSError, ValueError, TypeError, KeyError, struct.error) as e:
         raise CannotRun(f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again") from e

@@ -22,7 +22,7 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import capture, families
+from harness.llm import capture, families, merged_adapter
 from harness.llm.endings import markers_of, pattern
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
@@ -96,6 +96,8 @@ class HFModel(LanguageModel):
                 f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} tensors are missing "
                 f"or of another shape, {wrong[0]} first; copy the model's folder again"
             )
+        if config.adapter:
+            merged_adapter.merge(net, merged_adapter.place(config.adapter))
         _load_adapters(net, config)
         return net.eval() if config.device_map else net.to(self.device).eval()
 

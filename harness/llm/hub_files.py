@@ -33,3 +33,12 @@ def _safe(name: str) -> bool:
     if "/" in name:
         return any(fnmatch(name, pattern) for pattern in SETTINGS)
     return any(fnmatch(name, pattern) for pattern in PATTERNS)
+
+
+def single(repo: str, name: str, revision: str | None) -> Path:
+    """One file of a hub model, at the commit that is locked. Raises CannotRun where it cannot be had."""
+    commit, files = resolve(MODELS, repo, revision)
+    if name not in files:
+        some = ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix))) or "none of that kind"
+        raise CannotRun(f"the model '{repo}' on the hub has no file '{name}'; it has: {some}")
+    return download(MODELS, repo, commit, name)

@@ -15,11 +15,13 @@ from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
-from harness.llm import families, tokenizer_files
+from harness.llm import families, gguf, merged_adapter, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.models import ModelFacts
 from harness.storage.file_hash import hash_named
 
+MERGED = "model.adapter"
+"""How messages name the adapter that is merged."""
 _HF = frozenset({"attention", "probe", "score", "sampling"})
 _SIZES = (
     "head_dim",
@@ -32,6 +34,9 @@ _SIZES = (
     "vocab_size",
 )
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+_MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
 
 
 def model_facts(config: ModelConfig) -> ModelFacts:
@@ -83,13 +88,15 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     capabilities = _HF - refusals.keys()
     base = Base(config.name, folder, where)
     checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
+    if config.adapter:
+        checked[MERGED] = check(MERGED, merged_adapter.place(config.adapter), base, merged=True)
     for one in checked.values():
         problems += one.problems
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": {n: _adapter_hash(config.adapters[n]) for n, one in checked.items() if not one.problems},
+        "adapters": {n: hash_files(_adapter_folder(config, n)) for n, one in checked.items() if not one.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -128,6 +135,8 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
         return _packaged(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
+    if folder.suffix == gguf.SUFFIX:
+        return gguf.converted(_gguf_file(source, config.revision), config.sha256)
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise CannotRun(f"the model folder '{source}' has no config.json; is it a saved transformers model?")
@@ -142,11 +151,26 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
     return path, {"hub": source, "commit": commit}
 
 
+def _gguf_file(source: str, revision: str | None) -> Path:
+    """A file of this machine, or owner/name/file.gguf of the hub."""
+    path = Path(source).expanduser()
+    owner, _, rest = source.partition("/")
+    repo, _, name = rest.partition("/")
+    if path.exists() or path.is_absolute() or owner.startswith((".", "~")) or not name:
+        return path
+    from harness.llm.hub_files import single
+
+    return single(f"{owner}/{repo}", name, revision)
+
+
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:
-    found = importlib.util.find_spec(config.package or "")
+    package = _MOVED.get(config.package or "", config.package or "")
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
     folder = Path(found.origin).parent / (config.package_path or "")
+    if folder.suffix == gguf.SUFFIX:
+        return gguf.converted(folder, config.sha256)
     if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
         hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
@@ -209,8 +233,8 @@ def hash_files(folder: Path) -> str:
     return hash_named(folder, (path.name for path in (*weights, *told, *folder.glob("*.jinja"))))
 
 
-def _adapter_hash(path: str) -> str:
-    return hash_files(Path(path))
+def _adapter_folder(config: ModelConfig, name: str) -> Path:
+    return merged_adapter.place(config.adapter or "") if name == MERGED else Path(config.adapters[name])
 
 
 def system_problem(config: ModelConfig) -> str | None:

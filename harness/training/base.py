@@ -12,8 +12,9 @@ computed at targets only, TARGETS at a time and not kept: a reply of 10,000 toke
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from harness.config.schema import ModelConfig
 from harness.cost.flops import shape_of
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
+from harness.llm import families
 from harness.llm.adapters import WEIGHTS
 from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
+from harness.training import cpu_kernels
 from harness.training.need import TARGETS, need, problem
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
@@ -57,12 +60,19 @@ def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: 
             raise CannotRun(sentence)
 
 
+def _plain(config: ModelConfig, folder: Path) -> bool:
+    """Whether the attention of the model is plain and causal, which is what the kernels for CPUs compute."""
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return families.capture_problem(settings, 0, config.trust_remote_code) is None
+
+
 class Base:
     """Raises CannotRun where the model cannot be loaded, or computes its logits in another way. See `fits`."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
         self.config, self.settings, self.device = config, settings, device_of(device)
         self.folder, self.where = local_folder(config)
+        self._fast = self.device == "cpu" and _plain(config, self.folder)
         self.net = self._load(self.folder)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
         self._peft: Any = None
@@ -81,7 +91,7 @@ class Base:
             net = AutoModelForCausalLM.from_pretrained(
                 str(folder),
                 dtype=getattr(torch, self.settings.dtype),
-                attn_implementation="sdpa",
+                attn_implementation=cpu_kernels.register() if self._fast else "sdpa",
                 use_safetensors=True,
                 trust_remote_code=self.config.trust_remote_code,
             )
@@ -140,12 +150,23 @@ class Base:
             else:
                 self._peft.add_adapter(name, told)
         self._peft.set_adapter(name)
+        if self._fast:
+            cpu_kernels.use_fused_lora(self.net, name)
 
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The adapter's matrices by name, float32."""
         mark = f".{name}."
         found = ((key, value) for key, value in self._peft.named_parameters() if mark in key and ".lora_" in key)
         return {key.replace(mark, "."): value for key, value in found}
+
+    def put(self, name: str, values: Mapping[str, Tensor]) -> None:
+        """Give the adapter these matrices, by the names of `parameters`. Raises CannotRun for those of another one."""
+        own = self.parameters(name)
+        if any(key not in values or values[key].shape != weight.shape for key, weight in own.items()):
+            raise CannotRun("the adapter to begin with is of another rank or another base")
+        with torch.no_grad():
+            for key, weight in own.items():
+                weight.copy_(values[key])
 
     def drop(self, name: str) -> None:
         """Take the adapter off again."""
@@ -173,29 +194,47 @@ class Base:
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         places: list[int] = []
         wanted: list[int] = []
+        weighted: list[float] = []
         for number, row in enumerate(rows):
             ids[number, : len(row.ids)] = torch.tensor(row.ids)
             places += [number * longest + place - 1 for place in row.targets]
             wanted += [row.ids[place] for place in row.targets]
-        hidden = self._hidden(ids.to(self.device)).flatten(0, 1)
+            weighted += row.weights or [1.0] * len(row.targets)
+        hidden = self._hidden(ids.to(self.device), *self._branched(rows, longest)).flatten(0, 1)
         hidden = hidden[torch.tensor(places, device=self.device)]
         targets = torch.tensor(wanted, device=self.device)
+        weights = torch.tensor(weighted, device=self.device)
         total, right = hidden.new_zeros((), dtype=torch.float32), 0
         for start in range(0, len(wanted), TARGETS):
             part = slice(start, start + TARGETS)
             if len(wanted) > TARGETS:
-                loss, hits = checkpoint(self._loss, hidden[part], targets[part], use_reentrant=False)
+                loss, hits = checkpoint(self._loss, hidden[part], targets[part], weights[part], use_reentrant=False)
             else:
-                loss, hits = self._loss(hidden[part], targets[part])
+                loss, hits = self._loss(hidden[part], targets[part], weights[part])
             total, right = total + loss, right + int(hits)
         return total, right
 
-    def _loss(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _loss(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         logits = self._head(hidden).float()
-        return F.cross_entropy(logits, targets, reduction="sum"), (logits.argmax(-1) == targets).sum()
+        loss = F.cross_entropy(logits, targets, reduction="none") @ weights
+        return loss, (logits.argmax(-1) == targets).sum()
 
-    def _hidden(self, ids: Tensor) -> Tensor:
-        found: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+    def _branched(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
+        """(positions [rows, longest], mask [rows, 1, longest, longest]) where a row has branches, else (None, None)."""
+        if not any(row.branches for row in rows):
+            return None, None
+        positions = torch.arange(longest).repeat(len(rows), 1)
+        seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
+        for number, row in enumerate(rows):
+            positions[number, : len(row.ids)] = torch.tensor(row.positions())
+            for top, bottom, left, right in row.hidden():
+                seen[number, top:bottom, left:right] = False
+        mask = torch.zeros(seen.shape, dtype=self.net.dtype).masked_fill_(~seen, float("-inf"))
+        return positions.to(self.device), mask[:, None].to(self.device)
+
+    def _hidden(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
+        found: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
         return found
 
     def _head(self, hidden: Tensor) -> Tensor:

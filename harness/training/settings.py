@@ -13,7 +13,7 @@ import importlib.resources
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,6 +85,9 @@ class Settings(BaseModel):
         return made
 
 
+S = TypeVar("S", bound=Settings)
+
+
 def _folders() -> list[Path]:
     """Where files of settings are, the user's own first."""
     own = os.environ.get(ENV)
@@ -100,6 +103,13 @@ def profiles(method: str) -> list[str]:
 
 def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None) -> Settings:
     """The settings. Raises UserError where there are none of that profile, ConfigError with all that is wrong."""
+    return read_as(Settings, method, profile, tasks, sets, own)
+
+
+def read_as(
+    form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None
+) -> S:
+    """As `read`, for settings of another form."""
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
     if path is None:
@@ -109,7 +119,7 @@ def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any
     layers: list[tuple[str, dict[str, Any]]] = [(f"configs/training/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
-    said = [_nested(key, value, tasks) for key, value in sets.items()]
+    said = [_nested(form, key, value, tasks) for key, value in sets.items()]
     layers += [("--set", one) for one in sorted(said, key=lambda one: "common" not in one)]  # a task's own comes last
     tree = Tree()
     for task in tasks:  # what holds for all tasks is below what a later layer says of one
@@ -123,10 +133,10 @@ def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any
     others = [task for task in tree.values["tasks"] if task not in tasks]
     if others:
         raise ConfigError([f"unknown task '{one}'; '{method}' has: {', '.join(tasks)}" for one in others])
-    return build(Settings, tree, "")
+    return build(form, tree, "")
 
 
-def _nested(key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
+def _nested(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
     """ "analysis.rank" or "rank" or "dtype" -> the mapping that a file would hold."""
     head, _, rest = key.partition(".")
     if head in tasks and rest:
@@ -136,7 +146,9 @@ def _nested(key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
         return {"tasks": {task: {name: value}}}
     if key in TaskSettings.model_fields:
         return {"common": {key: value}}
-    if key in Settings.model_fields and key != "tasks":
-        return {key: value}
-    own = [*(name for name in Settings.model_fields if name != "tasks"), *TaskSettings.model_fields]
+    if head in form.model_fields and head != "tasks" and (not rest or head not in Settings.model_fields):
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        return dict(value)
+    own = [*(name for name in form.model_fields if name != "tasks"), *TaskSettings.model_fields]
     raise unknown(f"key '{key}' (--set)", key, [*own, *(f"{task}.{name}" for task in tasks for name in own)])

@@ -18,10 +18,34 @@ _NEAR = 16  # batches whose rows are sorted by length together
 
 @dataclass(frozen=True)
 class Row:
-    """targets: places in `ids` of the tokens that are learnt; each has a token before it."""
+    """targets: places in `ids` of the tokens that are learnt; each has a token before it.
+
+    branches: (start, at) of each part that hangs on the tokens before `at`, sees those and itself alone, and ends where
+    the next one starts; weights: of the targets, () for 1 each.
+    """
 
     ids: tuple[int, ...]
     targets: tuple[int, ...]
+    branches: tuple[tuple[int, int], ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def positions(self) -> list[int]:
+        """Of the tokens in their context: a branch goes on where it hangs."""
+        found = list(range(len(self.ids)))
+        for (start, at), end in zip(self.branches, self._ends(), strict=True):
+            found[start:end] = range(at, at + end - start)
+        return found
+
+    def _ends(self) -> list[int]:
+        return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
+
+    def hidden(self) -> list[tuple[int, int, int, int]]:
+        """(row from, row to, column from, column to) of what tokens must not see, beside what comes behind them."""
+        trunk = self.branches[0][0] if self.branches else len(self.ids)
+        found = []
+        for (start, at), end in zip(self.branches, self._ends(), strict=True):
+            found += [(start, end, at, trunk), (start, end, trunk, start)]
+        return found
 
 
 @dataclass

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from harness.errors import CannotRun
+from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
 from harness.training import log as journal
@@ -31,7 +33,9 @@ from harness.training.token_rows import Row, Rows, batches
 
 @dataclass(frozen=True)
 class Job:
-    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step."""
+    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step;
+    start: folder of an adapter to begin with, None for a new one.
+    """
 
     name: str
     out: Path
@@ -41,6 +45,7 @@ class Job:
     about: dict[str, Any] = field(default_factory=dict)
     before: int = 0
     most: int | None = None
+    start: Path | None = None
 
     @property
     def own(self) -> TaskSettings:
@@ -82,11 +87,25 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
     """
     base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
     try:
+        if job.start is not None:
+            base.put(job.name, load_file(str(job.start / WEIGHTS)))
         run = _Run(base, job, tell)
         run.go(stop)
         if run.progress.step >= job.steps:
             base.save(job.name, job.out / "adapters" / job.name)
         return run.progress
+    finally:
+        base.drop(job.name)
+
+
+def export(base: Base, job: Job, folder: Path) -> None:
+    """Write the adapter as the last checkpoint has it. Raises as checkpoint.load does."""
+    found = checkpoint.load(job.checkpoint, job.about)
+    assert found is not None  # `train` wrote one where it stopped
+    base.add(job.name, job.own.rank, job.own.alpha, 0)
+    try:
+        base.put(job.name, {name.removeprefix("weight."): value for name, value in found.tensors.items()})
+        base.save(job.name, folder)
     finally:
         base.drop(job.name)
 
@@ -153,10 +172,11 @@ class _Run:
             group["lr"] = rate(p.step, job.steps, job.settings, job.own.rate)
         self.optimizer.zero_grad(set_to_none=True)
         targets = sum(len(row.targets) for one in passes for row in one)
+        weight = sum(sum(row.weights) or len(row.targets) for one in passes for row in one)
         total = 0.0
         for one in passes:
             loss, right = self.base.losses(one)
-            (loss / targets).backward()  # type: ignore[no-untyped-call]
+            (loss / weight).backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
             self._right[0] += right
         slope = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip))
@@ -168,7 +188,7 @@ class _Run:
                 )
         self.optimizer.step()
         self._right[1] += targets
-        self._loss.append(total / targets)
+        self._loss.append(total / weight)
         p.step += 1
         p.tokens += sum(len(row.ids) for one in passes for row in one)
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from harness.training.trees import Branch, Tree
 from harness.types import Question
 from pocket.tasks.scenes import task_of
-from pocket.train.packing import Branch, Tree
 from pocket.world import names
 
 PARTS = 10

@@ -13,11 +13,12 @@ import numpy as np
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from harness.training.trees import Tree, grow
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
 from pocket.tasks.recipes import RecipeModel, Stage
 from pocket.train.curriculum import skills
-from pocket.train.packing import IGNORED, Batch, Tree, fill, grow
+from pocket.train.packing import IGNORED, Batch, fill
 
 _TARGETS = 8  # a place for one target to so many tokens of a batch
 # Scenes whose replies are nearly as long as their texts.

@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from harness.config import presets, registry
+from harness.config import presets
 from harness.config.validation import explain
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.method import Method, Skill
+from harness.method import Skill
+from harness.training.skills import declared
 from harness.training.teacher import WINDOW
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, RecipeModel
@@ -123,23 +123,8 @@ def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
 
 @cache
 def skills() -> dict[str, Skill]:
-    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts.
-
-    Presets have the parameters and prompts of profile pocket, which are what the model is trained on.
-    """
-    table = {presets.fold(name): params for name, params in _pocket()["methods"].items()}
-    found: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
-    seen: set[str] = set()
-    for name in presets.names("methods"):
-        target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")
-        if target is None or target in seen:
-            continue
-        seen.add(target)
-        cls: type[Method] = registry.load(target, Method)
-        params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
-        for skill in cls(cls.Config(**params)).skills():
-            found.setdefault(skill.name, skill)
-    return found
+    """Every declared skill with the parameters and prompts of profile pocket, which the model is trained on."""
+    return declared(_pocket()["methods"])
 
 
 def _pocket() -> dict[str, Any]:

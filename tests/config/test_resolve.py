@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.registry import load, trust
 from harness.config.resolve import Resolved, resolve
@@ -340,10 +340,18 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
 # --- models, encoders, roles ------------------------------------------------------------------------------------------
 
 
-def test_without_a_model_the_embedded_one_is_taken() -> None:
-    resolved = get()
-    assert (resolved.config.model.name, resolved.config.model.embedded) == ("pocket-llama", True)
-    assert resolved.config.model == get(model="pocket-llama").config.model
+@pytest.mark.parametrize(
+    ("dataset", "model", "embedded", "small"),
+    [("one", "smollm2-135m", False, True), ("pocket/musique", "pocket-llama", True, False)],
+)
+def test_without_a_model_the_data_set_decides(
+    dataset: str, model: str, embedded: bool, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.shipped("readers"), "any other", "smollm2-135m")  # as shipped; see tests/conftest.py
+    resolved = get(dataset=dataset)
+    found = resolved.config.model
+    assert (found.embedded, found.small) == (embedded, small)
+    assert found == get(dataset=dataset, model=model).config.model
     assert resolved.origins["model.name"] == "default"
     assert isinstance(resolved.config.encoder, EncoderConfig)
 

@@ -15,13 +15,14 @@ from torch import Tensor
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from harness.training.trees import Tree, grow
 from pocket.tasks.catalog import stage
 from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill
 from pocket.train import network
 from pocket.train.curriculum import skills
 from pocket.train.network import Shape
-from pocket.train.packing import Batch, Tree, fill, grow
+from pocket.train.packing import Batch, fill
 from tests.pocket.trees import replies, sequences
 
 SHAPE = Shape(vocabulary=9216, width=32, layers=2, heads=4, inner=48, window=512)  # more than the tokenizer has

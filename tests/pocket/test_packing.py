@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Aside, Told
+from harness.training.trees import Branch, Tree, grow
 from pocket.train import packing as lessons
-from pocket.train.packing import IGNORED, Branch, Tree, fill, grow
+from pocket.train.packing import IGNORED, fill
 from tests.pocket.trees import replies, seen, sequences
 
 # --- trees ------------------------------------------------------------------------------------------------------------

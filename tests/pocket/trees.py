@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pocket.train.packing import IGNORED, Batch, Tree
+from harness.training.trees import Tree
+from pocket.train.packing import IGNORED, Batch
 
 
 def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:

@@ -1,0 +1,157 @@
+"""GGUF files (llama.cpp's format) as models: converted once to a transformers folder, then loaded like any other.
+
+    folder, identity = converted(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
+    folder      HARNESS_HOME/gguf/<sha256>: model.safetensors (bfloat16), config.json, tokenizer.json, chat template
+    identity    {"gguf": "<sha256 of the file>", "conversion": 1}
+
+transformers unpacks the weights and rebuilds the tokenizer; both take a minute, so the result is kept. bfloat16 rounds
+a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed it by more.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.errors import CannotRun
+from harness.storage.file_hash import file_hash
+from harness.storage.files import save_error
+from harness.storage.home import home
+
+__all__ = ["CONVERSION", "SUFFIX", "converted"]
+
+SUFFIX = ".gguf"
+CONVERSION = 1
+"""Raise it when the same file gives other weights or tokens: it is part of the identity of a converted model."""
+
+_MAGIC = b"GGUF"
+# Pre-tokenizers by GGUF's name of them, for those that transformers takes for GPT-2's: each digit is a token of its own
+# before GPT-2's pattern applies (llama.cpp, src/llama-vocab.cpp, LLAMA_VOCAB_PRE_TYPE_SMOLLM).
+_DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
+
+
+def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, Any]]:
+    """The folder of the converted model, and what identifies it. The first call converts, which takes about a minute.
+
+    sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file that is missing,
+    another one, damaged, or of an architecture or a quantisation that transformers does not read; SaveError where
+    HARNESS_HOME cannot be written.
+    """
+    _check_header(file)
+    mark = file_hash(file)
+    if sha256 is not None and mark != sha256:
+        raise CannotRun(f"the GGUF file {file.name} is not the one that is expected (sha256 {mark[:12]}... instead of "
+                        f"{sha256[:12]}...); install or download it again")  # fmt: skip
+    folder = home() / "gguf" / f"{mark}-{CONVERSION}"
+    if not folder.is_dir():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(folder.with_suffix(".lock")):
+                if not folder.is_dir():  # else another process converted it while this one waited
+                    sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
+                    _convert(file, folder)
+        except OSError as error:
+            raise save_error(folder, error, "the environment variable HARNESS_HOME") from error
+    return folder, {"gguf": mark, "conversion": CONVERSION}
+
+
+def _check_header(file: Path) -> None:
+    try:
+        with file.open("rb") as f:
+            head = f.read(8)
+    except OSError as error:
+        raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error
+    if head[:4] != _MAGIC or len(head) < 8:
+        raise CannotRun(f"'{file.name}' is no GGUF file: it does not begin as one does; download it again")
+    (version,) = struct.unpack("<I", head[4:])
+    if version not in (2, 3):
+        raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait for the kernel's lock on `path`; it ends with the process."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _convert(file: Path, folder: Path) -> None:
+    """Write the converted model to a folder of its own, then give it its name: no reader sees half of it."""
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+    try:
+        _write(file, draft)
+        draft.chmod(0o755)
+        for path in draft.iterdir():
+            path.chmod(0o644)
+        draft.rename(folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and folder.is_dir():
+            return  # a file system without locks: another process was faster
+        raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(file: Path, draft: Path) -> None:
+    try:
+        import gguf  # noqa: F401 - transformers needs it, and says so in a page
+    except ImportError:
+        raise CannotRun("GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'") from None
+    import torch
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    transformers.logging.disable_progress_bar()
+    where, name = str(file.resolve().parent), file.resolve().name
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
+        net = AutoModelForCausalLM.from_pretrained(
+            where, gguf_file=name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+        )
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file fails anywhere in the readers of three libraries
+        raise CannotRun(_reason(file, error)) from error
+    _split_digits(tokenizer, file)
+    tokenizer.name_or_path = net.config._name_or_path = name
+    net.config.architectures = [type(net).__name__]
+    net.save_pretrained(draft)
+    tokenizer.save_pretrained(draft)
+
+
+def _reason(file: Path, error: Exception) -> str:
+    """One sentence: what transformers or gguf could not do with the file, and what to do."""
+    text = (str(error).splitlines() or [""])[0]
+    if re.search(r"architecture|model_type|not supported yet", text):
+        told = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
+        return f"{told} ({text}); use the model's safetensors"
+    if re.search(r"quanti[sz]ation|not a valid GGMLQuantizationType|ggml.?type", text, re.IGNORECASE):
+        return (
+            f"'{file.name}' has a quantisation that cannot be unpacked ({text}); use a file with another, such as Q8_0"
+        )
+    return f"the GGUF file '{file.name}' is damaged or not whole ({type(error).__name__}: {text}); download it again"
+
+
+def _split_digits(tokenizer: Any, file: Path) -> None:
+    """Put back the pre-tokenizer of a vocabulary whose digits are single tokens."""
+    from gguf import GGUFReader
+    from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
+
+    field = GGUFReader(file).get_field("tokenizer.ggml.pre")
+    if field is not None and field.contents() in _DIGITS:
+        parts = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+        tokenizer.backend_tokenizer.pre_tokenizer = Sequence(parts)

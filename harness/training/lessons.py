@@ -1,0 +1,250 @@
+"""What a reader adapter learns from: scenes of real training rows and of the made-up world, in the methods' prompts.
+
+    for tree in drawn(rows, mixture, teacher, seed): ...          without end, a function of the seed
+
+A real row gives, by the weights of `Mixture.real`:
+
+answer           the gold passages among 0 to 5 others, and the answer; other questions that the same text answers too
+probe            passages one after another as a search shows them, and after each whether they suffice (Yes, No);
+                 in half of the searches one of the gold passages never comes, but one more of the others
+choose           the same text with four options, three of them answers of other rows
+unanswerable     the task of papers: the answer, or 'unanswerable' where a gold passage is missing
+breadth          whether one fact answers the question: its single steps do, the question of several passages does not
+steps            the question's single steps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.errors import UserError
+from harness.method import Scene, Skill, Task
+from harness.stats.rng import Dice
+from harness.training.real_rows import Asked, RealRow
+from harness.training.scene_source import Recipe, scenes
+from harness.training.teacher import Teacher, Told
+from harness.training.trees import Tree, grow
+from harness.types import Question
+
+_FULL = 0.5  # share of probed searches that find all they need
+_FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # passages beside the gold ones, one drawn
+_SHARED = 3  # more questions about one text at most
+_TRIES = 50
+SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
+SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
+"""Kind of lesson of real rows -> the skill (harness.method.Skill) in whose prompt it is."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """datasets: weight of each among the real rows; real: kind of lesson -> weight; world: recipes with weights of
+    their own; length: tokens of a row at most.
+    """
+
+    datasets: Mapping[str, float]
+    real: Mapping[str, float]
+    world: Sequence[Recipe]
+    length: int
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Scenes about one text, all of one skill."""
+
+    skill: str
+    scenes: tuple[Scene, ...]
+
+
+def drawn(
+    rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
+) -> Iterator[tuple[str, Tree]]:
+    """(skill, tree of tokens) without end. The rows of a data set come in random order, all before any comes again.
+
+    Raises UserError where nothing fits into rows of that length.
+    """
+    chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
+    chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
+    total = sum(weight for _, weight in chances)
+    orders = {kind: _order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
+    number = idle = 0
+    while True:
+        dice = Dice("reader", seed, number)
+        number += 1
+        left = dice.random() * total
+        kind = next((k for k, weight in chances if (left := left - weight) < 0), chances[-1][0])
+        lesson = _real(kind, orders[kind], rows, dice) if isinstance(kind, str) else _world(kind, skills, dice)
+        trees = []
+        if lesson is not None and lesson.scenes:
+            told = [teacher.play(skills[lesson.skill], scene) for scene in lesson.scenes]
+            trees = [tree for tree in grow(_fitting(told, mixture.length)) if len(tree) <= mixture.length]
+        idle = 0 if trees else idle + 1
+        if idle > _TRIES:
+            raise UserError(f"no lesson fits into rows of {mixture.length} tokens; raise the length")
+        for tree in trees:
+            yield lesson.skill if lesson else "", tree
+
+
+def _fitting(told: Sequence[Told], length: int) -> list[Told]:
+    """As many as stay within `length` together, at least one; each beyond the first counts with a branch of its own."""
+    return list(told) if len(told) < 2 or len(told[0].ids) + 64 * (len(told) - 1) <= length else list(told[:1])
+
+
+def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
+    """Numbers of rows: a data set is drawn by its weight, and its rows come epoch after epoch."""
+    dice = Dice("rows", seed, kind)
+    numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
+    names = [name for name in weights if numbers[name]]
+    queues: dict[str, list[int]] = {name: [] for name in names}
+    while True:
+        left = dice.random() * sum(weights[name] for name in names)
+        name = next((n for n in names if (left := left - weights[n]) < 0), names[-1])
+        queues[name] = queues[name] or dice.shuffled(numbers[name])
+        yield queues[name].pop()
+
+
+# --- the made-up world ------------------------------------------------------------------------------------------------
+
+
+def _world(recipe: Recipe, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
+    skill = skills[recipe.skill]
+    return Lesson(skill.name, tuple(scenes(recipe, skill.scene, dice)))
+
+
+# --- real rows --------------------------------------------------------------------------------------------------------
+
+
+def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> Lesson | None:
+    """A lesson of the next row that allows one of that kind."""
+    make = KINDS[kind]
+    for _ in range(_TRIES):
+        row = rows[next(order)]
+        scenes = make(row, rows, dice)
+        if scenes:
+            return Lesson(SKILLS[kind], tuple(scenes))
+    return None
+
+
+def _pick(row: RealRow, dice: Dice) -> Asked:
+    """The row's own question, or in a third of the cases one of its steps."""
+    return dice.pick(row.asked[1:]) if len(row.asked) > 1 and dice.chance(1 / 3) else row.asked[0]
+
+
+def _shown(row: RealRow, needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
+    """Those passages and `beside` others, shuffled."""
+    others = [i for i in range(len(row.passages)) if i not in needs]
+    return dice.shuffled([*needs, *dice.shuffled(others)[:beside]])
+
+
+def _text(row: RealRow, shown: Sequence[int]) -> str:
+    return "\n\n".join(row.passages[i] for i in shown)
+
+
+def _scene(asked: Asked, texts: Sequence[str], task: Task, reply: str | None = None) -> Scene:
+    replies = (asked.answer.strip() if reply is None else reply,)
+    return Scene(Question("scene", asked.text, ("scene",)), tuple(texts), task, replies)
+
+
+def _answers(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    first = _pick(row, dice)
+    shown = _shown(row, first.needs, dice.pick(_FEW), dice) if first.needs else _shown(row, (), 4, dice)
+    others = [a for a in row.asked if a != first and a.needs and set(a.needs) <= {*shown}]
+    every = [first, *dice.shuffled(others)[:_SHARED]]
+    return [_scene(asked, [_text(row, shown)], row.task) for asked in every]
+
+
+def _probes(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    asked = _pick(row, dice)
+    return [_probed(row, asked, dice.chance(_FULL), dice)] if asked.needs else []
+
+
+def _probed(row: RealRow, asked: Asked, full: bool, dice: Dice) -> Scene:
+    beside = dice.pick((1, 1, 2, 2, 3))
+    missing = None if full else dice.pick(asked.needs)
+    kept = [i for i in asked.needs if i != missing]
+    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, asked.needs, beside + 1, dice)
+    verdicts = tuple({*asked.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
+    scene = _scene(asked, [" ".join(row.passages[i].split()) for i in shown], row.task)
+    return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
+
+
+def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
+    """The row's own question with its gold passages among `beside` others."""
+    return _scene(row.asked[0], [_text(row, _shown(row, row.asked[0].needs, beside, dice))], row.task)
+
+
+def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
+    """The row's own question as a search that is probed after each passage, without an answer behind it."""
+    return replace(_probed(row, row.asked[0], full, dice), replies=())
+
+
+def _without(row: RealRow, kept: Sequence[int], needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
+    """`kept` and `beside` passages that are not needed, shuffled: as many as where nothing is missing."""
+    others = [i for i in range(len(row.passages)) if i not in needs]
+    return dice.shuffled([*kept, *dice.shuffled(others)[:beside]])
+
+
+def _choices(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    asked = _pick(row, dice)
+    if not asked.needs or asked.answer.lower() in ("yes", "no"):
+        return []
+    kind = asked.answer[:1].isdigit()
+    wrong: list[str] = [a.answer for a in row.asked if a.answer != asked.answer and dice.chance(0.5)]
+    for _ in range(_TRIES):
+        other = dice.pick(dice.pick(rows).asked).answer
+        if (
+            len({*wrong}) < 3
+            and other[:1].isdigit() == kind
+            and other not in (asked.answer, *wrong)
+            and len(other) < 80
+        ):
+            wrong.append(other)
+    if len(wrong) < 3:
+        return []
+    options = tuple(dice.shuffled([asked.answer, *wrong[:3]]))
+    scene = _scene(asked, [_text(row, _shown(row, asked.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
+    return [replace(scene, question=replace(scene.question, options=options))]
+
+
+def _unanswerable(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    asked = _pick(row, dice)
+    if not asked.needs:
+        return []
+    full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
+    missing = None if full else dice.pick(asked.needs)
+    kept = [i for i in asked.needs if i != missing]
+    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, asked.needs, beside + 1, dice)
+    complete = {*asked.needs} <= {*shown}
+    return [_scene(asked, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
+
+
+def _breadth(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    local = len(row.asked) > 1 and dice.chance(0.5)
+    asked = dice.pick(row.asked[1:]) if local else row.asked[0]
+    if not local and len(asked.needs) < 2:
+        return []
+    return [Scene(Question("scene", asked.text, ("scene",)), (), row.task, verdicts=(local,))]
+
+
+def _steps(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
+    if len(row.steps) < 2:
+        return []
+    return [_scene(row.asked[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
+
+
+def _task(dataset: str) -> Task:
+    """The answer instruction of a data set's preset."""
+    from harness.config import presets
+
+    values = presets.read("datasets", dataset)[-1][1]
+    return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
+
+
+KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {
+    "answer": _answers,
+    "probe": _probes,
+    "choose": _choices,
+    "unanswerable": _unanswerable,
+    "breadth": _breadth,
+    "steps": _steps,
+}

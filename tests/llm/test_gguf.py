@@ -1,0 +1,208 @@
+"""GGUF files as models: a tiny one is written with the package gguf and compared with the model that it was made of."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.config.resolve import Choices, resolve_one
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.errors import CannotRun, SaveError
+from harness.llm.gguf import converted
+from harness.llm.load import load_model, unload
+from harness.llm.model_info import local_folder, model_facts
+
+gguf = pytest.importorskip("gguf")
+transformers = pytest.importorskip("transformers")
+
+LAYERS, WIDTH, HEADS, KV, MLP, WINDOW = 2, 64, 4, 2, 96, 256
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+
+
+def byte_tokens() -> list[str]:
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    return list(bytes_to_unicode().values())
+
+
+def llama() -> torch.nn.Module:
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=263, hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        num_key_value_heads=KV, max_position_embeddings=WINDOW, tie_word_embeddings=True, rope_theta=10000.0,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def rotated(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Query and key rows as llama.cpp stores them: the two halves of each head interleaved."""
+    return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+
+
+def tensors(net: torch.nn.Module) -> dict[str, np.ndarray]:
+    state = {name: value.detach().numpy() for name, value in net.state_dict().items()}
+    found = {"token_embd.weight": state["model.embed_tokens.weight"], "output_norm.weight": state["model.norm.weight"]}
+    for layer in range(LAYERS):
+        parts = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj"}
+        parts |= {"attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj"}
+        parts |= {"ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+        for ours, theirs in parts.items():
+            value = state[f"model.layers.{layer}.{theirs}.weight"]
+            heads = {"attn_q": HEADS, "attn_k": KV}.get(ours)
+            found[f"blk.{layer}.{ours}.weight"] = value if heads is None else rotated(value, heads)
+    return found
+
+
+def write(path: Path, net: torch.nn.Module, arch: str = "llama", kind: str = "F32", pre: str = "smollm") -> Path:
+    writer = gguf.GGUFWriter(str(path), arch)
+    writer.add_context_length(WINDOW)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(MLP)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_vocab_size(263)
+    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_tokens(), "Ġa", "12", "ab", "Ġab"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 3, *[1] * 260])
+    writer.add_token_merges(["Ġ a", "1 2", "a b", "Ġa b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(TEMPLATE)
+    for name, value in tensors(net).items():
+        form = gguf.GGMLQuantizationType[kind if value.ndim == 2 else "F32"]
+        writer.add_tensor(name, gguf.quants.quantize(value.astype(np.float32), form), raw_dtype=form)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def net() -> torch.nn.Module:
+    return llama()
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    unload()
+
+
+# Largest difference of a logit: bfloat16 keeps 8 bits of a weight, Q8_0 as many of the largest in 32.
+@pytest.mark.parametrize(("kind", "apart"), [("F32", 0.02), ("Q8_0", 0.03), ("Q4_1", 0.25)])
+def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind, apart) -> None:
+    folder, identity = converted(write(tmp_path / "tiny.gguf", net, kind=kind))
+    ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    ids = torch.arange(3, 60)[None]
+    with torch.no_grad():
+        difference = (ours(input_ids=ids).logits - net(input_ids=ids).logits).abs().max()
+    assert difference < apart
+    assert set(identity) == {"gguf", "conversion"}
+
+
+def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net) -> None:
+    file = write(tmp_path / "tiny.gguf", net)
+    config = resolve_one("models", Choices(model=str(file))).parts["model"]
+    assert config.name == "tiny"
+    model = load_model(config)
+    assert model.window == WINDOW
+    assert {"attention", "probe", "score"} <= model.capabilities
+    assert model.count("12 ab") == 3  # "1", "2", " ab": llama.cpp's "smollm" splits digits before merging
+    with model.session(Meter()) as s:
+        s.user("ab")
+        watched = s.feed(" ab 12")
+        assert len(s.feed(" 1", watch=[watched]).attention) == 1
+        assert abs(sum(s.probe(["1", "2"]).p.values()) - 1) < 1e-6
+
+
+def test_llama_cpp_reads_the_same_tokens_and_gives_the_same_logits(tmp_path, net) -> None:
+    llama_cpp = pytest.importorskip(
+        "llama_cpp", reason="llama-cpp-python is compiled where it is installed; not part of make venv"
+    )
+    file = write(tmp_path / "tiny.gguf", net, kind="Q8_0")
+    theirs = llama_cpp.Llama(str(file), n_ctx=WINDOW, logits_all=True, verbose=False)
+    folder, _ = converted(file)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    text = "ab 12 a  b\n\n3x abab"
+    ids = theirs.tokenize(text.encode(), add_bos=False)
+    assert tokenizer(text, add_special_tokens=False).input_ids == ids
+    theirs.eval(ids)
+    ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        logits = ours(input_ids=torch.tensor([ids])).logits[0].numpy()
+    assert np.abs(logits - theirs.scores[: len(ids)]).max() < 0.03
+
+
+def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net) -> None:
+    folder, _ = converted(write(tmp_path / "tiny.gguf", net, pre="gpt-2"))
+    assert transformers.AutoTokenizer.from_pretrained(folder).tokenize("12") == ["12"]
+
+
+def test_it_is_converted_once_also_by_two_processes(tmp_path, net) -> None:
+    file = write(tmp_path / "tiny.gguf", net)
+    code = f"from pathlib import Path; from harness.llm.gguf import converted; converted(Path({str(file)!r}))"
+    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
+    said = [one.communicate()[1].decode() for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sum("converting tiny.gguf" in text for text in said) == 1
+    folder, _ = converted(file)
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+
+def spoil(data: bytes) -> list[tuple[str, bytes, str]]:
+    return [
+        ("no.gguf", b"PK" + data[2:], "is no GGUF file"),
+        ("empty.gguf", b"", "is no GGUF file"),
+        ("old.gguf", data[:4] + b"\x01\0\0\0" + data[8:], "is of GGUF version 1"),
+        ("cut.gguf", data[: len(data) // 2], "is damaged or not whole"),
+        ("head.gguf", data[:300], "is damaged or not whole"),
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, net) -> None:
+    data = write(tmp_path / "tiny.gguf", net).read_bytes()
+    for name, content, sentence in spoil(data):
+        (tmp_path / name).write_bytes(content)
+        (problem,) = model_facts(ModelConfig(name="x", source=str(tmp_path / name))).problems
+        assert sentence in problem, name
+        assert "\n" not in problem
+        assert not list((tmp_path / "home").glob("gguf/*-1"))
+
+
+def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tmp_path, net) -> None:
+    file = write(tmp_path / "tiny.gguf", net, arch="rwkv6")
+    with pytest.raises(CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"):
+        converted(file)
+    with pytest.raises(CannotRun, match="cannot be read: No such file"):
+        local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
+
+
+def test_another_file_than_the_preset_names_is_refused(tmp_path, net) -> None:
+    file = write(tmp_path / "tiny.gguf", net)
+    with pytest.raises(CannotRun, match="is not the one that is expected"):
+        converted(file, "0" * 64)
+
+
+def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch) -> None:
+    file = write(tmp_path / "tiny.gguf", net)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(SaveError, match="No space left on device; make room"):
+        converted(file)
+    assert not [path for path in (tmp_path / "home" / "gguf").iterdir() if path.is_dir()]

@@ -1,0 +1,310 @@
+"""The reader adapter: which rows are trained on, what they teach, faster kernels, and a training from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.errors import CannotRun, UserError
+from harness.llm import merged_adapter
+from harness.llm.load import load_model, unload
+from harness.llm.model_info import model_facts
+from harness.stats.rng import Dice
+from harness.training import cpu_kernels
+from harness.training.base import Base
+from harness.training.lessons import KINDS, SKILLS, probe_scene
+from harness.training.reader import ReaderSettings, ReaderTraining
+from harness.training.reader_exam import auc
+from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
+from harness.training.settings import read_as
+from harness.training.skills import declared
+from harness.training.token_rows import Row
+
+PEOPLE = ("Ann", "Bob", "Cem", "Dana", "Eli", "Fay")
+REAL = Path(os.environ.get("HARNESS_TEST_DATA", ""))
+SOURCES = (
+    Source("hotpotqa", "hotpot*train*"),
+    Source("2wikimultihopqa", "2wiki*train*"),
+    Source("musique", "musique*train*"),
+)
+
+
+def hotpot_row(number: int, split: str = "train") -> dict[str, Any]:
+    first, second, *others = PEOPLE[number % 6 :] + PEOPLE[: number % 6]
+    context = [[name, [f"{name} is row {number}.", f" {name} was born in {name}ville."]] for name in others]
+    context += [[first, [f"{first} knows {second}."]], [second, [f"{second} was born in {second}ville {number}."]]]
+    return {
+        "_id": f"{split}{number}", "type": "bridge", "level": "easy", "context": context,
+        "question": f"Where was the one born whom {first} knows in {split} {number}?", "answer": f"{second}ville {number}",
+        "supporting_facts": [[first, 0], [second, 0]],
+    }  # fmt: skip
+
+
+def musique_row(number: int) -> dict[str, Any]:
+    texts = ["Ann knows Bob.", "Bob lives in Rome.", "Cem lives in Oslo.", "Dana lives in Bonn."]
+    paragraphs = [
+        {"idx": i, "title": text.split()[0], "paragraph_text": text, "is_supporting": i < 2}
+        for i, text in enumerate(texts)
+    ]
+    steps = [("Ann >> friend", "Bob", 0), ("Where does #1 live?", "Rome", 1)]
+    return {
+        "id": f"2hop__{number}", "question": f"Where does Ann's friend live, {number}?", "answer": "Rome", "answer_aliases": [],
+        "answerable": True, "paragraphs": paragraphs,
+        "question_decomposition": [
+            {"id": n, "question": q, "answer": a, "paragraph_support_idx": i} for n, (q, a, i) in enumerate(steps)
+        ],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "hotpot_train.json").write_text(json.dumps([hotpot_row(i) for i in range(8)]))
+    (folder / "hotpot_dev.json").write_text(json.dumps([hotpot_row(i, "dev") for i in range(4)]))
+    (folder / "musique_train.jsonl").write_text("\n".join(json.dumps(musique_row(i)) for i in range(4)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(data: Path) -> list[RealRow]:
+    return training_rows(SOURCES, data)
+
+
+# --- which rows -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["hotpot_dev.json", "hotpot_train_dev.json", "hotpot_test.json", "hotpot_validation.json"]
+)
+def test_a_file_of_another_split_is_never_trained_on(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
+    with pytest.raises(UserError, match=f"'{name}' should be a training file by its name"):
+        training_rows([Source("hotpotqa", "hotpot*")], tmp_path)
+
+
+def test_a_training_file_is_never_measured_on(data: Path) -> None:
+    with pytest.raises(UserError, match="'hotpot_train.json' should be no training file"):
+        other_rows([Source("hotpotqa", "hotpot*train*")], data)
+
+
+@pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
+def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
+    (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
+    with pytest.raises(UserError, match="is trained on and measured on"):
+        check_apart(rows, other_rows([Source("hotpotqa", "hotpot*dev*")], tmp_path))
+
+
+@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -> None:
+    folder = REAL / "data" if (REAL / "data").is_dir() else REAL
+    sources = [
+        Source("hotpotqa", "hotpot_dev*"), Source("2wikimultihopqa", "2wikimultihopqa/dev*"), Source("musique", "musique*dev*")
+    ]  # fmt: skip
+    wanted = [Source("hotpotqa", "hotpot*train*"), Source("2wikimultihopqa", "2wikimultihopqa/train*"), SOURCES[2]]
+    training, others = training_rows(wanted, folder), other_rows(sources, folder)
+    check_apart(training, others)
+    assert {row.dataset for row in training} == {row.dataset for row in others}
+
+
+# --- what they teach --------------------------------------------------------------------------------------------------
+
+
+def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:
+    row = next(row for row in rows if row.dataset == "musique")
+    assert [(a.text, a.answer, a.needs) for a in row.asked[1:]] == [
+        ("What is the friend of Ann?", "Bob", (0,)),
+        ("Where does Bob live?", "Rome", (1,)),
+    ]
+    assert row.steps == ("What is the friend of Ann?", "Where does #1 live?")
+
+
+def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[RealRow]) -> None:
+    for number, row in enumerate(rows):
+        gold = [" ".join(row.passages[i].split()) for i in row.asked[0].needs]
+        full, lacking = (probe_scene(row, kind, Dice("probe", number)) for kind in (True, False))
+        for scene in (full, lacking):
+            right = tuple({*gold} <= {*scene.texts[: n + 1]} for n in range(len(scene.texts)))
+            assert scene.verdicts == right
+        assert full.verdicts[-1]
+        assert not any(lacking.verdicts)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: ModelConfig, rows, kind: str) -> None:
+    teacher = _base(base).teacher(2048)
+    made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
+    assert made
+    for scene in made:
+        told = teacher.play(declared()[SKILLS[kind]], scene)
+        assert told.targets or told.asides
+
+
+def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_not(rows: list[RealRow]) -> None:
+    seen = set()
+    for number in range(40):
+        row = rows[number % len(rows)]
+        (scene,) = KINDS["unanswerable"](row, rows, Dice("u", number))
+        (asked,) = [a for a in row.asked if a.text == scene.question.text]
+        complete = all(row.passages[i] in scene.texts[0] for i in asked.needs)
+        assert (scene.replies[0] == "Unanswerable") != complete
+        seen.add(complete)
+    assert seen == {True, False}
+
+
+# --- kernels and rows with branches -----------------------------------------------------------------------------------
+
+
+def _base(config: ModelConfig, fast: bool = True) -> Base:
+    made = object.__new__(Base)
+    plain = cpu_kernels.register
+    try:
+        if not fast:
+            cpu_kernels.register = lambda: "sdpa"  # type: ignore[assignment]
+        Base.__init__(made, config, _settings(), "cpu")
+    finally:
+        cpu_kernels.register = plain
+    return made
+
+
+def _settings(**sets: Any) -> ReaderSettings:
+    few = {
+        "dtype": "float32",
+        "rank": 2,
+        "scenes": 12,
+        "batch": 2,
+        "accumulation": 1,
+        "rate": 0.01,
+        "say": 1,
+        "save": 2,
+    }
+    few |= {"length": 2000, "exam": 2, "exam_world": 1}
+    return read_as(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
+
+
+def _filled(made: Base, name: str = "one") -> None:
+    made.add(name, 2, 4, 0)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in made.parameters(name).values():
+            weight.normal_(std=0.1)
+
+
+@pytest.mark.parametrize("length", [5, 127, 300])  # less than a block, nearly one, three
+def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(base: ModelConfig, length: int) -> None:
+    row = Row(tuple(3 + i % 90 for i in range(length)), tuple(range(1, length, 2)))
+    found = []
+    for fast in (True, False):
+        made = _base(base, fast)
+        if not fast:
+            made._fast = False
+        _filled(made)
+        loss, _ = made.losses([row, Row(row.ids[: length // 2 + 1], (1,))])
+        loss.backward()
+        found.append((float(loss.detach()), {n: p.grad.clone() for n, p in made.parameters("one").items()}))
+    (ours, our_slopes), (theirs, their_slopes) = found
+    assert ours == pytest.approx(theirs, rel=1e-5)
+    for name, slope in their_slopes.items():
+        assert torch.allclose(our_slopes[name], slope, rtol=1e-3, atol=1e-4 * float(slope.abs().max())), name
+
+
+def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> None:
+    trunk, first, second = tuple(range(3, 40)), (50, 51, 52), (60, 61)
+    whole = Row((*trunk, *first, *second), (10, 39, 41), ((37, 20), (40, 37)), (0.5, 2.0, 1.0))
+    parts = [
+        Row(trunk, (10,), (), (0.5,)),
+        Row((*trunk[:20], *first), (22,), (), (2.0,)),
+        Row((*trunk, *second), (38,), (), (1.0,)),
+    ]
+    made = _base(base)
+    _filled(made)
+    assert whole.positions()[37:] == [20, 21, 22, 37, 38]
+    with torch.no_grad():
+        apart = sum(float(made.losses([part])[0]) for part in parts)
+        assert float(made.losses([whole])[0]) == pytest.approx(apart, rel=1e-5)
+        assert float(made.losses([parts[0], whole])[0]) == pytest.approx(
+            apart + float(made.losses([parts[0]])[0]), rel=1e-5
+        )
+
+
+# --- from end to end --------------------------------------------------------------------------------------------------
+
+
+def _training(base: ModelConfig, data: Path, out: Path) -> ReaderTraining:
+    return ReaderTraining(base, _settings(**{"sources.hotpotqa.measured": "hotpot*dev*"}), data, out, 0, "cpu")
+
+
+def _trained(made: ReaderTraining, steps: int | None = None) -> bool:
+    return made.run(lambda _: None, threading.Event(), steps)
+
+
+@pytest.fixture(scope="module")
+def trained(base: ModelConfig, data: Path, tmp_path_factory: pytest.TempPathFactory) -> ReaderTraining:
+    made = _training(base, data, tmp_path_factory.mktemp("reader"))
+    assert _trained(made)
+    return made
+
+
+def test_a_training_that_stopped_goes_on_to_the_same_bytes(base, data, trained: ReaderTraining, tmp_path: Path) -> None:
+    made = _training(base, data, tmp_path)
+    assert not _trained(made, 2)
+    card = json.loads((made.folder / "card.json").read_text())["trained"]
+    assert (card["steps"], card["of_steps"]) == (2, 6)
+    early = (made.folder / "adapter_model.safetensors").read_bytes()
+    assert _trained(_training(base, data, tmp_path))
+    late = (made.folder / "adapter_model.safetensors").read_bytes()
+    assert early != late
+    assert late == (trained.folder / "adapter_model.safetensors").read_bytes()
+
+
+def test_a_merged_adapter_writes_what_a_switched_one_does(base: ModelConfig, trained: ReaderTraining) -> None:
+    unload()
+    merged = load_model(base.model_copy(update={"adapter": str(trained.folder)}))
+    switched = load_model(base.model_copy(update={"adapters": {"reader": str(trained.folder)}}))
+    scores = []
+    for model, adapter in ((merged, None), (switched, "reader"), (switched, None)):
+        with model.session(Meter(), adapter=adapter) as s:
+            s.user("Where does Bob live?")
+            s.reply("")
+            scores.append(torch.tensor(s.score(" In Rome, as Ann says.")))
+    assert torch.allclose(scores[0], scores[1], atol=1e-4)
+    assert not torch.allclose(scores[0], scores[2], atol=1e-3)
+    assert merged.identity != load_model(base).identity
+
+
+def test_an_adapter_that_cannot_be_merged_is_one_sentence(base: ModelConfig, trained: ReaderTraining, tmp_path) -> None:
+    settings = json.loads((trained.folder / "adapter_config.json").read_text())
+    for path in trained.folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "adapter_config.json").write_text(json.dumps({**settings, "use_dora": True}))
+    with pytest.raises(CannotRun, match="is not plain LoRA, so it cannot be merged; use model.adapters"):
+        load_model(base.model_copy(update={"adapter": str(tmp_path)}))
+    (problem,) = model_facts(base.model_copy(update={"adapter": str(tmp_path / "gone")})).problems
+    assert "there is no folder" in problem
+    with pytest.raises(CannotRun, match="there is no package 'nothing_here'"):
+        merged_adapter.place("package:nothing_here/x")
+
+
+def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTraining) -> None:
+    found = trained.examine(lambda _: None)
+    names = {one.name for one in found}
+    assert {"hotpotqa: token F1, gold passages", "hotpotqa: AUC of P(Yes), full against lacking"} <= names
+    assert "made-up world: pecan points: token F1" in names
+    card = json.loads((trained.folder / "card.json").read_text())
+    assert card["trained"]["data"] == {"hotpotqa": 8, "musique": 4}
+    assert len(card["measures"]["rows"]) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("full", "lacking", "wanted"),
+    [([0.9, 0.8], [0.1, 0.2], 1.0), ([0.1], [0.9], 0.0), ([0.5, 0.5], [0.5, 0.5], 0.5), ([0.2, 0.6], [0.4, 0.4], 0.5)],
+)
+def test_the_area_under_the_curve(full: list[float], lacking: list[float], wanted: float) -> None:
+    assert auc(full, lacking).mean == wanted
