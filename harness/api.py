@@ -36,13 +36,13 @@ def run(
     """
     from dataclasses import fields, replace
 
-    from harness.cli.following import Trackers
-    from harness.cli.siblings import arrange, settled
     from harness.config.layers import Choices
     from harness.engine import runner
     from harness.engine.plan import plan_choices
     from harness.engine.progress import Silent
+    from harness.engine.siblings import arrange, settled
     from harness.errors import unknown
+    from harness.tracking.trackers import Trackers
 
     known = [f.name for f in fields(Choices) if f.name not in ("method", "dataset", "sets", "suite")]
     for name in choices:
@@ -56,7 +56,7 @@ def run(
     chosen = Choices(method=method, dataset=dataset, sets=dict(set or {}), **choices)
     (plan,), _ = arrange([plan_choices(chosen)], [chosen])
     plan = settled(plan, {}, Path(out))
-    with trackers.follow(plan):
+    with trackers.follow(Path(out) / plan.folder):
         result = runner.run(plan, Path(out), command=["python", "-c", "harness.run(...)"], progress=Silent())
     return replace(result, save_problems=[*result.save_problems, *trackers.missed()])
 
@@ -74,9 +74,8 @@ def compare(
     folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
     UserError for runs that must not be compared, unless `force`, and UnknownName.
     """
-    from harness.cli.common import run_folders
-    from harness.cli.output import read_runs
-    from reports.side_by_side import side_by_side
+    from harness.storage.named_runs import read_runs, run_folders
+    from reports.compare import side_by_side
 
     found = read_runs(run_folders([os.fspath(run) for run in runs]))
     return side_by_side(found, reference=reference, score=score, force=force, convention=convention).joined()
@@ -84,6 +83,6 @@ def compare(
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:
     """Score a run's stored predictions again, without a model, and return its new summary."""
-    from harness.cli.score import rescore
+    from harness.engine.rescore import rescore
 
     return rescore(Path(run), scorers=scorers, data=None if data is None else os.fspath(data))

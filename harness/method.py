@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from harness.errors import UserError
 from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
@@ -271,6 +272,22 @@ class Method(abc.ABC):
     def frame(self, question: Question, task: Task) -> str:
         """The text of the prompt around those pieces."""
         return ""
+
+    def stop_rule(self) -> dict[str, Any]:
+        """The values that end its search, where `replay` knows of others: {"t_n": 1, "t_p": 0.5}; else empty."""
+        return {}
+
+    def recorded_rule(self) -> dict[str, Any]:
+        """The strictest rule up to which its searches record every stop (recording_fields)."""
+        return self.stop_rule()
+
+    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+        """The place in a record's `steps` at which its search would have stopped by another rule than its own.
+
+        rule: values for the names of `stop_rule`. None where the search did not go far enough to know. Raises UserError
+        for a method without a rule.
+        """
+        raise UserError(f"{type(self).__name__} has no stop rule that can be replayed: its stop_rule() is empty")
 
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace each."""

@@ -11,8 +11,8 @@ to a reference that was asked something else, and dominates nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reports import stored as facts
 
@@ -48,7 +48,10 @@ def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
     found: list[str | None] = []
     for run, own, label in zip(runs, keys, labels, strict=True):
         base = usual[facts.key(run)[0]]
-        reasons = _reasons(own, keys[base]) + _changed(facts.task(run), facts.task(runs[base]))
+        reasons = _reasons(own, keys[base])
+        usual_task = facts.task(runs[base])
+        if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
+            reasons.append(f"another task ({', '.join(names)})")
         found.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)
     return found
 
@@ -61,8 +64,3 @@ def _reasons(own: Asked, usual: Asked) -> list[str]:
     if own[1] != usual[1]:
         found.append(f"other questions ({len(own[1])} and {len(usual[1])}, {len(own[1] & usual[1])} in common)")
     return found
-
-
-def _changed(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    names = [name for name, value in own.items() if value != wanted[name]]
-    return [f"another task ({', '.join(names)})"] if names else []

@@ -1,13 +1,25 @@
-"""Paired comparison of methods on the same questions, against one reference per data set.
+"""`harness compare`: means beside paired differences on the same questions, against one reference per data set.
 
-    table = compare(runs, reference="full-context")
-    print(render(table, "text"))
+    both = side_by_side(runs, reference="full-context")
+    both.means            reports.tables.frame, best first
+    both.differences      compare(runs); None where every data set has one run only
+    both.joined()         one row a run with its difference: what csv and json hold
+    both.render("text")
 
-Columns: dataset, score, method, model, reference, n (questions in common), clusters (harness.stats.clusters), mean,
-reference mean, difference with .low and .high (95 %, bootstrap by cluster), p (sign-flip permutation by
-cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found with power 0.8 at this n),
-changed (configuration keys in which the two runs differ, without the place of the data, device and batch size), notes,
-run and reference_run (the folders' names).
+musique · Llama-3.1-8B-Instruct
+method        longbench.qa_f1_score  evidence_recall  tokens  ratio  n     failed  truncated
+full-context  35.8 [33.9, 37.7]      ...
+bm25          28.7 [26.8, 30.6]      ...
+
+musique: longbench.qa_f1_score minus that of full-context, on the same questions
+method  n     clusters  mean  reference mean  difference         p       p_holm  detectable
+bm25    2417      2417  28.7            35.8  -7.1 [-8.8, -5.4]  <0.001  <0.001         2.4
+
+Columns of `compare`: dataset, score, method, model, reference, n (questions in common), clusters
+(harness.stats.clusters), mean, reference mean, difference with .low and .high (95 %, bootstrap by cluster),
+p (sign-flip permutation by cluster, two-sided), p_holm (Holm over all rows), detectable (smallest difference found
+with power 0.8 at this n), changed (configuration keys in which the two runs differ, without the place of the data,
+device and batch size), notes, run and reference_run (the folders' names).
 
 Runs that differ in data, questions, what was asked of the answers (instruction, answer_prefix, demonstration,
 max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not
@@ -18,6 +30,7 @@ be the method's.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,12 +39,15 @@ import pandas as pd
 
 from harness.config.registry import short
 from harness.config.yaml_tree import flatten
+from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.stats.bootstrap import detectable_difference, holm, paired_test
 from harness.stats.clusters import linked
+from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from reports import stored as facts
-from reports.tables import REFERENCE
+from reports.columns import PAIRED, Section, ordered, sections, select
+from reports.render import render, render_sections
+from reports.tables import REFERENCE, frame
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -81,6 +97,97 @@ def compare(
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The two tables of a comparison; `score` is the one asked for, None the headline of each data set."""
+
+    means: pd.DataFrame
+    differences: pd.DataFrame | None
+    score: str | None = None
+    runs: Sequence[StoredRun] = ()
+
+    def joined(self) -> pd.DataFrame:
+        """`means` with the columns of `differences` ("paired.n", "difference", "p", ...); a reference has none."""
+        if self.differences is None:
+            return self.means
+        shared = ("score", "n", "clusters", "mean", "reference mean", "notes")
+        renamed = self.differences.rename(columns={name: f"paired.{name}" for name in shared})
+        return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
+
+    def render(self, form: str, columns: Sequence[str] | None = None) -> str:
+        """Both tables in a format of reports.render.FORMATS.
+
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
+        """
+        if form in ("csv", "json"):
+            table = self.joined()
+            return render(select(table, columns, self.score) if columns else table, form)
+        parts = [*sections(self.means, columns, self.score), *self.paired()]
+        return render_sections([(part.title, part.frame) for part in parts], form)
+
+    def paired(self) -> list[Section]:
+        """The differences, a section for each data set, their legend among the notes.
+
+        Notes that stand below the means are left out, and two different methods are one difference.
+        """
+        if self.differences is None:
+            return []
+        below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
+        runs = {facts.key(run): run for run in self.runs}
+        rows = len(self.differences)
+        legend = f"{_LEGEND}; p_holm over {rows} comparison{'s' if rows > 1 else ''}"
+        notes, changed = [], []
+        for row in facts.records(self.differences):
+            notes.append((legend, *(note for note in row["notes"] if note not in below)))
+            keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
+            changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
+        table = self.differences.copy()
+        table["notes"], table["changed"] = notes, changed
+        return [_section(group) for _, group in table.groupby("dataset")]
+
+
+_LEGEND = (
+    "difference with its 95 % interval (bootstrap by document, by question where passages are retrieved); p: sign "
+    "flips likewise, p_holm: adjusted by Holm; detectable: the smallest difference found with power 0.8 at this n"
+)
+
+
+def _section(group: pd.DataFrame) -> Section:
+    """The differences of one data set: a title and the columns that differ between its rows."""
+    first = group.iloc[0]
+    wanted = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
+    names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
+    title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
+    return Section(title, group[[name for name in names if name in group.columns]].reset_index(drop=True))
+
+
+def side_by_side(
+    runs: Sequence[StoredRun],
+    *,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
+    convention: str = DEFAULT,
+) -> SideBySide:
+    """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
+
+    A single run, or one of each data set, has means only. Raises UserError for a run that is given twice.
+    """
+    facts.check_runs(runs)
+    known = list(dict.fromkeys(name for run in runs for name in facts.score_names(run)))
+    if score is not None and score not in known:
+        raise UnknownName("score", score, known)
+    # One run in two results folders has no difference to itself, and its rows could not be told apart.
+    if twice := [name for (_, name), count in Counter(map(facts.key, runs)).items() if count > 1]:
+        raise UserError(f"{', '.join(twice)} is given more than once, from several folders; leave one out")
+    datasets = {run.config["dataset"]["name"] for run in runs}
+    differences = None
+    if reference is not None or len(datasets) < len(runs):
+        differences = compare(runs, reference=reference, score=score, force=force)
+    means = frame(runs, convention=convention, reference=reference or REFERENCE)
+    return SideBySide(ordered(means, score), differences, score, tuple(runs))
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
@@ -205,7 +312,8 @@ def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups, seed=seed)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
-    notes += [f"{label}: {n}" for r, label in _both(pair) for n in facts.notes(r)]
+    both = (pair.run, pair.label), (pair.base, pair.base_label)
+    notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}
     if told := linked([documents[i] for i in common], groups):
         nothing = "so there is no interval and the test says nothing"
@@ -232,7 +340,3 @@ def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
         "run": pair.run.path.name,
         "reference_run": pair.base.path.name,
     }
-
-
-def _both(pair: _Pair) -> list[tuple[StoredRun, str]]:
-    return [(pair.run, pair.label), (pair.base, pair.base_label)]

@@ -59,7 +59,10 @@ def details(
     """The JSON value described above for the runs of one data set; `reference` is the place of one in `runs`,
     `convention` how the FLOPs of steps are counted."""
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    kept, notes = _spread(ids)
+    kept, notes = ids, []
+    if len(ids) > SCORED:
+        kept = [ids[i * len(ids) // SCORED] for i in range(SCORED)]
+        notes = [f"Differences of {SCORED} of {len(ids)} questions, evenly spread; the tables above are of all."]
     if rows.problem:
         notes.append(f"No gold answers, questions and shown texts: {rows.problem}.")
     questions = _questions(runs, ids, rows, limits, convention)
@@ -80,20 +83,10 @@ def details(
         "values": [_values(run, score, kept) for run in runs],
         "questions": questions,
         "graphs": graphs,
-        "notes": notes + said + _full_only(runs, convention),
+        "notes": notes
+        + said
+        + list(dict.fromkeys(note for run in runs for note in full_only(run.records, convention))),
     }
-
-
-def _full_only(runs: Sequence[StoredRun], convention: str) -> list[str]:
-    return list(dict.fromkeys(note for run in runs for note in full_only(run.records, convention)))
-
-
-def _spread(ids: list[str]) -> tuple[list[str], list[str]]:
-    """At most SCORED ids, evenly spread, and what to say of it."""
-    if len(ids) <= SCORED:
-        return ids, []
-    kept = [ids[i * len(ids) // SCORED] for i in range(SCORED)]
-    return kept, [f"Differences of {SCORED} of {len(ids)} questions, evenly spread; the tables above are of all."]
 
 
 def _values(run: StoredRun, score: str, ids: list[str]) -> list[float | None]:

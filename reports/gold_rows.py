@@ -44,22 +44,17 @@ def read_rows(run: StoredRun) -> Rows:
         with offline():
             data = load(DatasetConfig.model_validate(run.config["dataset"]))
     except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
         return Rows(
-            problem=f"the rows of {name} are not available: run.yaml does not describe them whole ({_first(e)})"
+            problem=f"the rows of {name} are not available: run.yaml does not describe them whole "
+            f"({where}: {first['msg']})"
         )
     except UserError as e:
         return Rows(problem=f"the rows of {name} are not available: {e}")
     if data.fingerprint != facts.fingerprint(run):
         return Rows(problem=f"the rows of {name} are not those the run was made with, so they are not shown")
     return Rows({example.question.id: example for example in data.examples}, data.documents)
-
-
-def _first(error: object) -> str:
-    from pydantic import ValidationError
-
-    assert isinstance(error, ValidationError)
-    found = error.errors()[0]
-    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
 
 
 @contextmanager

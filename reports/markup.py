@@ -24,9 +24,14 @@ class Html(str):
     __slots__ = ()
 
 
+def printable(value: object) -> str:
+    """`value` as text without the characters that neither HTML nor XML may hold."""
+    return _UNPRINTABLE.sub("\ufffd", str(value))
+
+
 def text(value: object) -> Html:
     """`value` as text for an element or a quoted attribute."""
-    return Html(html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True))
+    return Html(html.escape(printable(value), quote=True))
 
 
 def joined(*children: object) -> Html:

@@ -23,14 +23,13 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from reports import stored as facts
-from reports.chart import chart
 from reports.columns import ordered, sections, shortened
+from reports.compare import SideBySide, side_by_side
 from reports.details import Limits, details
-from reports.front import points
+from reports.figures import front
 from reports.gold_rows import read_rows
 from reports.markup import Html, el, joined, script_json
 from reports.render import Cells
-from reports.side_by_side import SideBySide, side_by_side
 from reports.tables import REFERENCE, frame
 
 if TYPE_CHECKING:
@@ -122,12 +121,11 @@ def _section(group: _Group, number: int, detail: dict[str, Any], margin: float |
         _table(few.frame),
         el("details", el("summary", "every column"), _table(every.frame.drop(columns=["scorers", "notes"]))),
         el("h3", "Score against cost"),
-        chart(points(means, group.runs), score),
+        front.element(front.points(means, group.runs), score),
         el(
             "p",
-            "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Filled: "
-            "no method scores as high at no higher cost; hollow: dominated; diamond: was shown the evidence; dashed: "
-            "asked other questions, so compared with none. Building an index is not in the cost.",
+            "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Point at "
+            "a mark to read its numbers. Building an index is not in the cost.",
             class_="legend",
         ),
         _differences(group),

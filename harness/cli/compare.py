@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from harness.cli.common import run_folders, split
-from harness.cli.output import format_of, frames, read_runs, write
+from harness.cli.command import setting
+from harness.cli.options import Runs, Score, TableOutput, split
+from harness.cli.output import check_pandas, format_of, write
 from harness.cost.flops import DEFAULT
+from harness.errors import UserError
+from harness.storage.named_runs import read_runs, run_folders
 
 
-@dataclass(frozen=True)
-class Options:
-    """What is compared and how it is shown; `everything` prints all columns, `columns` those named: "a,b";
-    convention: how FLOPs are counted.
+def compare(
+    runs: Runs,
+    table: TableOutput,
+    score: Score = None,
+    force: Annotated[bool, setting("--force", "Compare runs that differ in more than the method.")] = False,
+) -> int:
+    """Compare runs, with paired tests against a reference.
+
+    Prints the means with their confidence intervals, then the paired differences to the reference run.
     """
-
-    reference: str | None = None
-    score: str | None = None
-    force: bool = False
-    form: str | None = None
-    out: str | None = None
-    columns: str | None = None
-    everything: bool = False
-    convention: str | None = None
-
-
-def main(runs: list[str], options: Options) -> int:
-    """Print or write both tables.
-
-    Raises UserError for a folder without runs, runs that must not be compared, or a name nobody knows; SaveError.
-    """
-    form = format_of(options.form, options.out)
-    columns = chosen_columns(options.columns, options.everything)
+    form = format_of(table.form, table.out)
+    columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
-    frames()
-    from reports.side_by_side import side_by_side
+    check_pandas()
+    from reports.compare import side_by_side
 
-    stored = read_runs(folders)
-    found = side_by_side(
-        stored,
-        reference=options.reference,
-        score=options.score,
-        force=options.force,
-        convention=options.convention or DEFAULT,
+    compared = side_by_side(
+        read_runs(folders), reference=table.reference, score=score, force=force, convention=table.convention or DEFAULT
     )
-    write(found.render(form, columns), options.out)
+    write(compared.render(form, columns), table.out)
     return 0
 
 
 def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
-    """The columns asked for: None for those that fit a terminal, [] for all. Raises UserError for both at once."""
-    from harness.errors import UserError
-
+    """The columns to show: None for those that fit a terminal, [] for all. Raises UserError for both at once."""
     if columns is not None and everything:
         raise UserError("give either --columns or --all, not both")
     if everything:
@@ -60,5 +45,5 @@ def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
         return None
     names = split([columns])
     if not names:
-        raise UserError("--columns names no column; write them with commas between: --columns n,ratio,seconds")
+        raise UserError("--columns names no column; separate the names with commas: --columns n,ratio,seconds")
     return names

@@ -1,9 +1,4 @@
-"""`harness report nodes | queries`, and what all figures share: the runs they are made of, and where they go.
-
-harness report nodes results --out nodes.svg
-harness report queries results --per-document 1,2,4,8,100 --paper
-harness report queries results --format csv
-"""
+"""What all figures and studies share: their output format, and how they are written."""
 
 from __future__ import annotations
 
@@ -12,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.cli.common import split
-from harness.cli.output import ENDINGS, format_of, write
-from harness.cost.flops import DEFAULT
+from harness.cli.options import split
+from harness.cli.output import ENDINGS, format_of, say, write
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
@@ -25,7 +19,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", int, float)
-_DRAWN = {".svg": "svg", ".html": "html", ".htm": "html"}
+R = TypeVar("R")
+_DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
 @dataclass(frozen=True)
@@ -38,112 +33,62 @@ class Figure:
     panels: Sequence[Panel] = ()
 
 
-@dataclass(frozen=True)
-class Queries:
-    """How `report queries` is shown. per_document: "1,2,4,8"; paper: printed numbers below the
-    measured ones; convention: how FLOPs are counted.
-    """
-
-    form: str | None = None
-    out: str | None = None
-    per_document: str | None = None
-    reference: str | None = None
-    paper: bool = False
-    convention: str | None = None
-
-
 def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format asked for: svg, html, or one of reports.tables.FORMATS. drawn: whether there is a drawing at all.
+    """The format to write: svg, pdf, png, html, or one of reports.tables.FORMATS. drawn: whether there is a figure.
 
-    Raises UnknownName for another one, UserError for an ending that tells none or a drawing that there is not.
+    Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does not exist.
     """
     chosen = form if form is not None else _DRAWN.get(Path(out).suffix.lower() if out is not None else "")
-    if chosen in ("svg", "html"):
-        if chosen == "svg" and not drawn:
+    if chosen in ("svg", "pdf", "png", "html"):
+        if chosen != "html" and not drawn:
             raise UserError("this is a table and has no drawing; use --format text, md, csv, latex, json or html")
+        if chosen in ("pdf", "png") and out is None:
+            raise UserError(f"--format {chosen} needs a file to write to; add --out FILE.{chosen}")
         return chosen
     if form is not None and form not in ("text", "md", "markdown", "csv", "latex", "json"):
-        raise UnknownName("format", form, ("text", "md", "csv", "latex", "json", "svg", "html"))
+        raise UnknownName("format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html"))
     if form is None and out is not None and Path(out).suffix.lower() not in ENDINGS:
-        known = ", ".join([*ENDINGS, *((".svg",) if drawn else ()), ".html"])
-        raise UserError(f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or say it with --format")
+        known = ", ".join([*ENDINGS, *((".svg", ".pdf", ".png") if drawn else ()), ".html"])
+        raise UserError(f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or name it with --format")
     return format_of(form, out)
 
 
-def folder_of(folder: str | None, figure: str) -> str:
-    """The folder named, or the default one. Raises UserError where a folder has the figure's name and none was named:
-    `harness report nodes` may then mean either."""
-    if folder is not None:
-        return folder
-    if Path(figure).is_dir():
-        raise UserError(
-            f"'{figure}' is a figure and a folder here; its tables: harness report ./{figure}, or name the folder of "
-            f"runs: harness report {figure} RUNS_DIR"
-        )
-    return "results"
+def replayed(runs: Sequence[StoredRun], read: Callable[[StoredRun], R | None]) -> list[tuple[StoredRun, R]]:
+    """The runs with a stop rule, each with what `read` makes of it.
 
-
-def stored(folder: str) -> tuple[list[StoredRun], int]:
-    """Every run at or below `folder`, and how many damaged ones had to be left out. Raises as `harness report`."""
-    from harness.cli.report import stored as read
-
-    return read(folder)
+    A run whose method cannot be loaded is left out with a warning.
+    """
+    pairs = []
+    for run in runs:
+        try:
+            made = read(run)
+        except UserError as error:
+            say(f"warning: left out: {run.path}: {error}")
+            continue
+        if made:
+            pairs.append((run, made))
+    return pairs
 
 
 def show(figure: Figure, form: str, out: str | None) -> None:
     """Print or write a figure. Raises SaveError, and UserError for a drawing of nothing."""
     from reports.figures.plot import draw
-    from reports.figures.sheet import page, picture, told
+    from reports.figures.sheet import formatted, page
     from reports.render import render, render_sections
 
-    if form == "svg" and not figure.panels:
-        raise UserError("nothing here can be drawn; the table says why: leave out --format and --out FILE.svg")
+    if form in ("svg", "pdf", "png"):
+        if not figure.panels:
+            raise UserError(f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}")
+        write(draw(figure.panels, figure.title, form), out)
+        return
     if form in ("csv", "json"):
         write(render(figure.whole, form), out)
         return
-    tables = [(title, told(frame)) for title, frame in figure.sections]
-    if form not in ("svg", "html"):
-        write(render_sections(tables, form), out)
-        return
-    drawing = draw(figure.panels, figure.title) if figure.panels else None
+    tables = [(title, formatted(frame)) for title, frame in figure.sections]
     if form == "html":
-        write(page(figure.title, drawing, tables), out)
-    elif drawing is not None:
-        write(picture(drawing), out)
-
-
-def nodes(folder: str | None, form: str | None, out: str | None) -> int:
-    """Nodes retrieved per question; 3 when a damaged run was left out. Raises UserError or SaveError."""
-    form = form_of(form, out)
-    runs, damaged = stored(folder_of(folder, "nodes"))
-    from reports.figures.drawn import node_panels
-    from reports.figures.nodes import frame
-
-    table, fits = frame(runs)
-    figure = Figure("Nodes retrieved per question", table, sections_of(table), node_panels(runs, fits))
-    show(figure, form, out)
-    return 3 if damaged else 0
-
-
-def queries(folder: str | None, options: Queries) -> int:
-    """TFLOPs per query with a shared index; 3 when a damaged run was left out. Raises UserError or SaveError."""
-    form = form_of(options.form, options.out)
-    per_document = _counts(options.per_document)
-    runs, damaged = stored(folder_of(folder, "queries"))
-    from reports.figures.drawn import query_panels
-    from reports.figures.queries import PER_DOCUMENT, frame
-    from reports.tables import REFERENCE
-
-    chosen = per_document or PER_DOCUMENT
-    table = frame(runs, chosen, options.reference or REFERENCE, options.convention or DEFAULT)
-    sections = sections_of(table)
-    whole = table
-    if options.paper:
-        whole, more = _printed(runs, options.convention)
-        sections += more
-    figure = Figure("TFLOPs per query", whole, sections, query_panels(table, chosen))
-    show(figure, form, options.out)
-    return 3 if damaged else 0
+        write(page(figure.title, draw(figure.panels, figure.title) if figure.panels else None, tables), out)
+    else:
+        write(render_sections(tables, form), out)
 
 
 def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -153,32 +98,12 @@ def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(section.title, section.frame) for section in sections(table, ())]
 
 
-def _printed(runs: list[StoredRun], convention: str | None) -> tuple[pd.DataFrame, list[tuple[str, pd.DataFrame]]]:
-    """The papers' TFLOPs beside the runs', and as sections. Raises UserError where no run measures a printed one."""
-    from reports.columns import shortened
-    from reports.paper import frame
-    from reports.paper.printed import load
-
-    found = frame(runs, [value for value in load() if value.metric.phases], convention=convention)
-    if found.empty:
-        raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
-    parts = sections_of(shortened(found, "row", 52))  # so long that the number of queries stays
-    return found, [(f"printed and measured: {title}", part) for title, part in parts]
-
-
-def _counts(text: str | None) -> tuple[int, ...] | None:
-    """ "1,2,4" -> (1, 2, 4). Raises UserError for what is no number of queries."""
-    if text is None:
-        return None
-    return tuple(dict.fromkeys(numbers(text, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on")))
-
-
 def numbers(text: str, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], wanted: str) -> list[T]:
     """The numbers of a list with commas. Raises UserError for an empty list or a number that is not `valid`."""
     try:
-        found = [kind(part) for part in split([text])]
+        values = [kind(part) for part in split([text])]
     except ValueError:
-        found = []
-    if not found or not all(valid(number) for number in found):
-        raise UserError(f"{flag} {text}: should be {wanted}, with commas between")
-    return found
+        values = []
+    if not values or not all(valid(number) for number in values):
+        raise UserError(f"{flag} {text}: should be {wanted}, separated by commas")
+    return values

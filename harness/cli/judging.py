@@ -8,9 +8,10 @@ The data set is loaded for its gold answers, as `harness score` does. No model i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.stored_runs import moved
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,16 +47,15 @@ def judged(
             f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
             f"harness score {run.path}"
         )
-    if data is not None:
-        run = replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+    run = moved(run, data)
     rows = read_rows(run)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
     dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
-    found: dict[tuple[str, int], float | None] = {}
-    for (question, step), told in answers.items():
+    scores: dict[tuple[str, int], float | None] = {}
+    for (question, step), recorded in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [shown_of(part) for part in told.shown]
-        found[question, step] = judge(dataset, told.answer, seen, rows.examples[question].gold).scores.get(name)
-    return found
+        seen = [shown_of(part) for part in recorded.shown]
+        scores[question, step] = judge(dataset, recorded.answer, seen, rows.examples[question].gold).scores.get(name)
+    return scores

@@ -1,29 +1,30 @@
-"""Where a table goes and in which format: `--format`, else the ending of `--out FILE`, else text.
+"""Print results: aligned columns, means with intervals, and tables in the format that was asked for.
 
-format_of(None, "tables/all.csv")   "csv"
-write("...", "tables/all.csv")      the file, written in one step; None: to the screen
+format_of(None, "tables/all.csv")   "csv": --format, else the ending of --out FILE, else text
+write("...", "tables/all.csv")      write the file at once; None: print
+
+>>> print(columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
+bm25   top-5 chunks
+pecan  a graph
 """
 
 from __future__ import annotations
 
-import gc
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from harness.errors import UnknownName, UserError
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
+from harness.errors import CannotRun, UnknownName, UserError, printable
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The format asked for, one of reports.tables.FORMATS.
+    """The format to write, one of reports.tables.FORMATS.
 
-    Raises UnknownName for another one, UserError where the ending of `out` tells none.
+    Raises UnknownName for an unknown format, UserError for an unknown ending of `out`.
     """
     if form is not None:
         if form not in _NAMES:
@@ -35,25 +36,25 @@ def format_of(form: str | None, out: str | None) -> str:
     if ending in (".html", ".htm"):
         raise UserError(f"'{out}' would be a page; make one with: harness report RUNS_DIR --html {out}")
     if ending not in ENDINGS:
-        raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or say it with --format")
+        raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with --format")
     return ENDINGS[ending]
 
 
-def frames() -> None:
-    """Make sure that tables can be made. Raises CannotRun with the line that installs what is missing."""
-    from harness.errors import CannotRun
-
+def check_pandas() -> None:
+    """Check that pandas is installed. Raises CannotRun with the command that installs it."""
     try:
         import pandas  # noqa: F401
     except ModuleNotFoundError as e:
         raise CannotRun(f"tables need the package '{e.name}'; install it with: pip install {e.name}") from e
 
 
-def write(text: str, out: str | None) -> None:
-    """Print `text`, or write it to the file `out`, making its folder. Raises SaveError."""
+def write(content: str | bytes, out: str | None) -> None:
+    """Print `content`, or write it to the file `out`, making its folder; printed bytes are UTF-8. Raises SaveError."""
     if out is None:
-        print(text.rstrip("\n"))
+        print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
         return
+    if isinstance(content, str):
+        content = content.rstrip("\n").encode(errors="backslashreplace") + b"\n"
     from harness.storage.files import save_error, write_atomic
 
     target = Path(out)
@@ -61,22 +62,38 @@ def write(text: str, out: str | None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise save_error(target, e) from e
-    write_atomic(target, text.rstrip("\n").encode(errors="backslashreplace") + b"\n")
+    write_atomic(target, content)
 
 
-def read_runs(folders: list[Path]) -> list[StoredRun]:
-    """The runs of `folders`. Raises what harness.storage.run_folder.read_run raises.
+def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:
+    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own row."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    if not rows:
+        return ""
+    widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
+    return "\n".join(
+        gap.join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+    )
 
-    The collector rests meanwhile: records are trees without cycles, and walking those already read again and again
-    takes most of the time (100,000 records on 2 cores: 8.1 s with it, 1.9 s without).
-    """
-    from harness.storage.run_folder import read_run
 
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return [read_run(folder) for folder in folders]
-    finally:
-        if was_on:
-            gc.enable()
-            gc.freeze()
+def mean_text(score: dict[str, Any]) -> str:
+    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.00 [36.00, 46.00]"; what is undefined is left out."""
+    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.2f}" for k in ("mean", "low", "high"))
+    return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
+
+
+def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
+    """The means of a summary.json by score, as text; over how many questions where that is not all of them."""
+    skip = summary.get("failed_count_as") == "skip"
+    counted = summary.get("n_scored" if skip else "n_total")
+    texts = {}
+    for name, score in summary.get("scores", {}).items():
+        few = "" if score["n"] == counted else f" over {score['n']} of {counted} questions"
+        texts[name] = mean_text(score) + few
+    return texts
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, where everything but results goes."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

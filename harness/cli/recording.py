@@ -1,9 +1,9 @@
-"""Flags of `harness run` that set a field of the method, in the rows whose method has that field.
+"""Options of `harness run` that set a field of the method, in the rows whose method has that field.
 
---record-stops 8      method.record_stops=8    search on behind the stop, and record what every stop would answer
+--record-stops 8      method.record_stops=8    continue past the stop, and record the answer at each
 --record-t-p 0.9      method.record_t_p=0.9    for every confidence threshold up to this one
 
-A method is asked for the field by its Config, never by its name.
+Whether a method has the field is read from its Config, never decided by its name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
 
     given: field name -> value; mixed: in a suite, a method without the field, or one that refuses it as it is set, is
     left as it is. Raises UserError where that is a mistake, for a field given twice, and for a t_p that nothing is
-    recorded for. A row that cannot be resolved is left as it is: its own mistake is told when it is planned.
+    recorded for. A row that cannot be resolved is left as it is: its mistake is reported when it is planned.
     """
     for name in given:
         if any(f"method.{name}" in row.sets for row in rows):
@@ -35,13 +35,13 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in given}
     for row in rows:
-        found = _resolved(row)
-        if found is None:
+        resolved = _resolved(row)
+        if resolved is None:
             out.append(row)
             continue
-        method, fields, params = found
+        method, fields, params = resolved
         if _T_P in given and _STOPS not in given and _STOPS in fields and params.get(_STOPS) is None:
-            raise UserError("--record-t-p says up to which t_p stops are recorded; add --record-stops N")
+            raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
         mine = {f"method.{name}": value for name, value in given.items() if name in fields}
         if mixed and mine and not _accepts(row, mine):
             mine = {}
@@ -49,11 +49,11 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
             if f"method.{name}" not in mine:
                 refused[name].append(method)
         out.append(replace(row, sets={**row.sets, **mine}))
-    told = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
-    for name, methods in told.items():
+    left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
+    for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
             raise UserError(_missing(name, methods))
-    return out, [f"{FLAGS[name]} does not apply to {', '.join(methods)}" for name, methods in told.items()]
+    return out, [f"{FLAGS[name]} does not apply to {', '.join(methods)}" for name, methods in left_out.items()]
 
 
 def methods_with(name: str) -> list[str]:
@@ -61,8 +61,8 @@ def methods_with(name: str) -> list[str]:
     from harness.config import presets
     from harness.config.layers import Choices
 
-    found = {method: _resolved(Choices(method=method)) for method in presets.names("methods")}
-    return [method for method, told in found.items() if told is not None and name in told[1]]
+    resolved = {method: _resolved(Choices(method=method)) for method in presets.names("methods")}
+    return [method for method, values in resolved.items() if values is not None and name in values[1]]
 
 
 def _missing(name: str, methods: Sequence[str]) -> str:

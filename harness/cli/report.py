@@ -1,96 +1,100 @@
-"""`harness report RUNS_DIR`: tables of all runs below a folder, a page of them, or published numbers beside them.
+"""`harness report [RUNS]`: tables of all runs below a folder, a page of them, or published numbers beside them.
 
-harness report results                       a table a data set, best first
+harness report results                       a table for each data set, best first
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
 harness report results --html report.html    one page that opens without a network
-harness report results --paper               printed value, ours, the difference: equivalent, differs, undecided, ...
+harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
-harness report curves results                a figure: see harness.cli.curves, figures and tokens
+harness report curves results                a figure: see report_curves.py, report_nodes.py, ...
 """
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from harness.cli.command import output, setting
 from harness.cli.compare import chosen_columns
-from harness.cli.figure_flags import FIGURES
-from harness.cli.output import format_of, frames, read_runs, write
+from harness.cli.options import RunsFolder, TableOutput
+from harness.cli.output import format_of, write
+from harness.cli.stored_runs import stored
 from harness.cost.flops import DEFAULT
-from harness.errors import UserError, close_matches
+from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
 @dataclass(frozen=True)
-class Options:
-    """How the runs are shown.
+class Page:
+    """The page, and published numbers in tables and on the page."""
 
-    everything prints all columns, columns those named: "a,b"; html: the file of a page, with the details of `questions`
-    questions a data set; paper: published numbers beside the measured ones, instead of the table and on the page;
-    margin: points of a score, or percent of a cost, within which the two are called equivalent; convention: how FLOPs
-    are counted.
+    html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
+    questions: Annotated[
+        int | None, output("--questions N", "Questions per data set that the page shows in full.", "200")
+    ] = None
+    paper: Annotated[
+        bool, setting("--paper", "Show published numbers beside the measured ones: equivalent, differs or undecided.")
+    ] = False
+    margin: Annotated[
+        float | None,
+        setting(
+            "--margin X",
+            "With --paper: largest difference called equivalent, in points of a score or percent of a cost.",
+            "2",
+        ),
+    ] = None
+
+
+def report(table: TableOutput, page: Page, folder: RunsFolder = None) -> int:
+    """Print tables of runs, or write them as a page.
+
+    One table for each data set, best method first. The exit code is 3 if a damaged run was left out.
     """
-
-    form: str | None = None
-    out: str | None = None
-    columns: str | None = None
-    everything: bool = False
-    reference: str | None = None
-    html: str | None = None
-    questions: int | None = None
-    paper: bool = False
-    margin: float | None = None
-    convention: str | None = None
-
-
-def main(folder: str, options: Options) -> int:
-    """Print or write the tables; 3 when a damaged run had to be left out, which stderr names.
-
-    Raises UserError for a folder without runs or an unknown name, SaveError for a file that cannot be written.
-    """
-    form = format_of(options.form, options.out)
-    columns = chosen_columns(options.columns, options.everything)
-    _check(options)
+    form = format_of(table.form, table.out)
+    columns = chosen_columns(table.columns, table.everything)
+    _check(table, page)
+    folder = folder or "results"
     runs, damaged = stored(folder)
-    if options.html is not None:
-        write(_page(runs, Path(folder).resolve().name, options), options.html)
-    if options.html is None or options.out is not None:
-        text = _paper(runs, form, options) if options.paper else table(runs, form, columns, options)
-        write(text, options.out)
+    if page.html is not None:
+        write(_page(runs, Path(folder).resolve().name, table, page), page.html)
+    if page.html is None or table.out is not None:
+        margin = page.margin
+        text = _paper(runs, form, margin, table.convention) if page.paper else _tables(runs, form, columns, table)
+        write(text, table.out)
     return 3 if damaged else 0
 
 
-def _check(options: Options) -> None:
-    """No flag is silently ignored."""
-    if options.html is None and options.questions is not None:
-        raise UserError("--questions says how many a page holds; add --html FILE")
-    if options.questions is not None and options.questions < 0:
-        raise UserError(f"--questions {options.questions}: should be 0 or more")
-    if options.margin is not None and not options.paper:
-        raise UserError("--margin is of the verdicts on published numbers; add --paper")
-    if options.margin is not None and not 0 < options.margin < float("inf"):
-        raise UserError(f"--margin {options.margin:g}: should be more than 0")
-    if options.paper and (options.columns is not None or options.everything):
+def _check(table: TableOutput, page: Page) -> None:
+    """Raise UserError for options that would have no effect."""
+    if page.html is None and page.questions is not None:
+        raise UserError("--questions is a setting of the page; add --html FILE")
+    if page.questions is not None and page.questions < 0:
+        raise UserError(f"--questions {page.questions}: should be 0 or more")
+    if page.margin is not None and not page.paper:
+        raise UserError("--margin is a setting of the comparison with published numbers; add --paper")
+    if page.margin is not None and not 0 < page.margin < float("inf"):
+        raise UserError(f"--margin {page.margin:g}: should be more than 0")
+    if page.paper and (table.columns is not None or table.everything):
         raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
-    if options.html is not None and options.out is None:
-        for flag, given in (("--format", options.form), ("--columns", options.columns), ("--all", options.everything)):
+    if page.html is not None and table.out is None:
+        for flag, given in (("--format", table.form), ("--columns", table.columns), ("--all", table.everything)):
             if given:
-                raise UserError(f"{flag} is of the table, and --html makes a page only; add --out FILE for both")
+                raise UserError(
+                    f"{flag} is a setting of the table, and --html makes a page only; add --out FILE for both"
+                )
 
 
-def _paper(runs: list[StoredRun], form: str, options: Options) -> str:
+def _paper(runs: list[StoredRun], form: str, margin: float | None, convention: str | None) -> str:
     """Published numbers beside the measured ones."""
     from reports.columns import sections, shortened
     from reports.paper import MARGIN, frame, incomplete, legend
     from reports.render import render, render_sections
 
-    margin = options.margin or MARGIN
-    whole = frame(runs, margin=margin, convention=options.convention)
+    margin = margin or MARGIN
+    whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
         return render(whole, form)
     text = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
@@ -103,19 +107,17 @@ def _paper(runs: list[StoredRun], form: str, options: Options) -> str:
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
-def _page(runs: list[StoredRun], title: str, options: Options) -> str:
+def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     from reports.details import Limits
     from reports.page import LIMITS, page
     from reports.paper import MARGIN
 
     margin = (options.margin or MARGIN) if options.paper else None
     limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    return page(
-        runs, title=title, reference=options.reference, limits=limits, margin=margin, convention=options.convention
-    )
+    return page(runs, title=title, reference=table.reference, limits=limits, margin=margin, convention=table.convention)
 
 
-def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: Options) -> str:
+def _tables(runs: list[StoredRun], form: str, columns: list[str] | None, options: TableOutput) -> str:
     """The tables of `runs` as text: one a data set, best first; csv and json hold a single one with every column."""
     from reports.columns import ordered, sections, select
     from reports.render import render, render_sections
@@ -126,33 +128,3 @@ def table(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     if form in ("csv", "json"):
         return render(select(whole, columns) if columns else whole, form)
     return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
-
-
-def stored(folder: str) -> tuple[list[StoredRun], int]:
-    """Every run below `folder` that can be shown, and the number of damaged ones; what is left out is said.
-
-    Raises UserError when none can be shown.
-    """
-    from harness.cli.common import run_folders
-
-    if not Path(folder).is_dir():
-        near = close_matches(folder, FIGURES, most=1)
-        figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
-        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")
-    frames()
-    runs: list[StoredRun] = []
-    damaged: list[UserError] = []
-    for path in run_folders([folder]):
-        try:
-            (run,) = read_runs([path])
-        except UserError as error:
-            damaged.append(error)
-            sys.stderr.write(f"warning: left out: {error}\n")
-            continue
-        if run.records:
-            runs.append(run)
-        else:
-            sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
-    if not runs:
-        raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
-    return runs, len(damaged)

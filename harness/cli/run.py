@@ -4,8 +4,8 @@ rows = methods x data sets     from --method and --dataset, or from --suite
 a suite, or --plan             -> first what every row will cost (harness.engine.forecast); with --plan nothing else
 names and keys wrong anywhere  -> exit 2, nothing was run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
-a row that ends midway         -> what was answered stays on disk
-a number from another row      -> that row runs first (harness.cli.siblings)
+a row that stops midway        -> what was answered stays on disk
+a number from another row      -> that row runs first (harness.engine.siblings)
 the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 """
 
@@ -20,20 +20,22 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from harness.cli.common import choices, mean_texts, split
-from harness.cli.following import Trackers
-from harness.cli.outlook import Lost, as_json, closing, table
-from harness.cli.siblings import Key, NotFinished, arrange, key, settled
+from harness.cli.command import execution, output, setting
+from harness.cli.forecast_table import as_json, closing, table
+from harness.cli.options import Convention, Out, Selection, split
+from harness.cli.output import mean_texts, say
+from harness.cli.planning import bug, plan_all, rows
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.engine import model_warnings as embedded
-from harness.errors import ConfigError, HarnessError, UnknownName, UserError
+from harness.engine import model_warnings
+from harness.engine.siblings import Key, Lost, NotFinished, key, settled
+from harness.errors import HarnessError, UnknownName, UserError
 from harness.storage.home import check_home
+from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
-    from harness.cli.flags import Flags
     from harness.config.layers import Choices
     from harness.engine.forecast import Forecast
     from harness.engine.plan import Plan
@@ -43,39 +45,60 @@ _WORSE = (0, 3, 2, 1)
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a row is run, beside what is run.
+class Execution:
+    """How rows are run, and what is recorded and printed."""
 
-    mlflow: a URI, "off", or None for the default; suite: its name; parallel: questions in flight at once; record: the
-    flags that set a field of the method ("record_stops" -> 8), see harness.cli.recording; plan: say what it will
-    cost and stop; convention: how the forecast counts FLOPs.
-    """
+    record_stops: Annotated[
+        int | None,
+        setting(
+            "--record-stops N",
+            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the answer at each.",
+            min=1,
+        ),
+    ] = None
+    record_t_p: Annotated[
+        float | None,
+        setting("--record-t-p X", "Also record stops for every threshold t_p up to X.", "the run's t_p", min=0, max=1),
+    ] = None
+    parallel: Annotated[
+        int,
+        execution(
+            "--parallel N",
+            "Questions to run at a time. In bfloat16 and float16, rounding can then change an answer.",
+            min=1,
+        ),
+    ] = 1
+    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
+    plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
+    out: Out = "results"
+    mlflow: Annotated[
+        str | None,
+        output(
+            "--mlflow URI|off",
+            "MLflow server or database to log to.",
+            "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
+        ),
+    ] = None
+    json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
+    convention: Convention = None
 
-    out: Path
-    json: bool = False
-    mlflow: str | None = None
-    retry_failed: bool = False
-    suite: str | None = None
-    parallel: int = 1
-    record: dict[str, float] = field(default_factory=dict)
-    plan: bool = False
-    convention: str | None = None
+    @property
+    def folder(self) -> Path:
+        """The results folder."""
+        return Path(self.out).expanduser()
 
-
-@dataclass
-class Planned:
-    """The rows that can be run, those that cannot and why, and the exit code so far."""
-
-    plans: list[Plan] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
-    code: int = 0
+    @property
+    def record(self) -> dict[str, float]:
+        """The options that set a field of the method, {"record_stops": 8}; see harness.cli.recording."""
+        given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Job:
     """What the rows of one command share. before: the plans of the rows that ran; waiting: rows that could not."""
 
-    options: Options
+    options: Execution
     trackers: Trackers
     command: list[str]
     several: bool
@@ -83,36 +106,39 @@ class Job:
     waiting: list[Plan] = field(default_factory=list)
 
 
-def main(flags: Flags, options: Options) -> int:
-    """Run all rows and return the exit code. Raises UserError when nothing could be run."""
+def run(selection: Selection, execution: Execution) -> int:
+    """Run methods on data sets; the same command again resumes.
+
+    Every method runs on every data set. Answers are scored and saved one by one, so nothing is lost when a run stops.
+    """
     command = ["harness", *sys.argv[1:]]
     with _signals_as_interrupt():
         try:
-            return _run_all(flags, options, command)
+            return _run_all(selection, execution, command)
         except KeyboardInterrupt:
-            say_again("interrupted; what was answered is on disk", command)
+            say_again("interrupted; what was answered is saved", command)
             return 130
 
 
-def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
+def _run_all(selection: Selection, options: Execution, command: list[str]) -> int:
     if options.convention is not None:
-        _check_convention(options)
-    wanted = rows(flags)
+        _check_convention(options, selection.suite)
+    wanted = rows(selection)
     if options.record:
-        wanted = _recording(wanted, flags, options.record)
+        wanted = _recording(wanted, selection, options.record)
     if options.plan:
-        return _only_plan(wanted, options)
+        return _only_plan(wanted, options, selection.suite)
     check_home()
-    trackers = Trackers(options.out, options.mlflow, options.suite)
-    found = _planned(wanted)
-    planned, lost, code = found.plans, found.lost, found.code
-    for line in dict.fromkeys(embedded.ticket(p.config.model) for p in planned if p.config.model.embedded):
-        _say(line)
+    trackers = Trackers(options.folder, options.mlflow, selection.suite)
+    first = plan_all(wanted)
+    planned, lost, code = first.plans, first.lost, first.code
+    for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):
+        say(line)
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
-        _say(f"warning: {warning}")
-    if options.suite is not None:
-        _say(_outlook(planned, options))
+        say(f"warning: {warning}")
+    if selection.suite is not None:
+        say(_forecast_table(planned, options, selection.suite))
     job = Job(options, trackers, command, several=len(planned) > 1)
     ran = False
     for plan in planned:
@@ -122,55 +148,57 @@ def _run_all(flags: Flags, options: Options, command: list[str]) -> int:
         ran = ran or (worse != 2 and len(job.waiting) == waited)
         lost += [Lost(_name(plan), why)] if why else []
     code = 3 if ran and code == 2 else code
-    if len(wanted) > 1 and (lost or options.suite is not None):
-        _say(closing(len(wanted), lost))
+    if len(wanted) > 1 and (lost or selection.suite is not None):
+        say(closing(len(wanted), lost))
     if job.waiting:
         say_again("rows wait for the number of another row", command)
-    return max(code, 3 if trackers.tell(_say) else 0, key=_WORSE.index)
+    return max(code, 3 if trackers.report(say) else 0, key=_WORSE.index)
 
 
-def _check_convention(options: Options) -> None:
+def _check_convention(options: Execution, suite: str | None) -> None:
     """Raise UserError for a convention that is unknown, or that no forecast would use."""
-    if not options.plan and options.suite is None:
+    if not options.plan and suite is None:
         raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
     if options.convention not in CONVENTIONS:
         raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
 
 
-def _only_plan(wanted: list[Choices], options: Options) -> int:
+def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
-    found = _planned(wanted)
-    for warning in dict.fromkeys(w for plan in found.plans for w in plan.warnings):
-        _say(f"warning: {warning}")
-    if found.plans:
-        print(as_json(_forecasts(found.plans, options)) if options.json else _outlook(found.plans, options), flush=True)
-    if found.lost:
-        _say(closing(len(wanted), found.lost))
-    return found.code
+    planned = plan_all(wanted)
+    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
+        say(f"warning: {warning}")
+    if planned.plans:
+        plans = planned.plans
+        text = as_json(_forecasts(plans, options)) if options.json else _forecast_table(plans, options, suite)
+        print(text, flush=True)
+    if planned.lost:
+        say(closing(len(wanted), planned.lost))
+    return planned.code
 
 
-def _forecasts(planned: list[Plan], options: Options) -> list[Forecast]:
+def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
     from harness.engine.forecast import Forecast, forecast
 
     convention = options.convention or DEFAULT
     before: dict[Key, Plan] = {}
-    found = []
+    forecasts = []
     for plan in planned:
         try:
-            before[key(plan.choices)] = ready = settled(plan, before, options.out)
-            found.append(forecast(ready, options.out, convention))
+            before[key(plan.choices)] = ready = settled(plan, before, options.folder)
+            forecasts.append(forecast(ready, options.folder, convention))
         except HarnessError as e:
             names = (plan.config.method.name, plan.config.dataset.name)
             count = len(plan.dataset.examples[: plan.config.limit])
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, NotFinished) else str(e)
-            found.append(Forecast(*names, count, 0, None, None, how))
-    return found
+            forecasts.append(Forecast(*names, count, 0, None, None, how))
+    return forecasts
 
 
-def _outlook(planned: list[Plan], options: Options) -> str:
+def _forecast_table(planned: list[Plan], options: Execution, suite: str | None) -> str:
     count = f"{len(planned)} row{'s' if len(planned) != 1 else ''}"
-    title = f"suite {options.suite}: {count}" if options.suite else count
+    title = f"suite {suite}: {count}" if suite else count
     return table(title, _forecasts(planned, options), options.convention or DEFAULT)
 
 
@@ -178,106 +206,36 @@ def _name(row: Plan) -> str:
     return f"{row.config.method.name} on {row.config.dataset.name}"
 
 
-def rows(flags: Flags) -> list[Choices]:
-    """Every method over every data set that the flags or the suite name. Raises UserError."""
-    from harness.config import suites
-
-    methods: list[str | None] = [*split(flags.method)]
-    datasets: list[str | None] = [*split(flags.dataset)]
-    if flags.suite is not None:
-        suite = suites.read(flags.suite)
-        methods, datasets = methods or [*suite.methods], datasets or [*suite.datasets]
-    if flags.data is not None and len(datasets) > 1:
-        raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
-    return [choices(flags, method, dataset) for dataset in datasets or [None] for method in methods or [None]]
-
-
-def _recording(wanted: list[Choices], flags: Flags, record: dict[str, float]) -> list[Choices]:
+def _recording(wanted: list[Choices], selection: Selection, record: dict[str, float]) -> list[Choices]:
     """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
     from harness.cli.recording import with_fields
 
-    # A suite is a mixed list by nature; a method that was asked for by name should do what was asked of it.
-    wanted, left_out = with_fields(wanted, record, mixed=flags.suite is not None and not split(flags.method))
+    # A suite mixes methods with and without the field; for a method named with --method its absence is a mistake.
+    wanted, left_out = with_fields(wanted, record, mixed=selection.suite is not None and not split(selection.method))
     for line in left_out:
-        _say(f"note: {line}")
+        say(f"note: {line}")
     return wanted
 
 
-def plan_all(wanted: list[Choices]) -> tuple[list[Plan], int]:
-    """Plan every row; mistakes of single rows are printed and give exit code 2 while the others go on.
-
-    Raises UserError when a name or key is wrong, or when no row at all can be planned.
-    """
-    found = _planned(wanted)
-    return found.plans, found.code
-
-
-def _planned(wanted: list[Choices]) -> Planned:
-    """The same, with the rows that cannot be planned and why."""
-    from harness.config.resolve import raise_all
-    from harness.engine.plan import plan_choices
-
-    found = Planned()
-    if len(wanted) == 1:
-        found.plans, _ = arrange([plan_choices(wanted[0])], wanted)
-        return found
-    raise_all([problem for row in wanted for problem in _mistakes(row)])
-    problems: list[str] = []
-    for row in wanted:
-        name = f"{row.method} on {row.dataset}"
-        try:
-            found.plans.append(plan_choices(row))
-        except UserError as e:
-            told = e.problems if isinstance(e, ConfigError) else [str(e)]
-            problems += [f"{name}: {sentence}" for sentence in told]
-            found.lost.append(Lost(name, "; ".join(told)))
-        except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; told in full, exit code 1
-            traceback.print_exc()
-            found.lost.append(Lost(name, _bug(e)))
-            found.code = 1
-    found.plans, waiting = arrange(found.plans, wanted)
-    problems += [f"{one.row}: {one.why}" for one in waiting]
-    found.lost += waiting
-    if not found.plans and not found.code:
-        raise ConfigError(problems)
-    for problem in problems:
-        _say(f"error: {problem}")
-    found.code = found.code or (2 if problems else 0)
-    return found
-
-
-def _bug(error: Exception) -> str:
-    return f"a bug, told in full above ({type(error).__name__})"
-
-
-def _mistakes(row: Choices) -> list[HarnessError]:
-    """Wrong names and keys of a row; a key that only its data set's twin has is none where the twin stands in."""
-    from harness.config.resolve import draft
-    from harness.datasets.fallback import find
-
-    d = draft(row)
-    return find(d).draft.problems if d.problems else []
-
-
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
-    """Run one row and print what came of it: its exit code, and why it did not run whole (None where it did)."""
+    """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
     name = _name(plan)
     if job.several:
-        _say(f"--- {name}")
+        say(f"--- {name}")
     try:
         plan = _ready(plan, job)
         result = execute(plan, job)
     except HarnessError as e:
         job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
-        _say(f"error: {name}: {e}" if job.several else f"error: {e}")
+        say(f"error: {name}: {e}" if job.several else f"error: {e}")
         return (2 if isinstance(e, UserError) and not e.midway else 3), str(e)
-    except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; told in full, exit code 1
+    except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; exit code 1
         traceback.print_exc()
-        return 1, _bug(e)
+        return 1, bug(e)
     for problem in result.save_problems:
-        _say(f"error: {problem}")
+        say(f"error: {problem}")
     if result.failed:
-        _say(_failures(result, f"{name}: " if job.several else ""))
+        say(_failures(result, f"{name}: " if job.several else ""))
     _print_result(result, job.options.json)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
@@ -285,12 +243,12 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
 
 
 def _ready(plan: Plan, job: Job) -> Plan:
-    """The plan with the numbers that it takes from other runs, which are told. Raises NotFinished, UserError."""
-    made = settled(plan, job.before, job.options.out)
+    """The plan with the numbers that it takes from other runs; prints their source. Raises NotFinished, UserError."""
+    made = settled(plan, job.before, job.options.folder)
     for amount in made.amounts.values():
-        _say(amount["note"])
+        say(amount["note"])
     for warning in dict.fromkeys(w for w in made.warnings if w not in plan.warnings):
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     job.before[key(plan.choices)] = made
     return made
 
@@ -301,10 +259,10 @@ def execute(plan: Plan, job: Job) -> RunResult:
     from harness.engine.progress import Progress
 
     options = job.options
-    with job.trackers.follow(plan):
+    with job.trackers.follow(options.folder / plan.folder):
         return runner.run(
             plan,
-            options.out,
+            options.folder,
             command=job.command,
             progress=Progress(),
             retry_failed=options.retry_failed,
@@ -313,7 +271,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
 
 
 def _failures(result: RunResult, row: str) -> str:
-    """How many questions failed, why the first one did, and how to ask them, or to score their answers, again."""
+    """How many questions failed, why the first one did, and how to answer or score them again."""
     from harness.storage.failures import unscored
     from harness.storage.files import read_lines
     from harness.storage.run_folder import RECORDS
@@ -322,10 +280,10 @@ def _failures(result: RunResult, row: str) -> str:
     question, error = next((q, e) for q, e in errors.items() if e is not None)
     why = f"{error['type']}: {error['message']}".splitlines()[0]
     answered = sum(unscored(e) for e in errors.values())
-    ways = ["the same command with --retry-failed asks them again"] if answered < result.failed else []
+    ways = ["the same command with --retry-failed runs them again"] if answered < result.failed else []
     if answered:
         again = f"harness score {shlex.quote(str(result.folder))}"
-        ways.append(f"{answered} answered and not scored; once the scorer is mended: {again}")
+        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
     return (
         f"error: {row}{result.failed} of {result.summary['n_total']} questions failed; the first, '{question}': {why}  "
         f"({'; '.join(ways)})"
@@ -342,8 +300,8 @@ def _print_result(result: RunResult, json: bool) -> None:
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
-    told = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + told)
+    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
 
 
@@ -362,8 +320,3 @@ def _signals_as_interrupt() -> Iterator[None]:
     finally:
         for s in changed:
             signal.signal(s, signal.SIG_DFL)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from harness.cli.common import choices, columns, split
+import typer
+
+from harness.cli.command import choice, output
 from harness.cli.list import KINDS, entries, find_kind
+from harness.cli.options import Json, Selection, split
+from harness.cli.output import columns
 from harness.config import presets
 from harness.config.validation import typed
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
-    from harness.cli.flags import Flags
     from harness.config.resolve import Draft
     from harness.config.schema import DatasetConfig
 
@@ -40,21 +43,32 @@ class Shown:
     notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
 
 
-def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, json: bool) -> int:
-    """Print NAME, or how it differs from another of its kind. Raises UserError for unknown names."""
+def show(
+    selection: Selection,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A method, data set, model, encoder, scorer, suite or profile.")
+    ] = None,
+    kind: Annotated[str | None, choice("--kind KIND", "Kind of NAME, where several have it.")] = None,
+    diff: Annotated[str | None, output("--diff OTHER", "Print only the keys that differ from OTHER.")] = None,
+    json: Json = False,
+) -> int:
+    """Show a configuration: each value with its origin, and a method's prompts.
+
+    With --dataset, shows the whole configuration of a run of the method on that data set.
+    """
     kind = find_kind(kind) if kind else None
     if name is None:
-        name = next(iter(split(flags.method)), None)
+        name = next(iter(split(selection.method)), None)
         kind = kind or "methods"
         if name is None:
             raise UserError("name what to show: harness show NAME  (harness list)")
     kind = kind or kind_of(name)
-    this = _describe(flags, kind, name)
+    this = _describe(selection, kind, name)
     if diff is not None:
-        _print_difference(this, _describe(flags, kind, diff), (name, diff), json)
+        _print_difference(this, _describe(selection, kind, diff), (name, diff), json)
     elif json:
-        told = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
-        print(json_.dumps(told, indent=2))
+        parts = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
+        print(json_.dumps(parts, indent=2))
     else:
         print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
         for prompt, text in this.prompts.items():
@@ -68,35 +82,34 @@ def main(flags: Flags, name: str | None, *, kind: str | None, diff: str | None, 
 def kind_of(name: str) -> str:
     """The one kind that has `name`. Raises UserError when none or several do."""
     known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
-    found = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
-    if len(found) > 1:
-        raise UserError(f"'{name}' is a name in {' and '.join(found)}; add --kind {found[0]}")
-    if not found:
+    kinds = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
+    if len(kinds) > 1:
+        raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
+    if not kinds:
         raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
-    return found[0]
+    return kinds[0]
 
 
-def one(kind: str, name: str, flags: Flags | None = None) -> tuple[Draft, Any]:
-    """One method, data set, model or encoder with the layers that `flags` add; raises UserError."""
+def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Draft, Any]:
+    """One method, data set, model or encoder with the layers that `selection` adds. Raises UserError."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_one
 
-    said = choices(flags) if flags else Choices()
+    chosen = selection.choices() if selection else Choices()
     part = _PARTS[kind]
-    named: dict[str, Any] = {"sets": {**said.sets, part: name}} if part == "encoder" else {part: name}
-    said = replace(said, **named)
-    d = resolve_one(kind, said)
+    named: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
+    d = resolve_one(kind, replace(chosen, **named))
     return d, d.parts[part]
 
 
-def _describe(flags: Flags, kind: str, name: str) -> Shown:
+def _describe(selection: Selection, kind: str, name: str) -> Shown:
     if kind == "scorers":
         return _scorer(name)
     if kind in ("suites", "profiles"):
         return _file(kind, name)
-    if kind == "methods" and flags.dataset:
-        return _run(flags, name)
-    d, part = one(kind, name, flags)
+    if kind == "methods" and selection.dataset:
+        return _run(selection, name)
+    d, part = one(kind, name, selection)
     shown = _shown(d, {_PARTS[kind]: part})
     if kind == "methods":
         _add_by_dataset(shown, name)
@@ -144,7 +157,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 
 def _add_by_dataset(shown: Shown, name: str) -> None:
-    """What the method's files say for single data sets, as "method.params.t_p on musique"."""
+    """Add the values that the method's files set for single data sets, as "method.params.t_p on musique"."""
     for origin, values in presets.read("methods", name):
         for dataset, params in (values.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
@@ -152,14 +165,14 @@ def _add_by_dataset(shown: Shown, name: str) -> None:
                 shown.origins[f"{key} on {dataset}"] = origin
 
 
-def _run(flags: Flags, method: str) -> Shown:
+def _run(selection: Selection, method: str) -> Shown:
     """The whole configuration of a run."""
     from harness.config.resolve import draft, raise_all
 
-    datasets = split(flags.dataset)
+    datasets = split(selection.dataset)
     if len(datasets) > 1:
         raise UserError("show one data set at a time")
-    d = draft(choices(flags, method, datasets[0]))
+    d = draft(selection.choices(method, datasets[0]))
     try:
         shown = _shown(d, d.parts)
     except UserError as e:

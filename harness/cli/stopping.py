@@ -1,6 +1,6 @@
-"""A long command that is asked to stop: the first Ctrl-C or SIGTERM ends the step at hand, the second everything.
+"""Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once.
 
-say_again("interrupted; a checkpoint is saved", ["harness", "run", ...])     and how it goes on, the command last
+say_again("interrupted; a checkpoint is saved", ["harness", "run", ...])     prints how to resume, the command last
 """
 
 from __future__ import annotations
@@ -8,23 +8,17 @@ from __future__ import annotations
 import contextlib
 import shlex
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 
+from harness.cli.output import say
 from harness.storage.paths import masked
 
 
-def say(line: str) -> None:
-    """A line for whoever watches, on stderr."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
-
-
 def say_again(what: str, command: Sequence[str]) -> None:
-    """Say `what` became of the work, and the command that goes on, without the passwords that were typed in it."""
+    """Print `what` became of the work, and the command that resumes it with its passwords masked."""
     shown = [masked(word) for word in command]
-    say(f"{what}. The same command goes on from there" + (" (with what *** stands for):" if shown != command else ":"))
+    say(f"{what}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
     say(shlex.join(shown))
 
 
@@ -36,7 +30,7 @@ def signals(stop: threading.Event) -> Iterator[None]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        say("stopping after this step; once more to stop at once")
+        say("stopping after this step; press Ctrl-C again to stop at once")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,7 +9,7 @@ what a later stop would have seen
 
 A node stands under the earlier step that showed its predecessor of the largest edge weight (reports/walk.py); `edge` is
 that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
-(source), or nobody knows (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
+(source), or it is unknown (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
 stands where the evidence is, which entities were reached, and which relations lead on from them
 (reports/entity_memory.py).
 """
@@ -19,12 +19,16 @@ from __future__ import annotations
 import json as json_
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from harness.cli.common import run_folder
+import typer
+
+from harness.cli.command import output
+from harness.cli.options import Convention, Json, MovedData
 from harness.cli.output import write
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
+from harness.storage.named_runs import run_folder
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -66,21 +70,18 @@ class _Search:
         return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
 
 
-def main(
-    run: str,
-    question: str,
-    *,
-    graph: str | None = None,
-    json: bool = False,
-    least: float | None = None,
-    data: str | None = None,
-    convention: str | None = None,
+def trace(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="question_id of a line in records.jsonl.")],
+    graph: Annotated[str | None, output("--graph FILE.svg", "Draw the searched graph into this file.")] = None,
+    least: Annotated[
+        float | None, output("--least WEIGHT", "With --graph: draw only edges above this weight.", "0.05")
+    ] = None,
+    data: MovedData = None,
+    convention: Convention = None,
+    json: Json = False,
 ) -> int:
-    """Print the search; draw its graph into the file `graph`, edges of a weight above `least` (0.05).
-
-    data: where the rows are now, if they were moved; convention: how FLOPs are counted. Raises UserError for an unknown
-    run or question, or a graph that cannot be drawn; SaveError where `graph` cannot be written.
-    """
+    """Print the search of one question as a tree, or draw the graph that was searched."""
     _check(graph, least)
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
@@ -88,18 +89,18 @@ def main(
     if graph is not None:
         _draw(search, graph, least)
     if json:
-        print(json_.dumps(_told(search), ensure_ascii=True))
+        print(json_.dumps(_as_json(search), ensure_ascii=True))
         return 0
     print("\n".join(_lines(search) + ([f"graph      {graph}"] if graph is not None else [])))
     return 0
 
 
 def _check(graph: str | None, least: float | None) -> None:
-    """No flag is silently ignored."""
+    """Raise UserError for options that would have no effect."""
     if graph is not None and Path(graph).suffix.lower() != ".svg":
         raise UserError(f"--graph draws SVG, and '{graph}' does not end in .svg; name it so")
     if least is not None and graph is None:
-        raise UserError("--least says which edges are drawn; add --graph FILE.svg")
+        raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
     if least is not None and not 0 <= least <= 1:
         raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
 
@@ -125,22 +126,22 @@ def _search(run: str, question: str, data: str | None, json: bool) -> _Search:
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"question_id in {stored.path}/records.jsonl")
     record = by_id[question]
-    found = read_graph(stored, record)
-    memory = _memory(stored, record) if found.graph is None and found.problem is None else None
+    result = read_graph(stored, record)
+    memory = _memory(stored, record) if result.graph is None and result.problem is None else None
     moved = {"dataset": {**stored.config["dataset"], "data": data}} if data is not None else {}
     # A flat table has no column that needs the rows, and a large data set takes seconds to read.
-    wanted = found.graph is not None or memory is not None or data is not None or json
+    wanted = result.graph is not None or memory is not None or data is not None or json
     rows = read_rows(replace(stored, config={**stored.config, **moved})) if wanted else Rows()
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
-    notes = [f"{found.problem} {_FLAT}"] if found.problem else []
-    if (found.graph is not None or memory is not None) and UNKNOWN in marks:
+    notes = [f"{result.problem} {_FLAT}"] if result.problem else []
+    if (result.graph is not None or memory is not None) and UNKNOWN in marks:
         notes.append(_why(rows, question))
-    moves = walk(record["steps"], found.graph)
+    moves = walk(record["steps"], result.graph)
     walked = None if memory is None else (memory, _walked(memory, stored, record, rows))
-    return _Search(stored, record, rows, found.graph, moves, marks, notes, walked)
+    return _Search(stored, record, rows, result.graph, moves, marks, notes, walked)
 
 
 def _memory(stored: StoredRun, record: dict[str, Any]) -> Memory | None:
@@ -164,12 +165,12 @@ def _walked(memory: Memory, stored: StoredRun, record: dict[str, Any], rows: Row
 
 
 def _why(rows: Rows, question: str) -> str:
-    """Why nobody knows what is evidence."""
+    """Why it is unknown which steps showed evidence."""
     if rows.problem:
-        return f"What is evidence is not known: {rows.problem} (--data names the rows)."
+        return f"It is unknown which steps showed evidence: {rows.problem} (--data names the rows)."
     if question not in rows.examples:
-        return "What is evidence is not known: the question is not in the data set."
-    return "What is evidence is not known: the data set marks nothing as supporting this question."
+        return "It is unknown which steps showed evidence: the question is not in the data set."
+    return "It is unknown which steps showed evidence: the data set marks nothing as supporting this question."
 
 
 def _draw(search: _Search, target: str, least: float | None) -> None:
@@ -214,8 +215,8 @@ def _lines(search: _Search) -> list[str]:
 def _of_memory(search: _Search) -> list[str]:
     from reports.entity_memory import lines
 
-    told = [] if search.memory is None else lines(*search.memory)
-    return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in told]
+    described = [] if search.memory is None else lines(*search.memory)
+    return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in described]
 
 
 def table(search: _Search) -> list[str]:
@@ -228,13 +229,13 @@ def table(search: _Search) -> list[str]:
     for move in moves:
         step = move.step
         begin, text = [str(move.number), printable(step["action"])], _short(search.text(move), _WIDEST)
-        told = [
+        cells = [
             *_numbers(step, parts, counted),
             *(search.evidence[move.number] for _ in hits),
             *_answer(step, answers),
             text,
         ]
-        rows.append((move.later, [*begin, *told]))
+        rows.append((move.later, [*begin, *cells]))
     return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(hits) - len(answers), len(head))))
 
 
@@ -254,8 +255,14 @@ def tree(search: _Search) -> list[str]:
             name = f"{mark}{move.number} {printable(step['action'])}{under}"
             edge = _number(move.edge, ".3f")
             text = _short(search.text(move), _WIDEST)
-            told = [*_numbers(step, parts, counted), edge, search.evidence[move.number], *_answer(step, answers), text]
-            rows.append((move.later, [name, *told]))
+            cells = [
+                *_numbers(step, parts, counted),
+                edge,
+                search.evidence[move.number],
+                *_answer(step, answers),
+                text,
+            ]
+            rows.append((move.later, [name, *cells]))
     return _aligned(head, rows, words=(0, *range(len(head) - 2 - len(answers), len(head))))
 
 
@@ -266,20 +273,20 @@ def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
     for move in moves:
         for name, value in move.step["scores"].items():
             values.setdefault(name, []).append(value)
-    parts = {name: ".0f" if all(v == v // 1 for v in found) else ".4f" for name, found in values.items()}
+    parts = {name: ".0f" if all(v == v // 1 for v in numbers) else ".4f" for name, numbers in values.items()}
     return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
 
 
 def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[int, ...]) -> list[str]:
-    """The rows as text; the columns `words` to the left. A line stands before the first row behind the stop."""
+    """The rows as text; the cells `words` to the left. A line stands before the first row behind the stop."""
     from reports.walk import LATER
 
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = []
     for row in cells:
-        told = [c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(told).rstrip())
+        aligned = [c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(aligned).rstrip())
     before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
 
@@ -311,7 +318,7 @@ def _short(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def _told(search: _Search) -> dict[str, Any]:
+def _as_json(search: _Search) -> dict[str, Any]:
     """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
     from reports.entity_memory import as_json
 

@@ -1,30 +1,31 @@
-"""`harness track RUN...`: fill MLflow from run folders, as often as wanted."""
+"""`harness track RUN...`: log stored runs to MLflow, as often as wanted."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from harness.cli.common import run_folders
+from harness.cli.options import MlflowUri, Runs
 from harness.errors import CannotRun, HarnessError
+from harness.storage.named_runs import run_folders
 from harness.tracking.uri import own_place
 
 _MOST_FAILURES = 2
 
 
-def main(runs: list[str], *, uri: str | None) -> int:
-    """Log each run; one that cannot be logged is named and the others go on. Exit code 3 when any was not logged.
+def track(runs: Runs, uri: MlflowUri = None) -> int:
+    """Log stored runs to MLflow; what is already logged is skipped.
 
-    A store that let two runs down one after the other is not asked for the others. Raises UserError for what is no run
-    and for a URI that cannot be used at all.
+    A run that cannot be logged is named and the others go on. After two failures of the MLflow server in a row, the
+    others are not tried. The exit code is 3 if any run was not logged.
     """
     folders = run_folders(runs)
     uri = uri and own_place(uri)
-    from harness.tracking import track as tracking
+    from harness.tracking import track as tracking  # the command has the same name
 
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
-        if found := tracking.problems(place):
-            raise CannotRun(". ".join(found))
+        if problems := tracking.problems(place):
+            raise CannotRun(". ".join(problems))
     logged: list[Path] = []
     down = 0
     for n, folder in enumerate(folders):

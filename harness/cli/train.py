@@ -1,6 +1,6 @@
-"""`harness train METHOD`: data, adapters, measures; every part is kept, and the same command goes on.
+"""`harness train METHOD`: make training data, train adapters, measure them; the same command resumes.
 
-OUT/data/<task>.jsonl     scenes to train on          OUT/checkpoint/<task>   where each adapter stands
+OUT/data/<task>.jsonl     scenes to train on          OUT/checkpoint/<task>   to resume from
 OUT/adapters/<task>       the adapter with its card   OUT/adapters/CARD.md    before and after       OUT/log.jsonl
 """
 
@@ -9,13 +9,16 @@ from __future__ import annotations
 import json as json_
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from harness.cli.common import columns, sets_of, split
-from harness.cli.stopping import say, say_again
-from harness.cli.train_flags import AdapterFlags
+import typer
+
+from harness.cli.command import choice, execution, setting
+from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, sets_of, split
+from harness.cli.output import columns, say
+from harness.cli.stopping import say_again
 from harness.cli.training_run import check, feed, watched
 from harness.errors import UnknownName, UserError
 
@@ -30,105 +33,149 @@ _ROUTED = ("model", "dataset", "teacher")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """out: the training's folder; eval_only: measure what it holds; json: how the measures are printed."""
+class TrainOptions:
+    """What is trained, on which data and for how long."""
 
-    out: Path
-    eval_only: bool = False
-    json: bool = False
+    model: Annotated[
+        str | None,
+        choice(
+            "--model NAME",
+            "Base model: preset, folder, or hub id owner/name.",
+            "pocket-llama, the embedded model",
+            complete="models",
+        ),
+    ] = None
+    task: Annotated[list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")] = field(
+        default_factory=list
+    )
+    teacher: Annotated[
+        str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
+    ] = None
+    dataset: Annotated[
+        str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
+    ] = None
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None
+    profile: Annotated[
+        str | None,
+        setting(
+            "--profile NAME", "Training settings: paper or pocket.", "pocket for an embedded base model, else paper"
+        ),
+    ] = None
+    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
+    sets: Annotated[
+        list[str], setting("--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.")
+    ] = field(default_factory=list)
+    seed: Annotated[int, setting("--seed N", "Random seed of weights, order and training texts.")] = 0
+    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
+        None
+    )
+    device: Device = "auto"
+    eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
+    mlflow: TrainingMlflow = None
+    json: Json = False
 
 
-def main(name: str, flags: AdapterFlags, asked: Asked) -> int:
-    """Train and measure. 2 for what cannot be run, raised as UserError; 130 when interrupted."""
-    course = _course(name, flags, asked.out)
+def train(
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="A method with adapters, for instance longrefiner.")],
+    options: TrainOptions,
+    out: TrainingOut,
+) -> int:
+    """Train and evaluate a method's adapters; the same command resumes.
+
+    Measures each adapter before and after training, and writes a model card.
+    """
+    folder = Path(out)
+    course = _course(method, options, folder)
     from harness.storage.files import save_error, touch
     from harness.training.course import examine
 
-    if not asked.eval_only:
-        touch(asked.out)
+    if not options.eval_only:
+        touch(folder)
     try:
-        if not asked.eval_only and not _trained(course, flags):
+        if not options.eval_only and not _trained(course, options):
             say_again("interrupted; a checkpoint of the step is saved", ["harness", *sys.argv[1:]])
             return 130
-        if flags.steps is not None and not course.finished():
-            say(f"stopped after {flags.steps} steps; the same command without --steps goes on")
+        if options.steps is not None and not course.finished():
+            say(f"stopped after {options.steps} steps; the same command without --steps resumes")
             return 0
-        _show(examine(course, say), asked)
+        _show(examine(course, say), folder, json=options.json)
     except OSError as error:
-        raise save_error(asked.out, error) from error
-    _advise(course, name)
+        raise save_error(folder, error) from error
+    _advise(course, method)
     return 0
 
 
-def _trained(course: Course, flags: AdapterFlags) -> bool:
-    """Run the training; False when it was asked to stop."""
+def _trained(course: Course, options: TrainOptions) -> bool:
+    """Run the training. Returns False if it was interrupted."""
     params = {"method": course.method_name, "base": course.base.name, "seed": str(course.seed)}
-    params |= {"teacher": flags.teacher or "the synthetic world", "dataset": flags.dataset or ""}
-    told = feed(course.out, flags.mlflow, params, "adapter training")
-    done, _ = watched(lambda tell, stop: course.run(tell, stop, flags.steps), told)
+    params |= {"teacher": options.teacher or "the synthetic world", "dataset": options.dataset or ""}
+    feed_ = feed(course.out, options.mlflow, params, "adapter training")
+    done, _ = watched(lambda report, stop: course.run(report, stop, options.steps), feed_)
     return done
 
 
-def _show(found: Sequence[Measure], asked: Asked) -> None:
+def _show(measures: Sequence[Measure], folder: Path, *, json: bool) -> None:
     from harness.training.evaluate import as_json, rows_of
 
-    if asked.json:
-        print(json_.dumps({"adapters": str(asked.out / "adapters"), "measures": as_json(found)}))
+    if json:
+        print(json_.dumps({"adapters": str(folder / "adapters"), "measures": as_json(measures)}))
         return
-    print(columns(rows_of(found)))
-    print(asked.out / "adapters" / "CARD.md")
+    print(columns(rows_of(measures)))
+    print(folder / "adapters" / "CARD.md")
 
 
 def _advise(course: Course, name: str) -> None:
-    """How the adapters are used."""
+    """Print how the adapters are used."""
     words = [f"roles.refiner.adapters.{task.name}={course.out / 'adapters' / task.name}" for task in course.tasks]
     say(f"use them: harness run --method {name} ... --set {' '.join(words)}")
 
 
-# --- what is asked for ------------------------------------------------------------------------------------------------
+# --- what the options ask for -----------------------------------------------------------------------------------------
 
 
-def _course(name: str, flags: AdapterFlags, out: Path) -> Course:
-    """All that is said, checked, before anything is loaded. Raises UserError."""
-    found, method = _method(name)
-    check(flags.device, flags.mlflow)
-    if (flags.teacher is None) != (flags.dataset is None):
+def _course(name: str, options: TrainOptions, out: Path) -> Course:
+    """Check all options before anything is loaded. Raises UserError."""
+    preset, method = _method(name)
+    check(options.device, options.mlflow)
+    if (options.teacher is None) != (options.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
-    if flags.dataset is None and flags.data is not None:
+    if options.dataset is None and options.data is not None:
         raise UserError("--data is where the rows of --dataset are; name the data set too")
-    said = _routed(sets_of(flags.sets))
-    base = _model(flags.model, said["model"])
+    given = _routed(sets_of(options.sets))
+    base = _model(options.model, given["model"])
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
     from harness.training.course import Course, Labels
 
-    tasks = _tasks(found, method, flags.task)
-    profile = flags.profile or ("pocket" if base.embedded else "paper")
-    own = Path(flags.config) if flags.config is not None else None
+    tasks = _tasks(preset, method, options.task)
+    profile = options.profile or ("pocket" if base.embedded else "paper")
+    own = Path(options.config) if options.config is not None else None
     every = [task.name for task in method.training()]
-    settings = read.read(_family(found, every), profile, every, said[""], own)
+    settings = read.read(_family(preset, every), profile, every, given[""], own)
     labels = None
-    if flags.teacher is not None and flags.dataset is not None:
-        labels = Labels(_model(flags.teacher, said["teacher"]), _dataset(flags, said["dataset"]))
+    if options.teacher is not None and options.dataset is not None:
+        labels = Labels(_model(options.teacher, given["teacher"]), _dataset(options, given["dataset"]))
     if base.backend not in ("hf", "random"):
-        raise UserError(f"'{base.name}' runs elsewhere, so it cannot be trained here; name a folder or a hub id")
+        raise UserError(
+            f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
+        )
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
     for task in tasks if labels is None else ():
         settings.recipes(task.name, task.skill.name)
-    return Course(found, method, base, tasks, settings, out, flags.seed, flags.device, labels)
+    return Course(preset, method, base, tasks, settings, out, options.seed, options.device, labels)
 
 
 def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Assignments by what they are of: "model", "dataset", "teacher", and "" for the training's own."""
-    found: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
+    routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
         head, _, rest = key.partition(".")
         if head in _ROUTED and rest:
-            found[head][f"model.{rest}" if head == "teacher" else key] = value
+            routed[head][f"model.{rest}" if head == "teacher" else key] = value
         else:
-            found[""][key] = value
-    return found
+            routed[""][key] = value
+    return routed
 
 
 def _method(name: str) -> tuple[str, Method]:
@@ -138,10 +185,10 @@ def _method(name: str) -> tuple[str, Method]:
     from harness.engine.plan import make_method
 
     drawn = resolve_one("methods", Choices(method=name))
-    found, method = str(drawn.parts["method"].name), make_method(drawn)
+    preset, method = str(drawn.parts["method"].name), make_method(drawn)
     if not method.training():
-        raise UserError(f"'{found}' has no adapters that could be trained; longrefiner has, for instance")
-    return found, method
+        raise UserError(f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner")
+    return preset, method
 
 
 def _family(name: str, tasks: Sequence[str]) -> str:
@@ -166,12 +213,12 @@ def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_one
 
-    found: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
-    return found
+    config: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
+    return config
 
 
-def _dataset(flags: AdapterFlags, sets: Mapping[str, Any]) -> Any:
+def _dataset(options: TrainOptions, sets: Mapping[str, Any]) -> Any:
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_one
 
-    return resolve_one("datasets", Choices(dataset=flags.dataset, data=flags.data, sets=sets)).parts["dataset"]
+    return resolve_one("datasets", Choices(dataset=options.dataset, data=options.data, sets=sets)).parts["dataset"]

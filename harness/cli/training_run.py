@@ -1,7 +1,7 @@
-"""What commands that train have in common: flags that can be used, MLflow beside the training, a stop on request.
+"""What commands that train share: checked options, metrics to MLflow, a stop on request.
 
-check("cuda:0", "http://...")            raises where there is no such device, or MLflow cannot be used at all
-done, found = watched(run, feed(...))    False where it was asked to stop; what `run` returned, None where it did not
+check("cuda:0", "http://...")            raises for an unknown device or an unusable MLflow URI
+done, result = watched(run, feed(...))   done is False where training was interrupted; result is what `run` returned
 """
 
 from __future__ import annotations
@@ -12,54 +12,52 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.cli.stopping import say, signals
+from harness.cli.output import say
+from harness.cli.stopping import signals
 from harness.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.tracking.training_log import Feed
+    from harness.tracking.training_log import TrainingLog
 
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _DEVICES = ("auto", "cpu", "cuda")
 
 
 def check(device: str, mlflow: str | None) -> None:
-    """Raise UnknownName for a device that is none, ConfigError for an MLflow that cannot be used at all."""
+    """Raise UnknownName for an unknown device, ConfigError for an unusable MLflow URI."""
     if device not in _DEVICES and not re.fullmatch(r"cuda:\d+", device):
         raise UnknownName("device", device, _DEVICES)
     if mlflow not in (None, "off"):
         from harness.tracking.track import problems
 
-        if found := problems(mlflow or ""):
-            raise ConfigError(found)
+        if sentences := problems(mlflow or ""):
+            raise ConfigError(sentences)
 
 
-def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None) -> Feed | None:
-    """The run of MLflow that is told how the training in `out` goes; None where none was asked for."""
+def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None) -> TrainingLog | None:
+    """Log the training in `out` to a run of MLflow; None where logging is off."""
     if mlflow in (None, "off"):
         return None
-    from harness.tracking.training_log import EXPERIMENT, Feed
+    from harness.tracking.training_log import EXPERIMENT, TrainingLog
 
-    return Feed(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
+    return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 
 
-def watched(run: Callable[[Tell, threading.Event], T], told: Feed | None) -> tuple[bool, T | None]:
-    """Run a training to its end or to the first signal, and end the run of MLflow as it went."""
+def watched(run: Callable[[Report, threading.Event], T], log: TrainingLog | None) -> tuple[bool, T | None]:
+    """Run a training to its end or to the first signal, and close its MLflow run with the right status.
 
-    def tell(line: str) -> None:
-        say(line)
-        if told is not None:
-            told.wake()
-
-    stop, status, found = threading.Event(), "FAILED", None
+    Returns whether it ended by itself, and what `run` returned (None where it was stopped at once).
+    """
+    stop, status, result = threading.Event(), "FAILED", None
     try:
         with signals(stop):
-            found = run(tell, stop)
+            result = run(say, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
     finally:
-        if told is not None:
-            told.close(status)
-    return status == "FINISHED", found
+        if log is not None:
+            log.close(status)
+    return status == "FINISHED", result

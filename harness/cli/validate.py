@@ -1,30 +1,32 @@
-"""`harness validate`: check a run without running it; with nothing chosen, check every configuration there is."""
+"""`harness validate`: check a run without running it; without options, check every configuration file."""
 
 from __future__ import annotations
 
 import json as json_
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.cli import run as run_
+from harness.cli.options import Json, Selection
+from harness.cli.planning import plan_all, rows
 from harness.config import presets, registry
 from harness.config.layers import attempt
 from harness.errors import ConfigError, HarnessError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.cli.flags import Flags
     from harness.engine.plan import Plan
 
 
-def main(flags: Flags, *, json: bool) -> int:
-    """Print what would run, or raise ConfigError with all mistakes."""
-    if not any(getattr(flags, f.name) for f in fields(flags)):
+def validate(selection: Selection, json: Json = False) -> int:
+    """Check a run, or every shipped configuration, without running anything.
+
+    With options, prints what `harness run` would run with them; without, checks every configuration file.
+    """
+    if selection == Selection():
         return _everything(json)
-    planned, code = run_.plan_all(run_.rows(flags))
-    for plan in planned:
+    planned = plan_all(rows(selection))
+    for plan in planned.plans:
         print(json_.dumps(_row(plan)) if json else _text(plan))
-    return code
+    return planned.code
 
 
 def _row(plan: Plan) -> dict[str, Any]:
@@ -60,8 +62,8 @@ def _everything(json: bool) -> int:
             try:
                 check(kind, name)
             except HarnessError as e:
-                told = e.problems if isinstance(e, ConfigError) else [str(e)]
-                problems += [f"{kind}/{name}: {sentence}" for sentence in told]
+                sentences = e.problems if isinstance(e, ConfigError) else [str(e)]
+                problems += [f"{kind}/{name}: {sentence}" for sentence in sentences]
     if problems:
         raise ConfigError(problems)
     if json:
@@ -100,7 +102,7 @@ def _check_suite(name: str) -> None:
 
 
 def _check_profile(name: str) -> None:
-    """A profile must fit every method; what it says of all ("*") must be known to one at least."""
+    """A profile must fit every method; a key that it sets for all of them ("*") must exist in at least one."""
     from harness.cli.show import one
     from harness.config.layers import Choices
     from harness.config.resolve import draft, parameters, raise_all

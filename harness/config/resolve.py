@@ -194,7 +194,11 @@ def _part(d: Draft, layers: list[Layer], path: str, kind_of: str) -> None:
     for origin, values in said:
         mine = "name" not in values or presets.fold(str(values["name"])) == presets.fold(str(chosen))
         values = values if mine else _manner(d, kind_of, values, origin, name)
-        _over(d, tree, {k: v for k, v in values.items() if k != "name"}, origin)
+        own = {k: v for k, v in values.items() if k != "name"}
+        if "source" in own and "package" not in own and tree.values.get("package"):
+            # The files that are named, not the package's; what is known of those (sha256) does not hold for them.
+            own |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
+        _over(d, tree, own, origin)
     tree.values["name"] = name
     named = d.origins.get(f"method.{path}", "default") if own else "default"
     tree.origins["name"] = next((o for o, v in reversed(said) if v.get("name")), named)

@@ -9,18 +9,24 @@ A scorer is known by its name and version. One mean over records that two scorer
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.config import registry
 from harness.engine.scoring import judge, unanswered, without_verdict
-from harness.errors import UserError
+from harness.errors import ConfigError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
-from harness.storage.run_folder import MANIFEST, RunStore
+from harness.storage.paths import expanded
+from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore, read_run
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:
-    from harness.config.schema import DatasetConfig
+    from harness.config.schema import DatasetConfig, RunConfig
+    from harness.datasets.base import Dataset
     from harness.engine.plan import Plan
+    from harness.storage.run_folder import StoredRun
 
 
 def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
@@ -119,3 +125,81 @@ def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
 
 def _named(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items()) or "scorers that are not recorded"
+
+
+def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None = None) -> dict[str, Any]:
+    """Replace the scores in a run folder and return its new summary.
+
+    scorers: instead of the run's own; data: where the rows are now. An answer that a scorer had failed on is scored
+    too, and no failed question any more. Raises UserError when the rows are not those the run was made with, and what a
+    scorer raises; the folder is then as it was.
+    """
+    from harness.datasets import load
+    from harness.scorers import problems
+
+    stored = read_run(folder)
+    config = _config(stored, scorers, data)
+    named = registry.code_named(config.dataset.model_dump())
+    if foreign := [target for target in named if not registry.trusted(target)]:
+        raise UserError(
+            f"{folder}: dataset.{named[foreign[0]]} names code ('{foreign[0]}') that neither the command line nor a "
+            f"preset in the folder {registry.ENV} names; to see it and decide, use: harness score --trust {folder}"
+        )
+    if wrong := problems(config.dataset.scorers):
+        raise ConfigError(wrong)
+    dataset = load(config.dataset, None)
+    _same_rows(stored, dataset)
+    return _write(stored, config, dataset)
+
+
+def _config(stored: StoredRun, scorers: list[str] | None, data: str | None) -> RunConfig:
+    from pydantic import ValidationError
+
+    from harness.config.schema import RunConfig
+    from harness.config.validation import explain
+
+    try:
+        config = RunConfig.model_validate(stored.config)
+    except ValidationError as e:
+        problems = explain(e, RunConfig, "", {})
+        raise ConfigError([f"{stored.path}/run.yaml: {p}" for p in problems]) from e
+    update: dict[str, Any] = {}
+    if scorers is not None:
+        update["scorers"] = tuple(scorers)
+    if data is not None:
+        update["data"] = expanded(data)
+    return config.model_copy(update={"dataset": config.dataset.model_copy(update=update)})
+
+
+def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
+    """Gold answers of other rows would score other questions."""
+    before = stored.manifest.get("dataset", {}).get("fingerprint")
+    if before is None:
+        raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
+    if before != dataset.fingerprint:
+        raise UserError(
+            f"the rows of '{dataset.name}' are not those that {stored.path} was made with ({before[:12]} then, "
+            f"{dataset.fingerprint[:12]} now); name the right file with --data"
+        )
+
+
+def _write(stored: StoredRun, config: RunConfig, dataset: Dataset) -> dict[str, Any]:
+    """Judge every record, then write all changes: where one cannot be judged, the folder stays as it was."""
+    from harness import scorers
+    from harness.storage.summary import summarise
+
+    def note(text: str) -> None:
+        sys.stderr.write(text + "\n")
+
+    gold = {example.question.id: example.gold for example in dataset.examples}
+    with RunStore.open(stored.path, dataset.fingerprint, note) as store:
+        latest = {row["question_id"]: row for row in store.records()}
+        rows = rejudge(latest.values(), config.dataset, gold)
+        versions = {name: scorers.version(name) for name in config.dataset.scorers}
+        numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
+        summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
+        store.replace(rows)
+        store.write(MANIFEST, {**store.manifest(), "scorers": versions})
+        store.describe(config.model_dump(mode="json"), stored.origins)
+        store.write(SUMMARY, summary)
+    return summary

@@ -26,8 +26,8 @@ from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine.document_view import View
-from harness.engine.in_flight import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.indexing import Indexer
+from harness.engine.parallel_questions import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.rescore import recover, refresh, rejudged
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError

@@ -1,4 +1,4 @@
-"""What MLflow shows of a run, in plain values: names, scales and order are decided here; _sink.py sends them.
+"""What MLflow shows of a run, in plain values: names, scales and order are decided here; mlflow_run.py sends them.
 
 F1, ROUGE-L, BLEU-4, EM, Acc    the papers' columns, 0 to 100 with two decimals; COLUMNS says which scorer each is
 TFLOPs                          search + answer a question, counted by the convention that the tag `flops` names
@@ -141,13 +141,13 @@ def params(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     long: list[str] = []
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
-        told = value if isinstance(value, str) else canonical(value)
-        if value is None or told in ("", "{}", "[]") or _LEFT_OUT.match(key):
+        text = value if isinstance(value, str) else canonical(value)
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key):
             continue
-        if len(told) > _LONGEST_PARAM:
+        if len(text) > _LONGEST_PARAM:
             long.append(name)
         else:
-            short[metric_name(name)] = told
+            short[metric_name(name)] = text
     return short, long
 
 
@@ -221,47 +221,40 @@ def saved_view(columns: Sequence[str], created: int) -> str:
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
 
 
-def _chart(kind: str, number: int, **told: Any) -> dict[str, Any]:
+def _chart(kind: str, number: int, **more: Any) -> dict[str, Any]:
     fixed = {"uuid": f"{_SECTION}-{number}", "metricSectionId": _SECTION, "deleted": False, "isGenerated": False}
-    return {"type": kind, **fixed, **told}
+    return {"type": kind, **fixed, **more}
 
 
 def _axis(metric: str) -> dict[str, str]:
     return {"key": metric, "type": "METRIC"}
 
 
-class Running:
-    """Running means over the questions so far; the step is the number of questions.
+def running_points(run: StoredRun) -> list[Point]:
+    """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many these are.
 
-    The headline score is told under the papers' name and scale where it has one, else as running/<scorer> in [0, 1].
+    The headline score has the papers' name and scale where they have it, else it is running/<scorer> in [0, 1].
     """
-
-    def __init__(self, run: StoredRun) -> None:
-        self._headline: str = run.config["dataset"]["scorers"][0]
-        names = {scorer: column for column, scorer in paper_columns([self._headline]).items()}
-        self._scale = 100.0 if self._headline in names else 1.0
-        self._name = metric_name(f"running/{names.get(self._headline, self._headline)}")
-        self._skip = run.config.get("failed", "zero") == "skip"
-        self._rows: dict[str, tuple[float, float, bool]] = {}
-        self._sums = [0.0, 0.0, 0.0]
-
-    def add(self, record: Mapping[str, Any]) -> list[Point]:
-        """Count a record (again, where its question was asked again) and return the points of this step."""
-        if (before := self._rows.get(record["question_id"])) is not None:
-            self._count(before, -1)
-        failed = record["error"] is not None
-        score = 0.0 if failed else self._scale * float(record["scores"].get(self._headline) or 0.0)
-        spent = [record["usage"].get(phase, {}).get("flops", {}).get(DEFAULT, 0.0) for phase in ("search", "answer")]
-        row = (score, 0.0 if failed else sum(spent) / 1e12, failed)
-        self._rows[record["question_id"]] = row
-        self._count(row, 1)
-        n = len(self._rows)
-        answered = n - self._sums[2]
-        scored = answered if self._skip else n
+    headline: str = run.config["dataset"]["scorers"][0]
+    columns = {scorer: column for column, scorer in paper_columns([headline]).items()}
+    name, scale = metric_name(f"running/{columns.get(headline, headline)}"), 100.0 if headline in columns else 1.0
+    skip = run.config.get("failed", "zero") == "skip"
+    points: list[Point] = []
+    score = tflops = 0.0
+    failed = 0
+    for n, record in enumerate(run.records, start=1):
+        if record["error"] is None:
+            score += scale * float(record["scores"].get(headline) or 0.0)
+            spent = [
+                record["usage"].get(phase, {}).get("flops", {}).get(DEFAULT, 0.0) for phase in ("search", "answer")
+            ]
+            tflops += sum(spent) / 1e12
+        else:
+            failed += 1
+        answered = n - failed
+        scored = answered if skip else n
         # MLflow compares runs by the metric that was logged first.
-        points = [(n, self._name, self._sums[0] / scored)] if scored else []
-        points += [(n, "running/TFLOPs", self._sums[1] / answered)] if answered else []
-        return [*points, (n, "running/failed", self._sums[2])]
-
-    def _count(self, row: tuple[float, float, bool], by: int) -> None:
-        self._sums = [total + by * value for total, value in zip(self._sums, row, strict=True)]
+        points += [(n, name, score / scored)] if scored else []
+        points += [(n, "running/TFLOPs", tflops / answered)] if answered else []
+        points.append((n, "running/failed", float(failed)))
+    return points

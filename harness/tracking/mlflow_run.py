@@ -1,10 +1,11 @@
 """One run's place in MLflow: what is there already is looked up first, so that logging twice changes nothing.
 
-    Sink(run, uri, suite)   finds or makes experiment, run and the suite's parent; writes tags and params
-    .log_running(points)    (step, name, value) of Running
-    .log_results()          final metrics, artifacts, table, page
-    .log_suite(runs)        the page of all runs of the suite
-    .end(status)            closes the run, and brings the suite's parent up to date
+    MlflowRun(run, uri, suite)    finds or makes experiment, run and the suite's parent; writes tags and params
+    .log_running(points)          (step, name, value) of metrics.running_points
+    .resume()                     shows the run as running
+    .log_results()                final metrics, artifacts, table, page
+    .end(status)                  closes the run, and brings the suite's parent up to date
+    .log_suite(runs)              the page of all runs of the suite
 
 Imported only inside functions: it is the one module that talks to MLflow.
 """
@@ -45,14 +46,14 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _VIEW = "harness"  # the name of the saved view in its address: ...?viewStateShareKey=harness
 
 
-class Sink:
+class MlflowRun:
     """The MLflow run of one run folder. Every method raises what MLflow raises (see tracking.attempt)."""
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
         from mlflow import MlflowClient
 
         self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
-        with _one_creator(uri):
+        with one_creator(uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
         self._known: dict[str, dict[int, float]] = {}
@@ -162,25 +163,25 @@ class Sink:
 
     def _make_run(self, own: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
-        told = {key: _quotable(value) for key, value in own.items()}
-        return str(self.client.create_run(self.experiment, start, tags=told, run_name=name).info.run_id)
+        own = {key: _quotable(value) for key, value in own.items()}
+        return str(self.client.create_run(self.experiment, start, tags=own, run_name=name).info.run_id)
 
     # ---- describing ----------------------------------------------------------------------------------------------
 
     def _describe(self) -> None:
         from mlflow.entities import Dataset, DatasetInput, Param, RunTag
 
-        told = tags(self.run, self.suite)
+        found = tags(self.run, self.suite)
         values, long = params(self.run.config)
         if long:
-            told["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
+            found["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:
-            told[_PARENT] = self.parent
+            found[_PARENT] = self.parent
         there = {} if self.fresh else self.client.get_run(self.id).data.params
         if changed := [f"{k}: {v}" for k, v in values.items() if k in there and there[k] != v]:
-            told["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
+            found["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
         new = [Param(k, v) for k, v in values.items() if k not in there]
-        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in told.items()], params=new[:_MOST_PARAMS])
+        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in found.items()], params=new[:_MOST_PARAMS])
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
         rows = (self.run.manifest.get("dataset") or {}).get("fingerprint")
@@ -221,7 +222,7 @@ class Sink:
 
 
 @contextlib.contextmanager
-def _one_creator(uri: str) -> Iterator[None]:
+def one_creator(uri: str) -> Iterator[None]:
     """Two processes that create the tables of one sqlite file at once break it: one at a time."""
     path = sqlite_path(uri)
     if path is None:
@@ -289,5 +290,5 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def _milliseconds(told: str | None) -> int | None:
-    return None if told is None else int(datetime.fromisoformat(told).timestamp() * 1000)
+def _milliseconds(moment: str | None) -> int | None:
+    return None if moment is None else int(datetime.fromisoformat(moment).timestamp() * 1000)

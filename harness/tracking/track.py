@@ -1,14 +1,14 @@
-"""MLflow, fed from run folders and never from the run itself: a dead server cannot stop or slow it.
+"""MLflow, filled from run folders and never by the run itself: a dead server cannot stop or slow it.
 
 problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
 track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
-_follower.Follower     a process of its own that does this for the runs of a command while they go on
+trackers.Trackers      a child process that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
 parent      the suite: its description is the table of its runs
 run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
             its configuration under their names for --set
-metrics     F1, ROUGE-L, EM, TFLOPs ... as in the papers' tables; running/ scores/ uncertainty/ usage/ (_columns.py)
+metrics     F1, ROUGE-L, EM, TFLOPs ... as in the papers' tables; running/ scores/ uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state, columns
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
             manifest.json, records.jsonl, documents.jsonl, summary.json, table.md, report.html; table.md and
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
+RUN, TRAINING = "run.yaml", "mlflow.json"  # a folder with either is tracked
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
@@ -47,17 +48,17 @@ BOUNDS = {
 
 
 class StoreError(SaveError):
-    """The store could not be reached or did not take what was sent; names the command that makes up for it."""
+    """The store could not be reached or did not take what was sent; names the command that logs it later."""
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
         self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
         self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
         where = os.path.commonpath([str(folder) for folder in folders])
         runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
-        super().__init__(
-            f"tracking failed at {masked(uri)} ({self.reason}). {runs} on disk; "
-            f"fill MLflow from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
-        )
+        rest = f"{runs} on disk; fill MLflow from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
+        if (folders[0] / TRAINING).exists():
+            rest = f"The numbers of the training are in {where}/log.jsonl; the same command logs them"
+        super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
 
 
 def default_uri(out: Path) -> str:
@@ -87,12 +88,17 @@ def problems(uri: str) -> list[str]:
     return found
 
 
-def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> None:
+def begun(folder: Path) -> bool:
+    """Whether there is a run, or a training, in `folder`; else it was refused before its first question."""
+    return (folder / RUN).exists() or (folder / TRAINING).exists()
+
+
+def track(folder: Path, uri: str | None = None, *, suite: str | None = None, running: bool = False) -> None:
     """Bring the MLflow run of a run folder up to date; made where there is none, so a lost store can be refilled.
 
     uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
-    default the one that the run's own command named. Raises CannotRun (no MLflow, a URI it cannot use), UserError (no
-    run folder) and SaveError (it could not log).
+    default the one that the run's own command named; running: the run goes on, so log its running means only. Raises
+    CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and SaveError (it could not log).
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
@@ -102,14 +108,16 @@ def track(folder: Path, uri: str | None = None, *, suite: str | None = None) -> 
 
     run = read_run(folder)
     with attempt([folder], uri):
-        from harness.tracking.metrics import STATUS, Running, run_state
-        from harness.tracking.mlflow_run import Sink
+        from harness.tracking.metrics import STATUS, run_state, running_points
+        from harness.tracking.mlflow_run import MlflowRun
 
-        sink = Sink(run, uri, suite)
-        running = Running(run)
-        sink.log_running([point for record in run.records for point in running.add(record)])
-        sink.log_results()
-        sink.end(STATUS.get(run_state(run), "KILLED"))
+        logged = MlflowRun(run, uri, suite)
+        logged.log_running(running_points(run))
+        if running:
+            logged.resume()
+        else:
+            logged.log_results()
+            logged.end(STATUS.get(run_state(run), "KILLED"))
 
 
 def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:
@@ -128,51 +136,34 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
             groups.setdefault((place, str(run.config["dataset"]["name"]), name), []).append(run)
     for (place, _, name), runs in groups.items():
         with attempt([run.path for run in runs], place):
-            from harness.tracking.mlflow_run import Sink
+            from harness.tracking.mlflow_run import MlflowRun
 
-            Sink(runs[-1], place, name).log_suite(runs)
+            MlflowRun(runs[-1], place, name).log_suite(runs)
 
 
 @contextlib.contextmanager
 def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
     """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError."""
-    before = {name: os.environ.get(name) for name in BOUNDS}
-    os.environ.update({name: value for name, value in BOUNDS.items() if before[name] is None})
+    added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
+    os.environ.update(added)
+    logger, level = logging.getLogger("mlflow"), None
+    failures: tuple[type[Exception], ...] = (OSError,)
     try:
-        with _import_errors(), _quiet():
-            from mlflow.exceptions import MlflowException
-            from sqlalchemy.exc import SQLAlchemyError
+        from mlflow.exceptions import MlflowException  # which configures MLflow's loggers
+        from sqlalchemy.exc import SQLAlchemyError
 
-            try:
-                yield
-            except (MlflowException, SQLAlchemyError, OSError) as error:
-                raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _import_errors() -> Iterator[None]:
-    try:
+        failures = (MlflowException, SQLAlchemyError, OSError)
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # no messages about creating tables
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"
-        raise CannotRun(
-            _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
-        ) from error
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back MLflow's messages about creating tables."""
-    import mlflow  # its import configures its loggers
-
-    logger = logging.getLogger(mlflow.__name__)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
+        sentence = _INSTALL if name == "mlflow" else f"MLflow needs the package '{name}': pip install {name}"
+        raise CannotRun(sentence) from error
+    except failures as error:
+        raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
     finally:
-        logger.setLevel(level)
+        if level is not None:
+            logger.setLevel(level)
+        for name in added:
+            os.environ.pop(name, None)

@@ -1,36 +1,31 @@
-"""MLflow beside a training: one run, a point a log line, in a thread of its own; where it fails the training goes on.
+"""A training in MLflow: one run, a point for each number in a line of log.jsonl.
 
-    feed = Feed(out, uri, params, warn)
-    feed.wake()                     there may be new lines in out/log.jsonl
-    feed.close("FINISHED")          waits for the last ones, not for ever
+log = TrainingLog(out, uri, params, warn)     a child process logs while the training goes on (trackers.py)
+log.close("FINISHED")                         waits for the last numbers, not for ever
+track_training(out, uri)                      what the child repeats; as often as wanted
 
-A store that fails is warned of once and left alone; what it missed is logged when the training is resumed, because
-out/mlflow.json keeps the run and the number of lines it has.
+out/mlflow.json holds what log.jsonl does not: {"id", "experiment", "params", "status"}. What a store missed is logged
+when the training goes on.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.errors import HarnessError
 from harness.storage.home import read_lock, write_json
-from harness.tracking import track as tracking
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Metric
-
+from harness.tracking.track import TRAINING, attempt
+from harness.tracking.trackers import Trackers
+from harness.tracking.uri import unreachable
 
 EXPERIMENT = "pocket training"
+LOG = "log.jsonl"
 _STEPS = ("step", "task_step")  # where a point stands, no number to draw
-_WAIT = 60.0  # seconds that the end of a training waits for the store
+_ID, _LINES = "harness.training", "harness.lines"  # tags: which training it is, how many lines of its log are there
 
 
 def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -42,90 +37,73 @@ def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield key, float(value)
 
 
-class Feed:
-    """One MLflow run of one training; see tracking.problems for what to ask before."""
+class TrainingLog:
+    """Logs the training in `out` to MLflow at `uri`; see track.problems for what to ask before.
+
+    warn: is called with a sentence where the numbers are not logged; the training goes on.
+    """
 
     def __init__(
         self,
         out: Path,
         uri: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, str],
         warn: Callable[[str], None],
         experiment: str = EXPERIMENT,
     ) -> None:
-        self._out, self._uri, self._params, self._warn = out, uri, params, warn
-        self._experiment = experiment
-        self._new, self._status = threading.Event(), ""
-        self._thread = threading.Thread(target=self._run, name="mlflow", daemon=True)
-        self._thread.start()
+        self._file, self._warn = out / TRAINING, warn
+        self._about = {"id": read_lock(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
+        self._about |= {"experiment": experiment, "params": dict(params)}
+        write_json(self._file, self._about)
+        self._warned = False
+        if reason := unreachable(uri, 2.0):
+            self._say(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
+        self._trackers = Trackers(out, uri)
+        self._trackers.add(out)
 
-    def wake(self) -> None:
-        """Look for new lines; returns at once."""
-        self._new.set()
+    def _say(self, sentence: str) -> None:
+        if not self._warned:
+            self._warn(sentence)
+        self._warned = True
 
     def close(self, status: str) -> None:
         """Log what is left and end the run as FINISHED, FAILED or KILLED; gives up after a minute."""
-        self._status = status
-        self._new.set()
-        self._thread.join(_WAIT)
-        if self._thread.is_alive():
-            self._warn("MLflow did not take the last numbers in a minute; they are in log.jsonl")
+        write_json(self._file, self._about | {"status": status})
+        for sentence in self._trackers.missed():
+            self._say(f"not logged to MLflow: {sentence}")
 
-    # --- in the thread ------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            with tracking.attempt([self._out], self._uri):
-                self._follow()
-        except HarnessError as error:
-            reason = getattr(error, "reason", str(error))
-            self._warn(f"not logged to MLflow ({reason}); the training goes on, its numbers are in log.jsonl")
+def track_training(out: Path, uri: str, *, running: bool = False) -> None:
+    """Bring the MLflow run of a training up to date; made where there is none.
 
-    def _follow(self) -> None:
+    A log that was cut when the training went on grows by the same lines again: these are not logged twice. Raises
+    StoreError.
+    """
+    about = read_lock(out / TRAINING)
+    status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
+    text = (out / LOG).read_text(encoding="utf-8") if (out / LOG).exists() else ""
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    with attempt([out], uri):
         from mlflow import MlflowClient
+        from mlflow.entities import Metric
 
-        client = MlflowClient(tracking_uri=self._uri)
-        state = self._find(client)
-        while True:
-            self._new.wait()
-            self._new.clear()
-            ending = self._status
-            self._send(client, state)
-            if ending:
-                client.set_terminated(state["run"], ending)
-                return
+        from harness.tracking.mlflow_run import one_creator
 
-    def _find(self, client: MlflowClient) -> dict[str, Any]:
-        """The run of this folder, made where there is none, and how many lines it has."""
-        from mlflow.exceptions import MlflowException
-
-        store = hashlib.sha256(self._uri.encode()).hexdigest()[:16]  # a URI may hold a password
-        with contextlib.suppress(MlflowException, ValueError):
-            state = read_lock(self._out / "mlflow.json")
-            if state.get("store") == store:
-                client.update_run(state["run"], status="RUNNING")
-                return state
-        found = client.get_experiment_by_name(self._experiment)
-        experiment = client.create_experiment(self._experiment) if found is None else found.experiment_id
-        run = client.create_run(experiment, run_name=self._out.name)
-        for name, value in self._params.items():
-            client.log_param(run.info.run_id, name, value)
-        return {"store": store, "run": run.info.run_id, "lines": 0}
-
-    def _send(self, client: MlflowClient, state: dict[str, Any]) -> None:
-        path = self._out / "log.jsonl"
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        metrics = [m for line in lines[state["lines"] :] for m in _metrics(json.loads(line))]
+        with one_creator(uri):
+            client = MlflowClient(tracking_uri=uri)
+            found = client.get_experiment_by_name(about["experiment"])
+            experiment = found.experiment_id if found else client.create_experiment(about["experiment"])
+        runs = client.search_runs([experiment], f"tags.`{_ID}` = '{about['id']}'", max_results=1)
+        run = runs[0] if runs else client.create_run(experiment, run_name=out.name, tags={_ID: about["id"]})
+        for name in about["params"].keys() - run.data.params.keys():
+            client.log_param(run.info.run_id, name, about["params"][name])
+        known, now = int(run.data.tags.get(_LINES, 0)), int(time.time() * 1000)
+        new = [json.loads(line) for line in lines[known:]]
+        metrics = [Metric(name, value, now, int(line["step"])) for line in new for name, value in points(line)]
         for start in range(0, len(metrics), 1000):  # MLflow's limit of one call
-            client.log_batch(state["run"], metrics=metrics[start : start + 1000])
-        # A log that was cut on resuming grows by the same lines again: the store has them.
-        state["lines"] = max(state["lines"], len(lines))
-        write_json(self._out / "mlflow.json", state)
-
-
-def _metrics(line: Mapping[str, Any]) -> list[Metric]:
-    from mlflow.entities import Metric
-
-    now = int(time.time() * 1000)
-    return [Metric(name, value, now, int(line["step"])) for name, value in points(line)]
+            client.log_batch(run.info.run_id, metrics=metrics[start : start + 1000])
+        client.set_tag(run.info.run_id, _LINES, max(known, len(lines)))
+        if running:
+            client.update_run(run.info.run_id, status=status)
+        else:
+            client.set_terminated(run.info.run_id, status)

@@ -79,6 +79,11 @@ class PecanConfig(MethodConfig):
     record_stops: int | None = Field(default=None, ge=1)
     record_t_p: float | None = Field(default=None, ge=0, le=1)
 
+    @property
+    def threshold(self) -> float | None:
+        """The t_p that a probe must be above; None where the verdict is greedy and looks at no threshold."""
+        return None if self.verdict == "greedy" else self.t_p
+
     # A field's validator sees the fields above it, and its message names the key that is to be changed.
 
     @field_validator("similarity")

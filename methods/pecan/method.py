@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from methods.pecan.prompts import prompts_of
 from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search
 from methods.pecan.skills import skills
+from methods.pecan.stops import replay
 
 
 class Pecan(Method):
@@ -67,3 +68,17 @@ class Pecan(Method):
         kind = Search if self.config.record_stops is None else RecordingSearch
         search = kind(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)
+
+    def stop_rule(self) -> dict[str, Any]:
+        """Stop at the t_n-th probe with p_yes above t_p; a t_p of None: whose likeliest token is Yes."""
+        return {"t_n": self.config.t_n, "t_p": self.config.threshold}
+
+    def recorded_rule(self) -> dict[str, Any]:
+        """What record_stops and record_t_p go on to."""
+        own, stops, t_p = self.stop_rule(), self.config.record_stops, self.config.record_t_p
+        return own if stops is None else {"t_n": stops, "t_p": own["t_p"] if t_p is None else t_p}
+
+    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+        """The place of the probe at which a search by t_n and t_p stops (stops.py)."""
+        most = self.recorded_rule()
+        return replay(steps, rule["t_n"], rule["t_p"], most["t_n"], most["t_p"])

@@ -24,12 +24,10 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods.graph import Graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import BULLET, PROBES, second_turn
+from methods.pecan.stops import GREEDY_YES, counts
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
 SOURCE_WEIGHT = 0.05
-
-# Among a step's scores: 1 where Yes was the likeliest of all tokens, so that GARLIC's stop rule can be replayed too.
-GREEDY_YES = "greedy_yes"
 
 _Next = tuple[int | None, dict[str, float], str]
 
@@ -236,7 +234,7 @@ class Search:
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
         self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
-        return greedy if self.config.verdict == "greedy" else p > self.config.t_p
+        return counts(p, greedy, self.config.threshold)
 
     def _next(self, context: Context) -> _Next:
         """The next node with the parts of its score, or None and the stop rule that holds."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from harness.method import Index, IndexTools, Method, Skill, Tools
 from harness.prompts import Prompt
@@ -18,6 +18,7 @@ from methods.qrmem.memory import Memory
 from methods.qrmem.navigate import navigate, without_navigation
 from methods.qrmem.prompts import PROMPTS
 from methods.qrmem.skills import skills
+from methods.qrmem.trials import replay
 
 _NAVIGATIONS = {
     "reflection": navigate,
@@ -73,3 +74,15 @@ class QRMeM(Method):
         (document,), (index,) = documents, indexes
         desk = Desk(document, question, Memory.from_index(index), self.config, tools)
         return _NAVIGATIONS[self.config.navigation](desk)
+
+    def stop_rule(self) -> dict[str, Any]:
+        """Stop after max_trials updates of the entity set."""
+        return {"max_trials": self.config.max_trials}
+
+    def recorded_rule(self) -> dict[str, Any]:
+        """What record_stops goes on to."""
+        return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
+
+    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+        """The place of the last step of a search with at most max_trials updates (trials.py)."""
+        return replay(steps, rule["max_trials"])

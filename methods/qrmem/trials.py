@@ -16,8 +16,9 @@ left out, and a step says so; it never costs the question.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.errors import QuestionError
 from harness.types import Answer
@@ -80,3 +81,16 @@ def _search_on(desk: Desk, moves: Moves) -> None:
                 desk.record(found.segments, found.answer)
                 return
             desk.record(found)
+
+
+def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:
+    """The place in `steps` at which a search with at most `max_trials` updates ends; None where it was not recorded.
+
+    A search with fewer trials is the beginning of the same search, and one that ended by itself ends so under every
+    larger maximum.
+    """
+    marks = {int(s["scores"]["updates"]): i for i, s in enumerate(steps) if "updates" in (s.get("scores") or {})}
+    if max_trials in marks or not marks:
+        return marks.get(max_trials)
+    last = max(marks)
+    return marks[last] if max_trials > last and "ended" in steps[marks[last]]["scores"] else None

@@ -31,6 +31,7 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
+from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
 from reports.step_flops import full_only
 
@@ -144,6 +145,31 @@ def slices(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
         title = f"{dataset} · {method} · {model}"
         found.append((title, over_n.reset_index(drop=True), over_p.reset_index(drop=True)))
     return found
+
+
+def panels(table: pd.DataFrame) -> list[Panel]:
+    """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known."""
+    found = []
+    for title, over_n, over_p in slices(table):
+        t_p = over_n["t_p"].iloc[0]
+        fixed_p, fixed_n = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}", f"t_n = {over_p['t_n'].iloc[0]:.0f}"
+        for rows, axis, name in (
+            (over_n, "t_n", f"stop patience t_n ({fixed_p})"),
+            (over_p, "t_p", f"confidence threshold t_p ({fixed_n})"),
+        ):
+            known = int(rows["mean"].notna().sum())
+            if known and (axis == "t_n" or (known > 1 and not pd.isna(t_p))):
+                found.append(_panel(title, facts.records(rows), axis, name))
+    return found
+
+
+def _panel(title: str, rows: Sequence[Mapping[str, Any]], axis: str, name: str) -> Panel:
+    score, convention = str(rows[0]["score"]), rows[0]["convention"]
+    lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in rows])]
+    if any(not pd.isna(row["tflops"]) for row in rows):
+        lines.append(Line("TFLOPs a question", [Point.of(row, axis, "tflops") for row in rows], right=True))
+    x = Axis(name, ticks=tuple(float(row[axis]) for row in rows))
+    return Panel(title, x, Axis(f"{score} × 100"), Axis(f"TFLOPs a question ({convention})"), lines, aside=True)
 
 
 def _told(run: StoredRun) -> Recorded:

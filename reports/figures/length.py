@@ -19,7 +19,7 @@ n failed notes run
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
-from reports.figures.plot import Line, Panel, Point, linear
+from reports.figures.plot import Axis, Line, Panel, Point, split
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -183,17 +183,11 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             known = drawn[drawn[value].notna()]
             if not len(known):
                 continue
-            lines = [Line(str(m), [_point(r, value) for r in facts.records(own)]) for m, own in known.groupby("method")]
-            heights = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
-            lengths = [p.x for line in lines for p in line.points]
-            x = linear("tokens of a question's documents, mean of the bucket", lengths)
-            found.append(Panel(f"{dataset} · {model}", x, linear(name, heights, zero=True), None, lines))
+            lines = [
+                Line(str(method), [Point.of(r, "tokens.mean", value, 100) for r in facts.records(own)])
+                for method, own in known.groupby("method")
+            ]
+            x = Axis("tokens of the documents, mean of the bucket")
+            panels_ = split(f"{dataset} · {model}", lines)
+            found += [Panel(title, x, Axis(name, zero=True), None, part, aside=True) for title, part in panels_]
     return found
-
-
-def _point(row: Mapping[str, Any], value: str) -> Point:
-    y, low, high = (
-        None if pd.isna(row[f"{value}{e}"]) else 100 * float(row[f"{value}{e}"]) for e in ("", ".low", ".high")
-    )
-    told = f"{row['method']}, {row['length']} tokens: {y:.4g} ({row['n']} questions)"
-    return Point(float(row["tokens.mean"]), y, low, high, told)

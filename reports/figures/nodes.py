@@ -14,7 +14,7 @@ independent of each other, also those about one document.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from harness.engine.sibling_values import visited
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
+from reports.figures.plot import Axis, Bar, Line, Panel, Point
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -153,3 +154,34 @@ def _row(run: StoredRun, label: str) -> tuple[dict[str, Any], Fit | None]:
         "notes": (*notes, *facts.notes(run)),
         "run": run.path.name,
     }, known
+
+
+def panels(runs: Sequence[StoredRun], fits: Mapping[str, Fit]) -> list[Panel]:
+    """A histogram a run, in per cent of its questions, with the share that the fit gives to each column."""
+    kept = [run for run in runs if any(counts(run))]
+    return [
+        histogram(
+            f"{facts.key(run)[0]} · {label} · {run.config['model']['name']}", counts(run), fits.get(str(run.path))
+        )
+        for run, label in zip(kept, facts.labels(kept), strict=True)
+    ]
+
+
+def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
+    """The columns of whole numbers, each standing in the middle of its own, and the fitted curve over them."""
+    wide, first = width(values), min(values)
+    bars = []
+    for start in range(first, max(values) + 1, wide):
+        share = 100 * sum(start <= v < start + wide for v in values) / len(values)
+        bars.append(Bar(max(start - 0.5, 0.0), start + wide - 0.5, share))  # the axis does not go below 0
+    low, high = 0.0 if first <= 0.2 * max(values) else bars[0].start, bars[-1].end
+    lines = []
+    if fit is not None:
+        title = f"{title} · KS {fit.ks:.3f}, p {fit.p:.3f}"
+        known = sum(v > 0 for v in values) / len(values)
+        begin = max(low, 0.01)
+        places = [begin + (high - begin) * i / 200 for i in range(201)]
+        curve = [Point(x, 100 * known * wide * fit.density(x)) for x in places]
+        lines.append(Line("log-normal", curve, marks=False))
+    x = Axis("nodes retrieved per question", limits=(low, high))
+    return Panel(title, x, Axis("questions, per cent", zero=True), None, lines, bars)

@@ -1,57 +1,62 @@
-"""Panels with axes as SVG: lines with error bars and bars of a histogram, over one or two y axes.
+"""Static figures, drawn by matplotlib: panels of lines with error bars and of histograms, as SVG, PDF or PNG.
 
-    draw([Panel("musique", x=steps("t_n", range(1, 9)), left=linear("F1", [30, 45]), lines=[Line(...)])])
+    draw([Panel("musique", Axis("t_n", ticks=(1, 2, 3)), Axis("F1"), lines=[Line("pecan", points)])], "Curves", "pdf")
 
-Two panels stand in a row. Lines differ in colour, mark and dash, so that they can be told apart without colours. Every
-mark has a <title>, which a browser shows under the pointer. No script, no font, no other file.
+Two panels stand in a row; paper.mplstyle holds everything that is a matter of taste. Equal panels give equal bytes.
+matplotlib is imported when something is drawn, through its Figure class: no display, no state of pyplot.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from reports.chart import log_ticks
-from reports.markup import Html, el, joined
+from reports.markup import Html, printable, text
 
-_W, _H = 560, 380  # pixels of a panel
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 62, 58, 52
-_CHAR = 6.6  # pixels of a 12 px character
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+
+FORMS = ("svg", "pdf", "png")
 KINDS = 6
-"""Lines that look different; the seventh looks like the first."""
+"""Lines that look different, the length of the style's cycle; `split` keeps a panel to so many."""
 
-STYLE = """
-svg.figure { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; background: #fff; }
-svg.figure text { fill: #1d2430; } svg.figure .head { font-weight: 600; font-size: 13px; }
-svg.figure .tick, svg.figure .name { fill: #5b6675; } svg.figure .end { text-anchor: end; }
-svg.figure .middle { text-anchor: middle; }
-svg.figure .grid { stroke: #e9ecf1; } svg.figure .axis { stroke: #5b6675; }
-svg.figure .line { fill: none; stroke-width: 1.8; } svg.figure .bar { stroke-width: 1.3; }
-svg.figure .column { fill: #bcd0ea; stroke: #fff; stroke-width: .5; }
-svg.figure .k0 { stroke: #1f5fae; } svg.figure .k1 { stroke: #c8641b; stroke-dasharray: 6 3; }
-svg.figure .k2 { stroke: #2a7d4f; stroke-dasharray: 2 3; }
-svg.figure .k3 { stroke: #8a4fa3; stroke-dasharray: 9 3 2 3; }
-svg.figure .k4 { stroke: #b4472b; stroke-dasharray: 12 4; } svg.figure .k5 { stroke: #5b6675; stroke-dasharray: 1 2; }
-svg.figure .bar, svg.figure .mark { stroke-dasharray: none; } svg.figure .mark { fill: #fff; stroke-width: 1.8; }
-"""
+# Colours of a figure in a page, which has a dark form: names of templates/page.css.
+_PAGE = {
+    "1d2430": "currentColor",
+    "ffffff": "var(--paper, #fff)",
+    "e4e7ec": "var(--grid, #e4e7ec)",
+    "b6bec9": "var(--edge, #b6bec9)",
+    "0072b2": "var(--blue, #0072b2)",
+    "009e73": "var(--green, #009e73)",
+}
+
+_COLUMN, _HEIGHT, _ENTRY = 3.5, 2.4, 0.15  # inches of a panel without its legend, and of a line of the legend
+_TITLE, _ROOM = 50, 42  # characters of a line of a title and of a legend
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Values between low and high, with ticks; log: powers of ten are equally far apart."""
+    """What an axis measures. ticks: the only values with a tick; log: logarithmic; zero: begins at 0;
+    limits: its ends, by default those of the data.
+    """
 
     name: str
-    low: float
-    high: float
-    ticks: tuple[float, ...]
+    ticks: tuple[float, ...] = ()
     log: bool = False
-
-    def share(self, value: float) -> float:
-        """Where a value lies between the ends: 0 to 1."""
-        if self.log:
-            return math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
+    zero: bool = False
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,13 @@ class Point:
     y: float | None
     low: float | None = None
     high: float | None = None
-    told: str = ""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], x: str, y: str, scale: float = 1.0) -> Point:
+        """The point of a table's row: columns `x`, and `y` with its interval, `scale` times as large."""
+        values = (row[f"{y}{end}"] for end in ("", ".low", ".high"))
+        # A missing number is None or NaN, which alone differs from itself.
+        return cls(float(row[x]), *(None if v is None or v != v else scale * float(v) for v in values))
 
 
 @dataclass(frozen=True)
@@ -82,179 +93,200 @@ class Bar:
     start: float
     end: float
     height: float
-    told: str = ""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing with its axes; `right` is drawn only where a line is measured on it."""
+    """One drawing with its axes; `right` is drawn only where a line is measured on it.
+
+    aside: lines over the same x stand a little beside each other, so that no error bar covers another.
+    """
 
     title: str
     x: Axis
     left: Axis
     right: Axis | None = None
     lines: Sequence[Line] = ()
-    bars: Sequence[Bar] = field(default_factory=tuple)
+    bars: Sequence[Bar] = ()
+    aside: bool = False
 
 
-def linear(name: str, values: Iterable[float], *, zero: bool = False) -> Axis:
-    """An axis with about six round ticks that holds all `values`; zero: it begins at 0."""
-    known = list(values)
-    low, high = (0.0 if zero else min(known)), max(known)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        low, high = (0.0, 1.0) if zero else (low - 0.5, low + 0.5)
-    rough = (high - low) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    ticks = tuple(float(f"{i * step:.12g}") for i in range(first, last + 1))
-    return Axis(name, ticks[0], ticks[-1], ticks)
+def split(title: str, lines: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
+    """The lines of a panel in groups of KINDS, each with its title: "musique (1 of 2)"."""
+    count = -(-len(lines) // KINDS)
+    for i in range(count):
+        yield title + (f" ({i + 1} of {count})" if count > 1 else ""), lines[KINDS * i : KINDS * (i + 1)]
 
 
-def steps(name: str, values: Iterable[float]) -> Axis:
-    """An axis for a few single values, each with its tick, and a little room at both ends."""
-    ticks = tuple(sorted(set(values)))
-    room = max(0.06 * (ticks[-1] - ticks[0]), 1e-9) if len(ticks) > 1 else 0.5
-    return Axis(name, ticks[0] - room, ticks[-1] + room, ticks)
-
-
-def logarithmic(name: str, values: Iterable[float], ticks: Sequence[float] | None = None) -> Axis:
-    """A logarithmic axis that holds all `values`, which are above 0, with a little room; ticks: round numbers."""
-    known = list(values)
-    low, high = min(known) / 1.2, max(known) * 1.2
-    found = tuple(ticks) if ticks is not None else tuple(log_ticks(low, high))
-    return Axis(name, low, high, found or (min(known), max(known)), log=True)
-
-
-def draw(panels: Sequence[Panel], title: str, columns: int = 2) -> Html:
-    """All panels as one SVG element. Raises ValueError where there is none."""
+def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
+    """The panels as one file of a form of FORMS. Raises ValueError where there is no panel."""
     if not panels:
         raise ValueError("a figure needs a panel")
-    columns = min(columns, len(panels))
+    columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    placed = [
-        el("g", _panel(panel), transform=f"translate({_W * (i % columns)} {_H * (i // columns)})")
-        for i, panel in enumerate(panels)
-    ]
-    size = f"0 0 {_W * columns} {_H * rows}"
-    return el("svg", el("title", title), *placed, viewBox=size, role="img", class_="figure")
+    legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
+    entries = max((math.ceil(len(names) / _columns(names, _ROOM)) for names in legends), default=0)
+    with paper_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(_COLUMN * columns, (_HEIGHT + _ENTRY * entries) * rows))
+        for place, panel in enumerate(panels, 1):
+            _panel(figure.add_subplot(rows, columns, place), panel)
+        return written(figure, title, form)
 
 
-# ---- one panel -----------------------------------------------------------------------------------------------------
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Draw inside with paper.mplstyle on top of matplotlib's defaults, whatever the user's matplotlibrc says."""
+    import matplotlib.style
+
+    with (
+        resources.as_file(resources.files("reports.figures") / "paper.mplstyle") as style,
+        matplotlib.style.context(style, after_reset=True),
+    ):
+        yield
 
 
-def _x(axis: Axis, value: float) -> float:
-    return round(_LEFT + (_W - _LEFT - _RIGHT) * axis.share(value), 1)
+def written(figure: Figure, title: str, form: str) -> bytes:
+    """The figure as a file without a date, so that equal figures are equal bytes."""
+    metadata: dict[str, dict[str, Any]] = {
+        "svg": {"Creator": None, "Date": None},
+        "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+        "png": {"Software": None},
+    }
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
+        figure.savefig(out, format=form, metadata={"Title": printable(title), **metadata[form]})
+    return out.getvalue()
 
 
-def _y(axis: Axis, value: float) -> float:
-    return round(_H - _BOTTOM - (_H - _TOP - _BOTTOM) * axis.share(value), 1)
+def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
+    """An SVG file of `written` as an element of a page.
+
+    A page's content security policy forbids style attributes, so they become attributes of their own; colours
+    become those of the page. titles: what a pointer over the artist with this gid reads.
+    """
+    source = svg.decode()
+    view = re.search(r'viewBox="[^"]*"', source)
+    assert view is not None  # `written` makes no other file
+    body = source[source.index('<g id="figure_1">') :]
+    for gid, title in (titles or {}).items():
+        body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
+    body = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0]), body)
+    return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
 
 
-def _panel(panel: Panel) -> Html:
-    lines = [_line(panel, line, i % KINDS) for i, line in enumerate(panel.lines)]
-    head = el("text", _cut(panel.title, _W - 24), x=12, y=20, class_="head")
-    return joined(head, _legend(panel.lines), _axes(panel), *(_bar(panel, bar) for bar in panel.bars), *lines)
+def _page_tag(tag: str) -> str:
+    """A tag of an SVG file as `inline` writes it; text between tags is not touched."""
+    tag = re.sub('^<g id="[^"]*"', "<g", tag).replace("xlink:href", "href")
+    tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
+    for colour, name in _PAGE.items():
+        tag = tag.replace(f'"#{colour}"', f'"{name}"')
+    return tag
 
 
-def _cut(text: str, pixels: float) -> str:
-    most = int(pixels / (_CHAR * 1.12))
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _panel(ax: Axes, panel: Panel) -> None:
+    from matplotlib import rcParams
 
-
-def _legend(lines: Sequence[Line]) -> Html:
-    """The lines by name, above the drawing; one alone needs none where its axis says what it is."""
-    if len(lines) < 2:
-        return joined()
-    parts = []
-    room = (_W - _LEFT - 12) / len(lines)
-    for i, line in enumerate(lines):
-        x = round(_LEFT + i * room, 1)
-        parts.append(el("path", d=f"M{x} 38H{x + 24}", class_=f"line k{i % KINDS}"))
-        parts.append(_mark(i % KINDS, x + 12, 38) if line.marks else joined())
-        parts.append(el("text", el("title", line.name), _cut(line.name, room - 34), x=x + 30, y=42))
-    return el("g", *parts)
-
-
-def _axes(panel: Panel) -> Html:
-    right, bottom = _W - _RIGHT, _H - _BOTTOM
-    parts = []
-    for tick in _inside(panel.left):
-        y = _y(panel.left, tick)
-        parts.append(el("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="grid"))
-        parts.append(el("text", _number(tick), x=_LEFT - 7, y=y + 4, class_="tick end"))
-    last = -math.inf
-    for tick in _inside(panel.x):
-        x = _x(panel.x, tick)
-        parts.append(el("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="axis"))
-        told = _number(tick)
-        if x - len(told) * _CHAR / 2 > last:  # ticks may lie closer than their numbers are wide
-            parts.append(el("text", told, x=x, y=bottom + 17, class_="tick middle"))
-            last = x + len(told) * _CHAR / 2 + 3
-    parts.append(el("path", d=f"M{_LEFT} {_TOP}V{bottom}H{right}", class_="axis", fill="none"))
-    parts.append(el("text", panel.x.name, x=(_LEFT + right) / 2, y=_H - 12, class_="name middle"))
-    parts.append(_side(panel.left.name, 15))
+    ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
+    if panel.bars:
+        edges, widths = [bar.start for bar in panel.bars], [bar.end - bar.start for bar in panel.bars]
+        ax.bar(
+            edges,
+            [b.height for b in panel.bars],
+            widths,
+            align="edge",
+            color="#c5ccd6",
+            edgecolor="white",
+            linewidth=0.4,
+        )
+    right = None
     if panel.right is not None and any(line.right for line in panel.lines):
-        parts.append(el("line", x1=right, x2=right, y1=_TOP, y2=bottom, class_="axis"))
-        places = [(tick, _y(panel.right, tick) + 4) for tick in _inside(panel.right)]
-        parts += [el("text", _number(tick), x=right + 7, y=y, class_="tick") for tick, y in places]
-        parts.append(_side(panel.right.name, _W - 8))
-    return el("g", *parts)
+        right = ax.twinx()
+        right.spines.right.set_visible(True)
+        right.grid(visible=False)
+    styles = list(rcParams["axes.prop_cycle"])
+    places = panel.x.limits or [point.x for line in panel.lines for point in line.points]
+    shift = 0.012 * (max(places) - min(places)) if panel.aside else 0.0
+    middle = (len(panel.lines) - 1) / 2
+    handles = [
+        _line(right if line.right and right is not None else ax, line, styles[i % len(styles)], shift * (i - middle))
+        for i, line in enumerate(panel.lines)
+    ]
+    set_axis(ax.xaxis, panel.x)
+    set_axis(ax.yaxis, panel.left)
+    if panel.right is not None and right is not None:
+        set_axis(right.yaxis, panel.right)
+    if len(handles) > 1:
+        legend_below(ax, handles, [line.name for line in panel.lines])
 
 
-def _inside(axis: Axis) -> list[float]:
-    return [tick for tick in axis.ticks if -1e-9 <= axis.share(tick) <= 1 + 1e-9]
+def _line(ax: Axes, line: Line, style: dict[str, Any], aside: float) -> Any:
+    """Draw a line with its error bars, `aside` of its x; returns what stands for it in a legend."""
+    places = [point.x + aside for point in line.points]
+    style = style if len(places) > 1 else {**style, "linestyle": ""}
+    nan = math.nan
+    heights = [nan if p.y is None else p.y for p in line.points]
+    if not line.marks:
+        return ax.plot(places, heights, **{**style, "marker": ""})[0]
+    ends = [(nan, nan) if p.y is None or p.low is None or p.high is None else (p.low, p.high) for p in line.points]
+    below = [max(y - low, 0.0) for y, (low, _) in zip(heights, ends, strict=True)]
+    above = [max(high - y, 0.0) for y, (_, high) in zip(heights, ends, strict=True)]
+    # Not clipped: a mark on the axis is drawn whole.
+    drawn = ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style)
+    return drawn.lines[0]
 
 
-def _side(name: str, x: float) -> Html:
-    """The name of a y axis, written upwards."""
-    spot = f"translate({x} {(_TOP + _H - _BOTTOM) / 2}) rotate(-90)"
-    return el("text", _cut(name, _H - _TOP - 12), transform=spot, class_="name middle")
+def cut(name: str, longest: int) -> str:
+    """A name as text of a figure, of at most `longest` characters; its end stays, which may hold the run's hash."""
+    name = " ".join(printable(name).split())
+    return name if len(name) <= longest else f"{name[: longest - 13]}…{name[-12:]}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.3g}"
+def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
+    """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    axes = axis.axes
+    across = axis.axis_name == "x"
+    limit, set_limits = (axes.get_xlim, axes.set_xlim) if across else (axes.get_ylim, axes.set_ylim)
+    name = textwrap.fill(printable(wanted.name), 60 if across else 36)  # as long as an axis of a panel
+    (axes.set_xlabel if across else axes.set_ylabel)(name)
+    if wanted.log:
+        (axes.set_xscale if across else axes.set_yscale)("log")
+    if wanted.limits is not None:
+        set_limits(*wanted.limits)
+    elif wanted.zero:
+        set_limits(0.0, limit()[1])
+    low, high = limit()
+    if wanted.log and high < 10 * low:  # a power of ten is in sight
+        middle = math.sqrt(low * high)
+        low, high = set_limits(middle / math.sqrt(10), middle * math.sqrt(10))
+    if wanted.ticks:
+        axis.set_major_locator(FixedLocator(wanted.ticks))
+    elif wanted.log:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
+    else:
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _bar(panel: Panel, bar: Bar) -> Html:
-    x, y = _x(panel.x, bar.start), _y(panel.left, bar.height)
-    wide, high = round(_x(panel.x, bar.end) - x, 1), round(_H - _BOTTOM - y, 1)
-    return el("rect", el("title", bar.told), x=x, y=y, width=wide, height=high, class_="column")
+def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:
+    """A legend under the name of the x axis, where it covers nothing; room: characters that fit beside each other."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    lower = ax.transAxes + ScaledTranslation(0, -30 / 72, figure.dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
+    # A name with "_" in front would be left out, so the names come after the legend is made.
+    made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_columns(names, room), **place)
+    for label, name in zip(made.get_texts(), names, strict=True):
+        label.set_text(cut(name, room))
 
 
-def _line(panel: Panel, line: Line, kind: int) -> Html:
-    axis = panel.right if line.right and panel.right is not None else panel.left
-    aside = 3 if line.right else 0  # so that the error bars of two lines do not cover each other
-    path, pen = [], "M"
-    for point in line.points:
-        if point.y is None:
-            pen = "M"
-            continue
-        path.append(f"{pen}{_x(panel.x, point.x) + aside} {_y(axis, point.y)}")
-        pen = "L"
-    parts = [el("path", d="".join(path), class_=f"line k{kind}")] if len(path) > 1 else []
-    for point in line.points if line.marks else ():
-        if point.y is None:
-            continue
-        x = _x(panel.x, point.x) + aside
-        whisker = joined()
-        if point.low is not None and point.high is not None:
-            ends = {"y1": _y(axis, point.low), "y2": _y(axis, point.high)}
-            whisker = el("line", x1=x, x2=x, **ends, class_=f"bar k{kind}")
-        parts.append(el("g", el("title", point.told), whisker, _mark(kind, x, _y(axis, point.y))))
-    return el("g", *parts)
-
-
-def _mark(kind: int, x: float, y: float) -> Html:
-    """Circle, square, diamond, triangle, and the first two again."""
-    name = f"mark k{kind}"
-    if kind % 4 == 0:
-        return el("circle", cx=x, cy=y, r=4, class_=name)
-    r = 4.5
-    corners = {
-        1: [(-r, -r), (r, -r), (r, r), (-r, r)],
-        2: [(0, -r - 1), (r + 1, 0), (0, r + 1), (-r - 1, 0)],
-        3: [(0, -r - 1), (r + 1, r), (-r - 1, r)],
-    }[kind % 4]
-    points = "L".join(f"{round(x + dx, 1)} {round(y + dy, 1)}" for dx, dy in corners)
-    return el("path", d=f"M{points}Z", class_=name)
+def _columns(names: Sequence[str], room: int) -> int:
+    """Columns of a legend: two where the two longest names fit beside each other."""
+    return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) <= room else 1

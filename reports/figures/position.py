@@ -30,7 +30,7 @@ from harness.engine.document_view import GAP
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
-from reports.figures.plot import Line, Panel, Point, linear
+from reports.figures.plot import Axis, Line, Panel, Point, split
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -42,7 +42,7 @@ APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
 _NAMES = {
     "where": "where the supporting parts stand, share of the text",
-    "distance": "from the first supporting part to the last, share of the text",
+    "distance": "first to last supporting part, share of the text",
 }
 
 
@@ -224,22 +224,16 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     drawn = table[table["from"].notna() & table["mean"].notna()]
     same = ["dataset", "placed", "model", "score", "study"]
     for (dataset, placed, model, score, study), rows in drawn.groupby(same, sort=False):
-        lines = [Line(str(name), [_point(row) for row in facts.records(own)]) for name, own in rows.groupby("method")]
-        values = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
-        left = linear(f"{score} × 100", values, zero=True)
-        found.append(
-            Panel(f"{_named(dataset, placed)} · {model}", linear(_NAMES[str(study)], [0.0, 1.0]), left, None, lines)
-        )
+        middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
+        lines = [
+            Line(str(method), [Point.of(row, "middle", "mean", 100) for row in facts.records(own)])
+            for method, own in middles.groupby("method")
+        ]
+        x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
+        panels_ = split(f"{_named(dataset, placed)} · {model}", lines)
+        found += [Panel(title, x, left, None, part, aside=True) for title, part in panels_]
     return found
 
 
 def _named(dataset: object, placed: object) -> str:
     return f"{dataset}, support placed" if placed else str(dataset)
-
-
-def _point(row: Mapping[str, Any]) -> Point:
-    mean, low, high = (
-        None if pd.isna(row[f"mean{e}"]) else 100 * float(row[f"mean{e}"]) for e in ("", ".low", ".high")
-    )
-    told = f"{row['method']}, {row['part']}: {mean:.4g} ({row['n']} questions)"
-    return Point((row["from"] + row["to"]) / 2, mean, low, high, told)

@@ -21,6 +21,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from reports import stored as facts
 from reports import tables
+from reports.figures.plot import Axis, Line, Panel, Point, split
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -75,14 +76,11 @@ def frame(
     table = tables.frame(runs, convention=convention, reference=reference)
     by_key = {facts.key(run): run for run in runs}
     found = [_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
-    chosen = [reference in facts.names(by_key[row["dataset"], row["run"]]) for row in found]
+    named = [row for row in found if reference in facts.names(by_key[row["dataset"], row["run"]])]
+    known = [row for row in named if row["tflops.query"] is not None]
     for row in found:
-        base = [
-            other
-            for other, is_base in zip(found, chosen, strict=True)
-            if is_base and _same(row, other) and _known(other)
-        ]
-        _compare(row, base, reference)
+        same = [base for base in known if (base["dataset"], base["model"]) == (row["dataset"], row["model"])]
+        _compare(row, same, reference)
     return facts.numbers(pd.DataFrame(found))
 
 
@@ -90,7 +88,11 @@ def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> di
     index, query = _number(row["tflops.index"]), _number(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
-    used = sum(_indexes(record) for record in answered) / len(answered) if answered else 1.0
+    # Documents that a question needs the index of; those handed over as one have one.
+    needed = [
+        1 if (record.get("notes") or {}).get("joined") else max(1, len(record["document_ids"])) for record in answered
+    ]
+    used = sum(needed) / len(needed) if needed else 1.0
     own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}
     if run.documents and not own:
@@ -117,11 +119,6 @@ def _per_question(run: StoredRun, query: float | None, row: dict[str, Any], answ
     return query + index * len(documents) / answered
 
 
-def _indexes(record: dict[str, Any]) -> int:
-    """Documents that a question needs the index of; those handed over as one have one."""
-    return 1 if (record.get("notes") or {}).get("joined") else max(1, len(record["document_ids"]))
-
-
 def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
     """Add the reference's cost and the break-even to a row; a row without one says why."""
     notes = row.pop("notes")
@@ -131,26 +128,29 @@ def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str
         why = "no run" if not base else f"{len(base)} runs"
         notes.append(f"{why} of {reference} over this data set with this model and known FLOPs: no break-even")
     elif base[0] is not row and row["tflops.query"] is not None:
-        row["tflops.reference"] = _at_own(base[0])
+        # A query of the reference with its share of an index, where it has one.
+        index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0
+        row["tflops.reference"] = float(base[0]["tflops.query"]) + float(index) / k
         row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
         if row["break even"] is None:
             notes.append("a query alone costs as much as the reference's or more: the index never pays")
     row["convention"], row["notes"], row["run"] = row.pop("convention"), tuple(notes), run
 
 
-def _at_own(row: dict[str, Any]) -> float:
-    """What a query of the reference costs, with its share of an index if it has one."""
-    k = row["questions per document"] or 1.0
-    return float(row["tflops.query"]) + float(row["tflops.index"] or 0.0) / k
-
-
-def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return bool(a["dataset"] == b["dataset"] and a["model"] == b["model"])
-
-
-def _known(row: dict[str, Any]) -> bool:
-    return row["tflops.query"] is not None
-
-
 def _number(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
+
+
+def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
+    """For each data set and model: TFLOPs a query over the queries of a document, a line a method."""
+    found = []
+    for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
+        lines = []
+        for row in facts.records(group):
+            costs = {k: _number(row[column(k)]) for k in per_document}
+            if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
+                lines.append(Line(str(row["method"]), points))
+        x = Axis("queries per document", tuple(map(float, per_document)), log=True)
+        left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
+        found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", lines)]
+    return found

@@ -1,24 +1,22 @@
-"""Where another stop rule would have stopped a recorded search, what it would have answered, and for how much.
+"""What another stop rule would have answered in a recorded search, and for how much.
 
     stop = Search.of(record, convention).stop(Rule(t_n=3, t_p=0.5), recorded(run))
     stop.answer, stop.flops                 None where the search did not go far enough to know
 
-A probe counts as Yes when p_yes > t_p (PECAN, section 3.2) or, where t_p is None, when Yes was the likeliest of all
-tokens (GARLIC, section 3.2). The search ends at the t_n-th Yes, counted cumulatively, or where the window or the graph
-ends. Which node comes next does not depend on the rule, so one search that went on behind its stop holds the stops of
-all rules that are not stricter. Nothing is guessed beyond its end.
-
-    p_yes      0.2   0.6   0.4   0.9   0.7     t_p = 0.5: stops of t_n = 1, 2, 3 are at the 2nd, 4th and 5th probe
-    answer      a     b     b     c     c      t_p = 0.8: t_n = 1 at the 4th
+Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
+answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness.config import registry
 from harness.cost.flops import DEFAULT
+from harness.errors import UserError
+from harness.method import Method
 from reports.step_flops import spent_flops, step_flops, stop_flops
 
 if TYPE_CHECKING:
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""
-
-GREEDY, GREEDY_YES = "greedy", "greedy_yes"
-"""The verdict that looks at the likeliest token, and where a step keeps it: among its scores, 1 for Yes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,12 +55,13 @@ class Stop:
     probes: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recorded:
-    """The stop rule of a run, and how far it searched on: until `most.t_n` Yes by the verdict of `most`."""
+    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
 
     own: Rule
     most: Rule
+    method: Method = field(compare=False)
 
     @property
     def more(self) -> bool:
@@ -73,44 +69,49 @@ class Recorded:
         return self.most != self.own
 
 
+def method_of(run: StoredRun) -> Method:
+    """The method of a run with the run's parameters; those that this version does not know are left out.
+
+    Raises UserError where its code cannot be imported or its parameters are not valid.
+    """
+    from pydantic import ValidationError
+
+    choice = run.config["method"]
+    method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
+    params = {k: v for k, v in (choice.get("params") or {}).items() if k in method.Config.model_fields}
+    try:
+        return method(method.Config.model_validate(params))
+    except ValidationError as e:
+        raise UserError(f"{run.path}/run.yaml: wrong parameters of the method: {e.errors()[0]['msg']}") from e
+
+
 def recorded(run: StoredRun) -> Recorded | None:
-    """What the run's configuration says of its stop rule; None for a method that does not stop by t_n."""
+    """The stop rule of a run; None for a method that does not stop by t_n and t_p. Raises as `method_of`."""
     params: dict[str, Any] = run.config["method"].get("params") or {}
-    t_n, t_p = params.get("t_n"), params.get("t_p")
-    if not isinstance(t_n, int) or not isinstance(t_p, int | float):
+    if not isinstance(params.get("t_n"), int) or not isinstance(params.get("t_p"), int | float):
         return None
     if not any(step.get("p_yes") is not None for record in run.records for step in record["steps"]):
         return None
-    own = Rule(t_n, None if params.get("verdict") == GREEDY else float(t_p))
-    stops, most = params.get("record_stops"), params.get("record_t_p")
-    if stops is None:
-        return Recorded(own, own)
-    return Recorded(own, Rule(int(stops), own.t_p if most is None else float(most)))
+    method = method_of(run)
+    own, most = method.stop_rule(), method.recorded_rule()
+    return Recorded(Rule(**own), Rule(**most), method) if own.keys() == {"t_n", "t_p"} else None
 
 
 @dataclass(frozen=True)
 class Search:
-    """The probes of an answered question, made once and asked for any number of rules.
-
-    probes: places in the record's steps; p_yes, greedy: what each of them said; own: where the run itself stopped, -1
-    nowhere; convention: how FLOPs are counted.
+    """A recorded search. own: place in the record's steps where the run itself stopped, -1 for a search without probes;
+    convention: how FLOPs are counted.
     """
 
     record: Mapping[str, Any]
-    probes: tuple[int, ...]
-    p_yes: tuple[float, ...]
-    greedy: tuple[bool, ...]
     own: int
     convention: str = DEFAULT
 
     @classmethod
     def of(cls, record: Mapping[str, Any], convention: str = DEFAULT) -> Search:
         """The search that a record holds."""
-        steps: Sequence[Mapping[str, Any]] = record["steps"]
-        probes = tuple(i for i, step in enumerate(steps) if step.get("p_yes") is not None)
-        own = max((i for i in probes if steps[i]["action"] != STUDY), default=-1)
-        greedy = tuple(bool((steps[i].get("scores") or {}).get(GREEDY_YES)) for i in probes)
-        return cls(record, probes, tuple(float(steps[i]["p_yes"]) for i in probes), greedy, own, convention)
+        probed = (i for i, s in enumerate(record["steps"]) if s.get("p_yes") is not None and s["action"] != STUDY)
+        return cls(record, max(probed, default=-1), convention)
 
     @property
     def broken(self) -> bool:
@@ -118,21 +119,14 @@ class Search:
         last = self.record["steps"][-1] if self.record["steps"] else {}
         return last.get("action") == STUDY and last.get("p_yes") is None
 
-    def yes(self, t_p: float | None) -> list[int]:
-        """The probes that count as Yes, by their place among the probes."""
-        if t_p is None:
-            return [i for i, yes in enumerate(self.greedy) if yes]
-        return [i for i, p in enumerate(self.p_yes) if p > t_p]
-
-    def stop(self, rule: Rule, told: Recorded) -> Stop | None:
+    def stop(self, rule: Rule, recording: Recorded) -> Stop | None:
         """The stop of `rule`; None where the record does not hold it."""
-        if rule == told.own:
+        if rule == recording.own:
             return self._own_stop()
-        place = self._place(rule, told.most)
+        place = recording.method.replay(self.record["steps"], t_n=rule.t_n, t_p=rule.t_p)
         if place is None:
             return None
-        step = self.probes[place]
-        return self._own_stop() if step == self.own else self._other(step)
+        return self._own_stop() if place == self.own else self._other(place)
 
     def _own_stop(self) -> Stop:
         """The stop of the run itself, as it was answered and measured."""
@@ -157,15 +151,6 @@ class Search:
         spent = [None if value is None else step_flops(value, self.convention) for value in stored]
         known = [value for value in spent if value is not None]
         return sum(known) if spent and len(known) == len(spent) else None
-
-    def _place(self, rule: Rule, most: Rule) -> int | None:
-        """The probe that the rule stops at; None where the search ended before it, for another reason than its end."""
-        yes = self.yes(rule.t_p)
-        if len(yes) >= rule.t_n:
-            return yes[rule.t_n - 1]
-        # The recording went on to the window or the end of the graph unless it had all its Yes.
-        ended = not self.broken and len(self.yes(most.t_p)) < most.t_n
-        return len(self.probes) - 1 if ended and self.probes else None
 
 
 def shown(record: Mapping[str, Any], stop: Stop) -> list[dict[str, Any]]:

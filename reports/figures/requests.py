@@ -15,14 +15,14 @@ Costs are those of questions answered and indexes built, as everywhere: a cached
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.stats.bootstrap import interval
 from reports import stored as facts
-from reports.figures.plot import KINDS, Line, Panel, Point, linear, logarithmic
+from reports.figures.plot import Axis, Line, Panel, Point, split
 from reports.figures.queries import PER_DOCUMENT, shared
 
 if TYPE_CHECKING:
@@ -114,48 +114,25 @@ def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """For each data set and model, six methods to a drawing: the score over the requests; the requests over queries."""
+    """For each data set and model: the score over the requests; the requests over the queries of a document."""
     found = []
     for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
         known = [row for row in facts.records(rows) if not pd.isna(row["requests"]) and not pd.isna(row["mean"])]
-        for title, part in _parts(f"{dataset} · {model}", known):
-            found.append(_bought(title, str(score), part))
+        bought = [Line(str(row["method"]), [Point.of(row, "requests", "mean", 100)]) for row in known]
+        x, left = Axis("requests a question, construction apart", zero=True), Axis(f"{score} × 100", zero=True)
+        found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", bought)]
         # A method without construction costs the same at any number of queries; it is drawn to be compared with.
         if any(row["requests.built"] for row in known):
-            found += [_shared(title, part) for title, part in _parts(f"{dataset} · {model}", known)]
+            ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
+            left = Axis("requests a query, with construction", log=True)
+            over = [line for row in known if (line := _shared(row)).points]
+            found += [Panel(title, ticks, left, None, part) for title, part in split(f"{dataset} · {model}", over)]
     return found
 
 
-def _parts(title: str, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:
-    count = -(-len(rows) // KINDS)
-    for i in range(count):
-        yield title + (f" ({i + 1} of {count})" if count > 1 else ""), rows[KINDS * i : KINDS * (i + 1)]
-
-
-def _bought(title: str, score: str, rows: Sequence[dict[str, Any]]) -> Panel:
-    """A point a method: its score over its requests."""
-    lines = []
-    for row in rows:
-        low, high = (None if pd.isna(row[end]) else 100 * float(row[end]) for end in ("mean.low", "mean.high"))
-        told = f"{row['method']}: {100 * row['mean']:.4g} for {row['requests']:.3g} requests a question"
-        point = Point(float(row["requests"]), 100 * float(row["mean"]), low, high, told)
-        lines.append(Line(str(row["method"]), [point]))
-    x = linear("requests a question, construction apart", [float(row["requests"]) for row in rows], zero=True)
-    values = [v for line in lines for p in line.points for v in (p.y, p.low, p.high) if v is not None]
-    return Panel(title, x, linear(f"{score} × 100", values, zero=True), None, lines)
-
-
-def _shared(title: str, rows: Sequence[dict[str, Any]]) -> Panel:
-    """A line a method: requests a query with its share of the construction; nobody shares a question's own index."""
-    lines = []
-    for row in rows:
-        index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
-        alone = row["index of"] == "a question"
-        costs = [(k, shared(index, float(row["requests"]), 1 if alone else k)) for k in PER_DOCUMENT]
-        told = f"{row['method']}, {{}} queries a document: {{:.3g}} requests a query"
-        points = [Point(float(k), v, told=told.format(k, v)) for k, v in costs if v]
-        lines += [Line(str(row["method"]), points)] if points else []
-    ticks = [float(k) for k in PER_DOCUMENT]
-    values = [p.y for line in lines for p in line.points if p.y]
-    left = logarithmic("requests a query, construction included", values or [1.0])
-    return Panel(title, logarithmic("queries per document", ticks, ticks), left, None, lines)
+def _shared(row: Mapping[str, Any]) -> Line:
+    """Requests a query with its share of the construction; nobody shares a question's own index."""
+    index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
+    alone = row["index of"] == "a question"
+    costs = {k: shared(index, float(row["requests"]), 1 if alone else k) for k in PER_DOCUMENT}
+    return Line(str(row["method"]), [Point(float(k), cost) for k, cost in costs.items() if cost])

@@ -1,7 +1,6 @@
-"""Figures as files, and their tables as text: what a reader sees of the frames of this package.
+"""The tables of figures as text, and a page that holds a figure with its tables.
 
-told(frame)                 numbers as strings where their column is no score, so that every format prints them alike
-picture(svg)                an SVG file that stands alone
+formatted(frame)            numbers as strings where their column is no score, so that every format prints them alike
 page(title, svg, tables)    one HTML page of both; it loads nothing and runs nothing
 """
 
@@ -15,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.figures.plot import STYLE
+from reports.figures.plot import inline
 from reports.markup import Html, el, joined
 from reports.render import Cells
 
@@ -37,7 +36,7 @@ $body
 """
 )
 
-_SHEET = """
+_STYLE = """
 body { margin: 0 auto; max-width: 1180px; padding: 24px 28px 60px; color: #1d2430; background: #fff;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: 24px; } h2 { font-size: 17px; margin: 28px 0 8px; overflow-wrap: anywhere; }
@@ -69,7 +68,7 @@ _PLAIN: dict[str, Callable[[float], str]] = {
 }
 
 
-def told(frame: pd.DataFrame) -> pd.DataFrame:
+def formatted(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with the columns of this package as strings; those that reports.render knows stay numbers."""
     made = frame.copy()
     for name, write in _PLAIN.items():
@@ -90,19 +89,12 @@ def _cell(write: Callable[[float], str], value: Any, low: Any, high: Any) -> str
     return f"{write(value)} [{write(low)}, {write(high)}]"
 
 
-def picture(svg: Html) -> str:
-    """The drawing as a file of its own: with its name space and its style inside."""
-    inside = str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    head, _, rest = inside.partition("</title>")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}</title><style>{STYLE}</style>{rest}\n'
-
-
-def page(title: str, svg: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """A page with the drawing, if there is one, and titled tables below it."""
-    style = _SHEET + STYLE
-    code = "sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    body = joined(svg, *(joined(el("h2", name), _table(frame)) for name, frame in tables))
-    return _PAGE.substitute(title=joined(title), hash=code, style=style, body=body)
+def page(title: str, svg: bytes | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
+    """A page with the drawing (an SVG file), if there is one, and titled tables below it."""
+    code = "sha256-" + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    drawing = None if svg is None else inline(svg)
+    body = joined(drawing, *(joined(el("h2", name), _table(frame)) for name, frame in tables))
+    return _PAGE.substitute(title=joined(title), hash=code, style=_STYLE, body=body)
 
 
 def _table(frame: pd.DataFrame) -> Html:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats.bootstrap import equivalence
+from harness.stats.paired_tests import equivalence
 from reports import stored as facts
 from reports.paper.comparable import listed, reasons
 from reports.paper.matching import Pair, matches

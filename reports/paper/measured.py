@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.bootstrap.equivalence
+WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
 
 
 @dataclass(frozen=True)

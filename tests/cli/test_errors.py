@@ -133,7 +133,7 @@ def test_harness_configs_that_is_no_folder(cli: Cli) -> None:
         ("implementation: nowhere.at_all:Thing\n", ["no module 'nowhere.at_all'"]),
         ("implementation: tests.cli.fakes:Ecko\n", ["unknown name in module 'tests.cli.fakes' 'Ecko'", "'Echo'"]),
         ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
-        ("implementation: Echo\n", ["'Echo' is neither the name of a method's code nor of the form module:Class"]),
+        ("implementation: Echo\n", ["'Echo' is neither a registered name nor of the form module:name"]),
         ("implementation: tests.cli.fakes:Echo\nparam: {k: 1}\n", ["'method.param'", "Did you mean 'params'"]),
         ("extends: mine\n", ["extends itself"]),
         ("extends: ecko\n", ["unknown method 'ecko'"]),

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ import harness
 from harness.cli import run as run_verb
 from harness.engine.runner import RunResult
 from harness.errors import CannotRun
-from harness.tracking import follower as _follower
+from harness.tracking.trackers import Trackers
 from harness.types import Answer, Question
 from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo
@@ -218,24 +217,6 @@ def test_a_random_model_is_said_to_answer_with_noise(here: Cli) -> None:
     assert "random-llama is a random model: its answers are noise" in here("report", "results").stdout
 
 
-@dataclass
-class FakeFollower:
-    """Stands for the process that follows the runs of a command."""
-
-    uri: str
-    missed: list[str]
-    told: list[tuple[str, str, str | None]]
-
-    def follow(self, folder: Path, suite: str | None = None) -> None:
-        self.told.append((folder.name.partition("--")[0], self.uri.rpartition("/")[2], suite))
-
-    def ended(self, folder: Path) -> None:
-        assert folder.name.startswith(self.told[-1][0])
-
-    def finish(self) -> list[str]:
-        return self.missed
-
-
 @pytest.mark.parametrize(
     ("mlflow", "variable", "missed", "code"),
     [
@@ -246,17 +227,21 @@ class FakeFollower:
         (["--mlflow", "off"], "http://127.0.0.1:9", ["never asked"], 0),
     ],
 )
-def test_mlflow_follows_and_counts_only_where_it_was_asked_for(
+def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
     mlflow: list[str], variable: str, missed: list[str], code: int, here: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    followed: list[tuple[str, str, str | None]] = []
+    started: list[tuple[str, str, str | None]] = []
 
-    monkeypatch.setattr(_follower, "Follower", lambda uri: FakeFollower(uri, missed, followed))
+    def add(self: Trackers, folder: Path) -> None:
+        started.append((folder.name.partition("--")[0], self._uri.rpartition("/")[2], self._suite))
+
+    monkeypatch.setattr(Trackers, "add", add)
+    monkeypatch.setattr(Trackers, "missed", lambda self: missed if self._uri else [])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", *mlflow)
     assert done.returncode == code, done.stderr
     name = {"--mlflow sqlite:///x.db": "x.db", "": "127.0.0.1:9" if variable else "mlflow.db"}.get(" ".join(mlflow))
-    assert followed == ([("echo", name, None)] if name else [])
+    assert started == ([("echo", name, None)] if name else [])
     told = [line for line in done.stderr.splitlines() if "tracking failed" in line]
     expected = f"{'error' if code else 'warning'}: tracking failed"
     assert told == ([expected] if name and missed else [])
@@ -307,7 +292,7 @@ def test_an_interrupt_prints_no_password(here: Cli, monkeypatch: pytest.MonkeyPa
     assert done.returncode == 130
     assert "hunter" not in done.stderr
     told = done.stderr.splitlines()
-    assert told[-2].endswith("The same command goes on from there (with what *** stands for):")
+    assert told[-2].endswith("The same command resumes (replace *** by the password):")
     assert shlex.split(told[-1])[-2:] == ["--mlflow", "postgresql://***@db/runs?password=***"]
 
 

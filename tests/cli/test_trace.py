@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.trace import main
+from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import SaveError, UnknownName, UserError
@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lines_of(run: StoredRun, capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
     capsys.readouterr()
-    assert main(str(run.path), run.records[0]["question_id"], **options) == 0
+    assert trace(str(run.path), run.records[0]["question_id"], **options) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -91,7 +91,7 @@ class TestTree:
             "6", "study", "(under", "1)", "0", "1", "0.900", "0.2500", "0.5000", "5", "1", "0.600", "-", "a", "later",
             "answer", "zero",
         ]  # fmt: skip
-        assert lines[10].startswith("What is evidence is not known: the rows of musique are not available")
+        assert lines[10].startswith("It is unknown which steps showed evidence: the rows of musique are not available")
         assert lines[11] == "TFLOPs     under the convention all-params"
         assert lines[12] == "answer     an answer"
 
@@ -101,7 +101,7 @@ class TestTree:
         lines = lines_of(evident(tmp_path, cache), capsys)
         at = lines[1].index("evidence")
         assert [line[at : at + 8].split() for line in lines[2:6]] == [["source"], [], ["yes"], ["no"]]
-        assert not any(line.startswith("What is evidence") for line in lines)
+        assert not any(line.startswith("It is unknown which steps") for line in lines)
 
     def test_a_note_stands_before_the_text(
         self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
@@ -205,24 +205,24 @@ class TestGraphFile:
     def test_what_is_refused(self, options: dict[str, Any], said: str, tmp_path: Path, cache: Path) -> None:
         run = searched(tmp_path, "0" * 64)
         with pytest.raises(UserError) as error:
-            main(str(run.path), "q0", **options)
+            trace(str(run.path), "q0", **options)
         assert said in str(error.value)
         assert "in their order" not in str(error.value)
 
     def test_a_search_over_no_graph_cannot_be_drawn(self, tmp_path: Path, cache: Path) -> None:
         run = searched(tmp_path, keep(cache, {"vectors": [1.0]}))
         with pytest.raises(UserError, match=r"nothing to draw: this search went over no graph"):
-            main(str(run.path), "q0", graph="g.svg")
+            trace(str(run.path), "q0", graph="g.svg")
 
     def test_an_unknown_question(self, tmp_path: Path, cache: Path) -> None:
         with pytest.raises(UnknownName, match="Did you mean 'q0'"):
-            main(str(searched(tmp_path, "0" * 64).path), "q00")
+            trace(str(searched(tmp_path, "0" * 64).path), "q00")
 
     def test_a_place_that_cannot_be_written(self, tmp_path: Path, cache: Path) -> None:
         (tmp_path / "file").write_text("")
         run = searched(tmp_path, keep(cache))
         with pytest.raises(SaveError):
-            main(str(run.path), "q0", graph=str(tmp_path / "file" / "g.svg"))
+            trace(str(run.path), "q0", graph=str(tmp_path / "file" / "g.svg"))
 
 
 def test_json_has_the_steps_with_their_parents(tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli.common import columns, split
-from harness.cli.main import spread_sets
+from harness.cli.command import spread_sets
+from harness.cli.options import split
+from harness.cli.output import columns
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from tests.cli.conftest import Cli

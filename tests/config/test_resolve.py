@@ -196,8 +196,8 @@ THEIR_DATA = {"format": "musique", "instruction": "Say.", "max_answer_tokens": 4
 @pytest.mark.parametrize(
     ("target", "error", "message"),
     [
-        ("harness.method", UserError, "nor of the form module:Class"),
-        (":Method", UserError, "nor of the form module:Class"),
+        ("harness.method", UserError, "nor of the form module:name"),
+        (":Method", UserError, "nor of the form module:name"),
         ("harness.nothing:Method", UserError, "no module 'harness.nothing'"),
         ("harness.method:Methd", UnknownName, "Did you mean 'Method'"),
         ("tests.needs_a_package:Thing", CannotRun, "needs the package 'no_such_package'; install it with"),
@@ -413,3 +413,11 @@ def test_a_preset_cannot_extend_itself(text: str, folder: Path) -> None:
     (folder / "methods" / "b.yaml").write_text("extends: a\n")
     with pytest.raises(ConfigError, match=r"extends itself|must be the name"):
         get("a")
+
+
+@pytest.mark.parametrize("part", ["model", "encoder", "reranker"])
+def test_a_source_of_ones_own_takes_the_place_of_the_packages_files(part: str) -> None:
+    name = {"model": "pocket-llama", "encoder": "minilm", "reranker": "pocket-reranker"}[part]
+    choices = Choices(method="bge-reranker", dataset="pocket/musique", sets={part: name, f"{part}.source": "./mine"})
+    found = getattr(resolve(choices).config, part)
+    assert (found.source, found.package, found.package_path) == ("./mine", None, None)

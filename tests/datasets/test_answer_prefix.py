@@ -226,7 +226,7 @@ def test_long_answers_are_asked_for_as_in_the_papers_prompt(name: str) -> None:
 
 
 def test_a_run_that_is_scored_again_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.cli.score import rescore
+    from harness.engine.rescore import rescore
 
     result = go(prefixed([f"{PREFIX} w0", "w1"]), tmp_path)
     before = read_run(result.folder).records

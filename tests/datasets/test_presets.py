@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness.cli import show
-from harness.cli.flags import Flags
+from harness.cli.options import Selection
+from harness.cli.show import show
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
@@ -140,7 +140,7 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
-    assert show.main(Flags(), name, kind="datasets", diff=None, json=False) == 0
+    assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
     text = capsys.readouterr().out
     download = " ".join(presets.download(name))
     assert all(f"\n  {line}" in text for line in presets.download(name))
@@ -156,7 +156,7 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
 
 
 def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
-    show.main(Flags(), "nq", kind="datasets", diff=None, json=True)
+    show(Selection(), "nq", kind="datasets", diff=None, json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["options"].keys() == {"files", "documents", "top"}
     meaning = "keep the best so many of each question; null: all"
@@ -164,7 +164,7 @@ def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureF
     assert told["options"]["documents"]["type"] == "text or list"
     assert told["download"] == presets.download("nq")
     assert "download" not in " ".join(told["values"])
-    show.main(Flags(), "musique", kind="datasets", diff=None, json=True)
+    show(Selection(), "musique", kind="datasets", diff=None, json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["options"]["place"]["type"] == "head or middle or tail"
     assert told["options"]["distance"]["type"] == "number"

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.cli.outlook import Lost, closing, table
+from harness.cli.forecast_table import closing, table
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
+from harness.engine.siblings import Lost
 from harness.method import Reads
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here
@@ -262,7 +263,7 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here: Cli, c
         f"{name} on pocket/musique" for name in ("ranks", "buggy", "fails-once", "refuses")
     ]
     assert "needs a reranker" in last[1]
-    assert "a bug, told in full above (RuntimeError)" in last[2]
+    assert "a bug, see the traceback above (RuntimeError)" in last[2]
     assert last[3].endswith("1 of 2 questions failed")
     assert last[4].endswith("the weights are not there")
     again = here("run", *words, "--plan")

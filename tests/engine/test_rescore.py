@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness.cli.common import mean_texts
+from harness.cli.output import mean_texts
 from harness.cli.run import _failures
-from harness.cli.score import rescore
 from harness.config import registry
 from harness.datasets.base import Dataset
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
+from harness.engine.rescore import rescore
 from harness.engine.scoring import zeros
 from harness.errors import UserError
 from harness.storage.run_folder import read_run

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import pocket
 from harness.config.schema import ModelConfig
+from pocket.cli.check import check
 from pocket.eval import adapter_check as shipped
 from pocket.eval import card as cards
 
@@ -117,7 +117,7 @@ def test_the_command_says_both_and_fails_for_either(
 ) -> None:
     monkeypatch.setattr(cards, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
     monkeypatch.setattr(shipped, "check", lambda *_: shipped.Adapters(["analysis"], sentences))
-    assert pocket.check(None) == (4 if sentences or skills_wrong else 0)
+    assert check(None) == (4 if sentences or skills_wrong else 0)
     told = capsys.readouterr()
     assert ("1 adapters fit the weights and the prompts" in told.out) is not bool(sentences)
     assert all(sentence in told.err for sentence in sentences)
@@ -127,4 +127,4 @@ def test_the_command_says_both_and_fails_for_either(
 def test_the_adapters_are_not_those_of_a_folder_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards, "stale", lambda *_: [])
     monkeypatch.setattr(shipped, "check", lambda *_: pytest.fail("asked"))
-    assert pocket.check(str(cards.EMBEDDED)) == 0
+    assert check(str(cards.EMBEDDED)) == 0

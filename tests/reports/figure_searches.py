@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.storage.run_folder import StoredRun, read_run
+from methods.pecan.config import PecanConfig
+from methods.pecan.method import Pecan
+from reports.figures.replay import Recorded, Rule
 from tests.reports.build import flops, record, usage, write_run
 
 TERA = 1e12
@@ -58,11 +61,18 @@ def settings(t_n: int = 1, t_p: float = 0.5, **params: Any) -> dict[str, Any]:
     """Settings of a run with this stop rule."""
     method = {
         "name": "pecan",
-        "implementation": "m:M",
+        "implementation": "pecan",
         "view": "document",
         "params": {"t_n": t_n, "t_p": t_p, **params},
     }
     return {"method": method}
+
+
+def recording(own: Rule, most: Rule | None = None) -> Recorded:
+    """PECAN that stops by `own` and recorded up to `most`."""
+    more = {} if most is None or most == own else {"record_stops": most.t_n, "record_t_p": most.t_p}
+    greedy = {"verdict": "greedy"} if own.t_p is None else {"t_p": own.t_p}
+    return Recorded(own, most or own, Pecan(PecanConfig.model_validate({"t_n": own.t_n, **greedy, **more})))
 
 
 def searched_run(root: Path, records: Sequence[dict[str, Any]], **changes: Any) -> StoredRun:

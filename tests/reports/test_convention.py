@@ -13,11 +13,11 @@ import pytest
 from harness.cli.main import main
 from harness.cost.flops import DEFAULT
 from reports.figures.curves import Scored, frame, grid
-from reports.figures.replay import Recorded, Rule, Search
+from reports.figures.replay import Rule, Search
 from reports.page import page
 from reports.step_flops import full_only
 from tests.reports.build import flops, stored
-from tests.reports.figure_searches import TERA, searched, searched_run, settings, step
+from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_figures_trials import ask, found
 from tests.reports.test_figures_trials import stored as trials_run
 
@@ -121,7 +121,7 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> Non
            for i, p in enumerate((0.2, 0.6, 0.9))]  # fmt: skip
     old[2]["action"] = "study"
     row = {**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"}
-    told = Recorded(Rule(1, 0.5), Rule(2, 0.5))
+    told = recording(Rule(1, 0.5), Rule(2, 0.5))
     assert Search.of(row, "full").stop(Rule(2, 0.5), told).flops == pytest.approx(3.1 * TERA)
     later = Search.of(row).stop(Rule(2, 0.5), told)
     assert (later.answer, later.flops) == ("a", None)

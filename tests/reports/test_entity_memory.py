@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.trace import main
+from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
@@ -143,7 +143,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
 
 def traced(run: StoredRun, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
     capsys.readouterr()
-    assert main(str(run.path), run.records[0]["question_id"], **options) == 0
+    assert trace(str(run.path), run.records[0]["question_id"], **options) == 0
     return capsys.readouterr().out
 
 

@@ -21,10 +21,8 @@ from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
 from reports.figures.curves import Scored, frame, grid, slices, wanted
-from reports.figures.drawn import curve_panels
 from reports.figures.plot import draw
 from reports.figures.replay import Rule
-from reports.figures.sheet import picture
 from tests.reports.build import SCORE, record
 from tests.reports.figure_searches import searched, searched_run, settings, step
 
@@ -162,7 +160,7 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path
 
 def test_the_drawing(tmp_path: Path) -> None:
     table = frame([judged(run, grid(run, 4)) for run in [recording(tmp_path, dataset="m<u>&sique")]])
-    panels = curve_panels(table)
+    panels = curves.panels(table)
     assert [panel.x.name for panel in panels] == [
         "stop patience t_n (t_p = 0.5)", "confidence threshold t_p (t_n = 1)"
     ]  # fmt: skip
@@ -170,13 +168,8 @@ def test_the_drawing(tmp_path: Path) -> None:
     assert [point.y for point in score.points][:3] == pytest.approx([100 * MEANS[n] for n in (1, 2, 3)])
     assert score.points[3].y is None
     assert (score.right, cost.right) == (False, True)
-    source = picture(draw(panels, "Stop rules"))
-    root = ET.fromstring(source)
-    told = [e.text for e in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert told.count("t_n = 2: 100 longbench.qa_f1 × 100") == 1
+    root = ET.fromstring(draw(panels, "Stop rules"))
     assert "m<u>&sique" in "".join(root.itertext())
-    assert source.count("http") == 1  # the name space, nothing else
-    assert source == picture(draw(curve_panels(table), "Stop rules"))
 
 
 # ---- the command ---------------------------------------------------------------------------------------------------
@@ -256,11 +249,11 @@ def test_to_a_file_by_its_ending(call: Call, tmp_path: Path, name: str, start: s
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, with commas between"),
+        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, separated by commas"),
         (["--t-p", "a"], "--t-p a: should be numbers from 0 to 1"),
         (["--t-n", "0"], "--t-n"),
         (["--score", "f1"], "unknown score 'f1'"),
-        (["--out", "c.pdf"], "no format ends in '.pdf'"),
+        (["--out", "c.gif"], "no format ends in '.gif'"),
         (["--format", "sgv"], "unknown format 'sgv'. Did you mean 'svg'"),
         (["nowhere"], "there is no folder 'nowhere'"),
         (["--data", "gone.jsonl"], "recorded answers cannot be scored"),

@@ -1,8 +1,9 @@
-"""Axes hold what they are given, drawings are valid and closed, and none of it loads a model library."""
+"""Figures are drawn as SVG, PDF and PNG: valid, escaped, the same again; none of it loads a model library."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,81 +11,129 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
-from reports.figures.plot import Bar, Line, Panel, Point, draw, linear, logarithmic, steps
-from reports.figures.sheet import page, picture, told
+from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, cut, draw, inline, paper_style, split
+from reports.figures.sheet import formatted, page
 from reports.render import render
 from tests.reports.figure_searches import searched, searched_run, settings
 
 EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-@hypothesis_settings(deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), st.booleans())
-def test_a_linear_axis_holds_its_values_between_round_ticks(values: list[float], zero: bool) -> None:
-    values = [abs(v) for v in values] if zero else values
-    axis = linear("x", values, zero=zero)
-    assert all(-1e-6 <= axis.share(v) <= 1 + 1e-6 for v in values)
-    assert 2 <= len(axis.ticks) <= 9
-    assert not zero or axis.low == 0
+def panel(title: str = "musique", name: str = "pecan") -> Panel:
+    points = [Point(1, 2.0, 1.0, 3.0), Point(2, None), Point(3, 4.0)]
+    lines = [Line(name, points), Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True), Line("c", points, marks=False)]
+    return Panel(title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [Bar(1, 2, 3.0)])
 
 
-@hypothesis_settings(deadline=None)
-@given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9))
-def test_a_logarithmic_axis_holds_its_values(values: list[float]) -> None:
-    axis = logarithmic("x", values)
-    assert all(0 < axis.share(v) < 1 for v in values)
-    assert axis.share((axis.low * axis.high) ** 0.5) == pytest.approx(0.5)
+def words(svg: bytes) -> list[str]:
+    return [e.text or "" for e in ET.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_places_worked_by_hand() -> None:
-    assert linear("x", [31.2, 44.9]).ticks == (30, 35, 40, 45)
-    assert linear("x", [0.0021, 0.0079], zero=True).ticks == (0, 0.002, 0.004, 0.006, 0.008)
-    assert linear("x", [7]).ticks == (6.4, 6.6, 6.8, 7.0, 7.2, 7.4, 7.6)
-    axis = steps("t_n", range(1, 9))
-    assert axis.ticks == (1, 2, 3, 4, 5, 6, 7, 8)
-    assert 0 < axis.share(1) < 0.1
+@pytest.mark.parametrize("form", FORMS)
+def test_equal_panels_are_equal_bytes_of_the_form(form: str) -> None:
+    source = draw([panel()], "Curves", form)
+    assert source[:5] == {"svg": b"<?xml", "pdf": b"%PDF-", "png": b"\x89PNG\r"}[form]
+    assert source == draw([panel()], "Curves", form)
+    assert source != draw([panel("other")], "Curves", form)
+    assert b"Date" not in source, "no time of day in a file"
 
 
-def test_a_drawing_is_valid_escaped_and_the_same_again() -> None:
-    points = [Point(1, 2.0, 1.0, 3.0, EVIL), Point(2, None), Point(3, 4.0)]
-    lines = [Line(EVIL, points), Line("b", [Point(1, 9.0)], right=True), Line("c", points, marks=False)]
-    panel = Panel(EVIL, steps(EVIL, [1, 2, 3]), linear("y", [1, 4]), linear("z", [9]), lines, [Bar(1, 2, 3.0, EVIL)])
-    source = picture(draw([panel] * 3, EVIL))
+def test_a_pdf_embeds_its_font_as_true_type() -> None:
+    """Type 3 fonts, matplotlib's default, are refused by several publishers."""
+    source = draw([panel()], "Curves", "pdf")
+    assert b"/FontFile2" in source
+    assert b"/Type3" not in source
+
+
+@pytest.mark.parametrize("name", ["pecan[$x_1$]", "$\\frac{1}{2}$", "_hidden", "a & <b>", "50 %", "{x}"])
+def test_text_of_the_data_prints_as_it_is(name: str) -> None:
+    assert words(draw([panel(name, name)], name)).count(name) == 4, "title, both axes and the legend"
+
+
+def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
+    source = draw([panel(EVIL, EVIL)] * 3, EVIL)
     root = ET.fromstring(source)
-    assert root.attrib["viewBox"] == "0 0 1120 760"
+    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 410.4], "two panels in a row, in points"
     assert not [e for e in root.iter() if e.tag.endswith("script")]
-    # The line breaks at the missing point: two pens down, none across.
-    paths = [e.attrib["d"] for e in root.iter() if e.tag.endswith("path") and "line k0" in e.attrib.get("class", "")]
-    assert any(d.count("M") == 2 and "L" not in d for d in paths)
-    assert source == picture(draw([panel] * 3, EVIL))
-    html = page(EVIL, draw([panel], EVIL), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
+    html = page(EVIL, source, [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
+    drawing = inline(source)
+    assert 'style="' not in drawing, "a page's policy forbids style attributes"
+    assert 'a style="fill: #ffffff" b' in inline(draw([panel('a style="fill: #ffffff" b')], "t")), "text is not touched"
+    assert "http" not in drawing
+    used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(re.findall(r"url\(#([^)]*)\)", drawing))
+    assert used <= set(re.findall(r'id="([^"]*)"', drawing))
+    ET.fromstring(drawing)
     with pytest.raises(ValueError, match="needs a panel"):
         draw([], "nothing")
 
 
+def test_a_missing_value_is_a_gap_in_the_line() -> None:
+    def strokes(*heights: float | None) -> int:
+        points = [Point(x, y) for x, y in enumerate(heights)]
+        source = draw([Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t").decode()
+        (path,) = re.findall(r'd="([^"]*)" [^>]*fill: none; stroke: #0072b2', source)
+        return path.count("M")
+
+    assert strokes(1, 2, 3, 4) == 1
+    assert strokes(1, 2, None, 3, 4) == 2
+
+
+def test_axes_have_the_ticks_and_the_ends_that_are_asked_for() -> None:
+    def ticks(x: Axis, places: list[float]) -> list[str]:
+        line = Line("a", [Point(place, 1000.0 * i) for i, place in enumerate(places)])
+        return words(draw([Panel("t", x, Axis("y", zero=True), None, [line])], "t"))
+
+    assert ticks(Axis("x", ticks=(1, 2, 8)), [1, 2, 8])[:3] == ["1", "2", "8"]
+    assert ticks(Axis("x", limits=(0, 1)), [0.2, 0.7])[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    assert ticks(Axis("x", log=True), [3, 7])[:3] == ["2", "5", "10"], "a tick is in sight over less than a decade"
+    assert ticks(Axis("x", log=True), [1, 1e6])[:3] == ["1", "10", "100"]
+    assert "2,000" in ticks(Axis("x"), [1, 2, 3])
+
+
+def test_lines_differ_in_colour_mark_and_dash() -> None:
+    with paper_style():
+        from matplotlib import rcParams
+
+        cycle = rcParams["axes.prop_cycle"].by_key()
+    assert {key: len({str(v) for v in values}) for key, values in cycle.items()} == {
+        "color": KINDS, "marker": KINDS, "linestyle": KINDS
+    }  # fmt: skip
+    assert list(split("t", range(KINDS))) == [("t", range(KINDS))]
+    assert [(title, len(part)) for title, part in split("t", range(KINDS + 1))] == [
+        ("t (1 of 2)", 6),
+        ("t (2 of 2)", 1),
+    ]
+
+
+def test_a_long_name_keeps_the_hash_at_its_end() -> None:
+    assert cut("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
+    assert cut("qrmem[minilm] [pocket, recogniser=rules] (8284357e)", 40) == "qrmem[minilm] [pocket, reco…] (8284357e)"
+
+
 def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:
     table = pd.DataFrame({"t_n": [3], "t_p": [0.55], "nodes": [48.04], "nodes.low": [40.0], "nodes.high": [51.0]})
-    assert render(told(table), "text").splitlines()[1].split() == ["3", "0.55", "48.0", "[40.0,", "51.0]"]
-    assert render(told(pd.DataFrame({"t_p": [None, 0.5], "n": [1, 2]})), "text").splitlines()[1].split() == ["–", "1"]
+    assert render(formatted(table), "text").splitlines()[1].split() == ["3", "0.55", "48.0", "[40.0,", "51.0]"]
+    table = pd.DataFrame({"t_p": [None, 0.5], "n": [1, 2]})
+    assert render(formatted(table), "text").splitlines()[1].split() == ["–", "1"]
 
 
-def test_figures_load_no_model_library(tmp_path: Path) -> None:
+def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) -> None:
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings())
     code = (
-        "import sys; from harness.cli import curves, figures; "
-        "figures.nodes(None, None, 'n.html'); figures.queries(None, figures.Queries(out='q.md')); "
-        "curves.main(None, curves.Options(out='c.svg')); "
-        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib', 'scipy') if m in sys.modules])"
+        "import sys; from harness.cli.main import _main; "
+        "loaded = lambda *names: print([m for m in names if m in sys.modules]); "
+        "_main(['report', 'queries', '--out', 'q.md']); loaded('matplotlib'); "
+        "_main(['report', 'nodes', '--out', 'n.html']); _main(['report', 'curves', '--out', 'c.pdf']); "
+        "loaded('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot', 'scipy')"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.svg", "n.html", "q.md", "results"]
+    assert done.stdout.split() == ["[]", "[]"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.pdf", "n.html", "q.md", "results"]
+    assert (tmp_path / "c.pdf").read_bytes()[:5] == b"%PDF-"

@@ -19,10 +19,11 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape
 from harness.cost.meter import Meter
 from harness.llm.scripted import Rule as Line
 from harness.storage.run_folder import read_run
-from reports.figures.replay import Recorded, Rule, Search, shown
+from reports.figures.replay import Rule, Search, shown
 from tests.methods.conftest import FakeTools
 from tests.methods.test_pecan import SUMMARY, attention, probes
 from tests.methods.test_pecan import run as search
+from tests.reports.figure_searches import recording
 
 # As in test_pecan.py the nodes are visited in the order 4, 5 | 3, 1, 2, 0; the answer says how far the search was.
 REPLIES = [
@@ -55,28 +56,28 @@ def asked(**params: Any) -> dict[str, Any]:
 
 def test_every_replayed_stop_is_that_of_a_real_run() -> None:
     record = asked(record_stops=3, record_t_p=0.8)
-    recording = Search.of(record)
-    told = Recorded(Rule(1, 0.5), Rule(3, 0.8))
-    own = recording.stop(Rule(1, 0.5), told)
+    held = Search.of(record)
+    told = recording(Rule(1, 0.5), Rule(3, 0.8))
+    own = held.stop(Rule(1, 0.5), told)
     assert own is not None
-    headline = recording.record["steps"][own.step]
+    headline = held.record["steps"][own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
     assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
     answers = set()
     for t_n in (1, 2, 3):
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
-            stop = recording.stop(Rule(t_n, t_p), told)
+            stop = held.stop(Rule(t_n, t_p), told)
             assert stop is not None
             assert stop.answer == real["prediction"]
             for convention in CONVENTIONS:
                 spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))
                 counted = Search.of(record, convention).stop(Rule(t_n, t_p), told)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
-            assert [s["node"] for s in real["steps"]] == [s["node"] for s in recording.record["steps"][: stop.step + 1]]
+            assert [s["node"] for s in real["steps"]] == [s["node"] for s in held.record["steps"][: stop.step + 1]]
             assert stop.nodes == len(real["steps"])
             assert stop.probes == pytest.approx(real["usage"]["search"]["probes"]["flops"]["all-params"])
-            assert shown(recording.record, stop) == list(real["shown"])
+            assert shown(held.record, stop) == list(real["shown"])
             answers.add(stop.answer)
     assert len(answers) == 5
 
@@ -97,8 +98,8 @@ def test_with_the_embedded_model_through_the_command(
         return harness.run("pecan", "pocket/musique", profile="pocket", limit=2, out=out, set=sets).folder
 
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
-    recording = run("recorded", t_p=0.0, record_stops=3)
-    assert any(step["action"] == "study" for record in read_run(recording).records for step in record["steps"])
+    folder = run("recorded", t_p=0.0, record_stops=3)
+    assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
     with pytest.raises(SystemExit) as ended:
         main(["report", "curves", "recorded", "--format", "json", "--t-n", "3"])
     assert not ended.value.code
@@ -112,8 +113,8 @@ def test_with_the_embedded_model_through_the_command(
         probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
         assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
         assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
-        told = Recorded(Rule(1, 0.0), Rule(3, 0.0))
-        for theirs, ours in zip(real.records, read_run(recording).records, strict=True):
+        told = recording(Rule(1, 0.0), Rule(3, 0.0))
+        for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
             stop = Search.of(ours).stop(Rule(t_n, 0.0), told)
             assert stop is not None
             assert stop.answer == theirs["prediction"]

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from reports.figures.replay import Recorded, Rule, Search, recorded, shown
+from harness.cli.main import main
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+from methods.retrieval import BM25
+from reports.figures.replay import Rule, Search, recorded, shown
 from tests.reports.build import record
-from tests.reports.figure_searches import TERA, searched, searched_run, settings, step
+from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 
 # Yes at t_p 0.5: probes 1, 3, 4; at 0.8: probe 3; at 0.1: all five. The likeliest token was Yes at 1 and 4.
 P_YES = [0.2, 0.6, 0.4, 0.9, 0.7]
@@ -40,12 +44,11 @@ OWN = Rule(1, 0.5)
         (Rule(1, None), Rule(3, 0.5), 1),
         (Rule(2, None), Rule(3, 0.5), 4),
         (Rule(3, None), Rule(3, 0.5), None),
-        (Rule(3, None), Rule(3, None), 4),
     ],
     ids=str,
 )
 def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None:
-    stop = Search.of(WHOLE).stop(rule, Recorded(OWN, most))
+    stop = Search.of(WHOLE).stop(rule, recording(OWN, most))
     if place is None:
         assert stop is None
         return
@@ -57,7 +60,7 @@ def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None
 
 def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
     plain = searched(0, P_YES[:4], stop=3)
-    told = Recorded(Rule(2, 0.5), Rule(2, 0.5))
+    told = recording(Rule(2, 0.5), Rule(2, 0.5))
     search = Search.of(plain)
     own = search.stop(Rule(2, 0.5), told)
     assert own is not None
@@ -71,7 +74,7 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
 
 def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it() -> None:
     ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
-    told = Recorded(OWN, Rule(4, 0.5))
+    told = recording(OWN, Rule(4, 0.5))
     search = Search.of({**WHOLE, "steps": [*WHOLE["steps"], ended]})
     for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
         assert search.stop(rule, told) == Search.of(WHOLE).stop(rule, told) is not None
@@ -86,7 +89,7 @@ def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_i
 
 def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only() -> None:
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
-    told = Recorded(OWN, Rule(3, 0.5))
+    told = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
         stop = Search.of({**WHOLE, "usage": spent}).stop(rule, told)
         assert stop is not None
@@ -99,7 +102,7 @@ def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop
 def test_a_text_over_several_documents_is_its_parts_again() -> None:
     parts = {"kind": "span", "document_id": "", "start": 0, "end": 0, "text": "", "sources": [["x", 1, 2], ["y", 3, 4]]}
     steps = [{**WHOLE["steps"][0], "shown": parts}, *WHOLE["steps"][1:]]
-    stop = Search.of({**WHOLE, "steps": steps}).stop(Rule(1, 0.1), Recorded(OWN, Rule(3, 0.5)))
+    stop = Search.of({**WHOLE, "steps": steps}).stop(Rule(1, 0.1), recording(OWN, Rule(3, 0.5)))
     assert stop is not None
     found = shown({**WHOLE, "steps": steps}, stop)
     assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
@@ -108,20 +111,23 @@ def test_a_text_over_several_documents_is_its_parts_again() -> None:
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({}, Recorded(OWN, OWN)),
-        ({"record_stops": 8}, Recorded(OWN, Rule(8, 0.5))),
-        ({"record_stops": 8, "record_t_p": 0.9}, Recorded(OWN, Rule(8, 0.9))),
-        ({"record_stops": None, "record_t_p": None}, Recorded(OWN, OWN)),
-        ({"verdict": "greedy"}, Recorded(Rule(1, None), Rule(1, None))),
-        ({"verdict": "greedy", "record_stops": 3}, Recorded(Rule(1, None), Rule(3, None))),
+        ({}, (OWN, OWN)),
+        ({"record_stops": 8}, (OWN, Rule(8, 0.5))),
+        ({"record_stops": 8, "record_t_p": 0.9}, (OWN, Rule(8, 0.9))),
+        ({"record_stops": None, "record_t_p": None}, (OWN, OWN)),
+        ({"verdict": "greedy"}, (Rule(1, None), Rule(1, None))),
+        ({"verdict": "greedy", "record_stops": 3}, (Rule(1, None), Rule(3, None))),
         ({"t_n": None}, None),
     ],
     ids=str,
 )
-def test_what_a_run_says_of_its_rule(tmp_path: Path, params: dict[str, Any], expected: Recorded | None) -> None:
+def test_what_a_run_says_of_its_rule(
+    tmp_path: Path, params: dict[str, Any], expected: tuple[Rule, Rule] | None
+) -> None:
     made = settings()
     made["method"]["params"] |= params
-    assert recorded(searched_run(tmp_path, [WHOLE], settings=made)) == expected
+    found = recorded(searched_run(tmp_path, [WHOLE], settings=made))
+    assert (None if found is None else (found.own, found.most)) == expected
 
 
 def test_a_method_without_probes_has_no_rule(tmp_path: Path) -> None:
@@ -153,8 +159,39 @@ def test_every_recorded_rule_is_where_a_search_by_it_would_stop(
     found = Search.of(searched(0, kept, [f"{i}" for i in range(len(kept))], stop=play(graph, own)))
     for n in range(1, 7):
         for p in (0.2, 0.4, 0.6, 0.8):
-            stop = found.stop(Rule(n, p), Recorded(own, most))
+            stop = found.stop(Rule(n, p), recording(own, most))
             if n <= stops and p <= most_p:
                 assert stop is not None
             if stop is not None:
                 assert stop.step == play(graph, Rule(n, p))
+
+
+def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
+    def run(implementation: str) -> StoredRun:
+        made = settings()
+        made["method"]["implementation"] = implementation
+        return searched_run(tmp_path / implementation.partition(":")[0], [WHOLE], settings=made)
+
+    older = recorded(run("methods.pecan:Pecan"))
+    assert older is not None, "run folders of older versions hold the class"
+    assert recorded(run("bm25")) is None, "it has no stop rule, whatever its run.yaml says"
+    with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
+        recorded(run("mine:Method"))
+    with pytest.raises(UserError, match="BM25 has no stop rule that can be replayed"):
+        BM25(BM25.Config()).replay([], t_n=1)
+
+
+def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = settings()
+    searched_run(tmp_path / "results", [WHOLE], settings=made)
+    made["method"] = {**made["method"], "name": "mine", "implementation": "mine:Method"}
+    searched_run(tmp_path / "results", [WHOLE], settings=made, method="mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "curves", "results"])
+    out, err = capsys.readouterr()
+    assert not ended.value.code
+    assert out.startswith("musique · pecan · tiny · over t_n\n")
+    assert "warning: left out: results/musique/mine--tiny--0123abcd: 'mine:Method' is code that nobody chose" in err

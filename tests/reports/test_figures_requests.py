@@ -136,5 +136,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_counts_are_printed_as_counts_not_as_scores() -> None:
     """A number that no column is known for is printed times 100, as scores are."""
     counts = ("requests", "requests.search", "requests.answer", "requests.index", "requests.built", "retries")
-    shown = sheet.told(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
+    shown = sheet.formatted(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
     assert shown.iloc[0].to_dict() == {**dict.fromkeys(counts, "1234.5"), "trials": "3", "median": "2"}

@@ -16,8 +16,9 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.scorers import version
 from harness.storage.run_folder import StoredRun, read_run
-from reports.figures.trials import Recorded, recorded, shown, stop, wanted
-from reports.figures.trials_table import Scored, frame, panels, sections
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.method import QRMeM
+from reports.figures.trials import Recorded, Scored, frame, panels, recorded, sections, shown, stop, wanted
 from tests.reports.build import flops, record, usage, write_run
 from tests.reports.figure_searches import TERA, step
 
@@ -45,13 +46,17 @@ def found(number: int, steps: list[dict[str, Any]], prediction: str, score: floa
     return record(number, score, steps=steps, prediction=prediction, usage=spent, scores={F1: score})
 
 
+def recorded_up_to(own: int, most: int) -> Recorded:
+    return Recorded(own, most, QRMeM(QRMeMConfig(max_trials=own, record_stops=most)))
+
+
 RECORDS = [found(0, Q0, "a", 1.0), found(2, Q1, "wrong", 0.0), record(4, None, scores={F1: 0.0})]
-TOLD = Recorded(1, 2)
+TOLD = recorded_up_to(1, 2)
 
 
 def settings(**params: Any) -> dict[str, Any]:
     told = {"max_trials": 1, "record_stops": 2, **params}
-    return {"method": {"name": "qrmem", "implementation": "m:M", "view": "document", "params": told}}
+    return {"method": {"name": "qrmem", "implementation": "qrmem", "view": "document", "params": told}}
 
 
 def stored(root: Path, records: list[dict[str, Any]] = RECORDS, **params: Any) -> StoredRun:
@@ -75,7 +80,7 @@ def test_what_was_not_recorded_is_not_guessed() -> None:
     cut = {**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]}
     assert stop(cut, 3, TOLD) is None
     silent = {**RECORDS[1], "steps": [ask(0), ask(1)]}
-    assert [stop(silent, t, Recorded(1, 1)) is None for t in range(3)] == [True, False, True]
+    assert [stop(silent, t, recorded_up_to(1, 1)) is None for t in range(3)] == [True, False, True]
     assert stop({**RECORDS[1], "steps": []}, 1, TOLD) is None
 
 
@@ -90,7 +95,7 @@ def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
 
 def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
     assert recorded(stored(tmp_path / "a")) == TOLD
-    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None)) == Recorded(5, 5)
+    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None)) == recorded_up_to(5, 5)
     assert recorded(stored(tmp_path / "c", [record(0, 0.5)])) is None
     assert recorded(read_run(write_run(tmp_path / "d", RECORDS))) is None
 
@@ -134,7 +139,7 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None
     first = stored(tmp_path / "a")
     other = [found(0, Q0, "a", 0.25), found(2, [ask(0), ask(1), ask(2)], "c", 0.75)]
     second = stored(tmp_path / "b", other, max_trials=2, record_stops=None)
-    parts = [Scored(first, TOLD, range(3), VALUES), Scored(second, Recorded(2, 2), range(3), {})]
+    parts = [Scored(first, TOLD, range(3), VALUES), Scored(second, recorded_up_to(2, 2), range(3), {})]
     table = frame(parts, F1)
     ((_, told),) = sections(table)
     # The second run's own maximum comes before what the first one recorded of it.
@@ -179,8 +184,9 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     assert code == 0
     assert text.startswith("mine · qrmem · tiny · over max trials\n")
     assert call("results", "--out", "trials.svg") == (0, "", "")
-    tree = ET.parse(tmp_path / "trials.svg")
-    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 3 + 1, "three maxima, and the legend"
+    words = [e.text for e in ET.parse(tmp_path / "trials.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert words[:3] == ["0", "1", "2"], "a tick for each maximum"
+    assert "requests a question" in words
 
 
 @pytest.mark.parametrize(
@@ -190,7 +196,8 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
         (["nowhere"], "there is no folder 'nowhere'"),
         (["results", "--score", "f2"], "unknown score 'f2'"),
         (["results", "--most", "-1"], "--most"),
-        (["results", "--out", "a.pdf"], "no format ends in '.pdf'"),
+        (["results", "--out", "a.gif"], "no format ends in '.gif'"),
+        (["results", "--format", "pdf"], "--format pdf needs a file to write to; add --out FILE.pdf"),
         (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
     ],
 )

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun, read_run
-from reports import chart, details, markup
+from reports import details, markup
 from reports.details import Limits
-from reports.front import points
+from reports.figures import front
+from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.markup import el, script_json
 from reports.page import page
@@ -118,7 +119,9 @@ class TestEscapes:
         source = page(two(tmp_path))
         # The name of the SVG namespace is no address that is fetched.
         assert set(re.findall(r"https?://[^\s\"']+", source)) == {"http://www.w3.org/2000/svg"}
-        assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write", source)
+        assert not re.search(
+            r"@import|url\((?!#)|fetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write", source
+        )
 
     @settings(max_examples=200, deadline=None)
     @given(st.text(), st.text())
@@ -260,35 +263,44 @@ class TestFront:
         assert points(frame(runs), runs) == []
         assert "No run of this data set" in page(runs)
 
-    def test_marks_bars_and_labels(self, tmp_path: Path) -> None:
+    def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path: Path) -> None:
         runs = self.runs(tmp_path)
-        found = Page(chart.chart(points(frame(runs), runs), SCORE))
-        kinds = [a["class"] for tag, a in found.tags if tag == "g" and "class" in a]
-        assert kinds == ["undominated", "undominated", "dominated", "undominated", "ceiling"]
-        assert sum(a.get("class") == "bar" for _, a in found.tags) == 10
+        marks = points(frame(runs), runs)
+        assert [front.kind_of(p) for p in marks] == [
+            "undominated",
+            "undominated",
+            "dominated",
+            "undominated",
+            "ceiling",
+        ]
+        found = Page(front.element(marks, SCORE))
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
+        assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
-    def test_x_is_logarithmic(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+    def test_the_figure_is_a_file_that_is_the_same_again(self, form: str, tmp_path: Path) -> None:
         runs = [priced(tmp_path, f"m{k}", 0.5, 10.0**k) for k in range(3)]
-        dots = [a for tag, a in Page(chart.chart(points(frame(runs), runs), SCORE)).tags if tag == "circle"]
-        x = [float(str(a["cx"])) for a in dots]
-        assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.2)
+        marks = points(frame(runs), runs)
+        assert front.draw(marks, SCORE, form) == front.draw(marks, SCORE, form)
 
-    @pytest.mark.parametrize("low", [1e-7, 0.3, 23.6])
-    @pytest.mark.parametrize("wide", [10.0, 40.0, 1e6])
-    def test_ticks_lie_inside_and_are_few(self, low: float, wide: float) -> None:
-        ticks = chart.log_ticks(low, low * wide)
-        assert 2 <= len(ticks) <= 12
-        assert all(low <= t <= low * wide * 1.001 for t in ticks)
+    def test_of_many_marks_the_dominated_ones_have_no_label(self, tmp_path: Path) -> None:
+        names = [f"m{k}" for k in range(30)]
+        runs = [priced(tmp_path, name, 0.5, 10.0 + k) for k, name in enumerate(names)]
+        marks = points(frame(runs), runs)
+        drawn = front.draw(marks, SCORE).decode()
+        assert [name for name in names if f">{name}<" in drawn] == ["m0"]
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(st.tuples(st.floats(70, 900), st.floats(20, 370)), min_size=1, max_size=9))
     def test_labels_do_not_overlap(self, anchors: list[tuple[float, float]]) -> None:
-        boxes = chart.place_labels(anchors, ["full-context"] * len(anchors))
-        for i, box in enumerate(boxes):
-            assert all(math.isclose(box.overlap(other), 0) for other in boxes[:i])
-            assert box.left >= 0
-            assert box.right <= 940
+        size = np.full((len(anchors), 2), (88.0, 15.0))
+        boxes = front.place_labels(np.array(anchors), size, (60, 0, 940, 380), np.zeros((0, 4)))
+        for i, (left, low, right, high) in enumerate(boxes):
+            assert 60 <= left < right <= 940
+            assert 0 <= low < high <= 380
+            for other in boxes[:i]:
+                wide = min(right, other[2]) - max(left, other[0])
+                assert wide <= 1e-6 or min(high, other[3]) - max(low, other[1]) <= 1e-6
 
 
 def playable(root: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | None = None) -> StoredRun:

@@ -13,8 +13,8 @@ import pytest
 
 from harness import scorers
 from harness.cli.main import main
-from harness.cli.score import rescore
 from harness.datasets.base import Dataset
+from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
 from harness.stats.bootstrap import corpus_interval, interval
 from harness.storage.run_folder import StoredRun, read_run

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.cli.main import main
 from harness.errors import UserError
-from harness.stats.bootstrap import equivalence, interval
+from harness.stats.bootstrap import interval
+from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
 from reports.paper.beside import verdict
@@ -150,7 +151,7 @@ class TestMargin:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--margin", "1"], "--margin is of the verdicts on published numbers; add --paper"),
+            (["--margin", "1"], "--margin is a setting of the comparison with published numbers; add --paper"),
             (["--paper", "--margin", "0"], "--margin 0: should be more than 0"),
             (["--paper", "--margin", "nan"], "--margin nan: should be more than 0"),
         ],

@@ -13,8 +13,7 @@ import pytest
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from reports.columns import ordered, sections, select
-from reports.compare import compare
-from reports.side_by_side import side_by_side
+from reports.compare import compare, side_by_side
 from reports.tables import frame
 from tests.reports.build import SCORE, record, stored, write_run
 

@@ -151,10 +151,10 @@ class TestReport:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["--questions", "3"], "--questions says how many a page holds; add --html FILE"),
+            (["--questions", "3"], "--questions is a setting of the page; add --html FILE"),
             (["--html", "p.html", "--questions", "-1"], "should be 0 or more"),
-            (["--html", "p.html", "--all"], "--all is of the table"),
-            (["--html", "p.html", "--format", "csv"], "--format is of the table"),
+            (["--html", "p.html", "--all"], "--all is a setting of the table"),
+            (["--html", "p.html", "--format", "csv"], "--format is a setting of the table"),
             (["--paper", "--all"], "leave them out with --paper"),
             (["--out", "x.docx"], "no format ends in '.docx'"),
         ],
@@ -174,9 +174,9 @@ class TestReport:
 def test_a_page_loads_no_model_library(tmp_path: Path) -> None:
     stored(tmp_path / "results", OURS)
     code = (
-        "import sys; from harness.cli import report; "
-        "report.main('results', report.Options(html='p.html', paper=True)); "
-        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib') if m in sys.modules])"
+        "import sys; from harness.cli.main import _main; "
+        "_main(['report', 'results', '--html', 'p.html', '--paper']); "
+        "print([m for m in ('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot') if m in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}

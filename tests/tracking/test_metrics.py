@@ -6,8 +6,8 @@ import pytest
 
 from harness import scorers
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import COLUMNS, Running, first_columns, paper_columns, params, suite_of, tags
-from tests.reports.build import SCORE, config, record, stored
+from harness.tracking.metrics import COLUMNS, first_columns, paper_columns, params, running_points, suite_of, tags
+from tests.reports.build import SCORE, config, stored
 
 
 def test_every_column_is_a_scorer_that_exists() -> None:
@@ -81,22 +81,19 @@ def test_tags_leave_out_what_is_not_known(tmp_path: Any) -> None:
 def test_a_headline_that_no_paper_has_keeps_its_name_and_scale(tmp_path: Any) -> None:
     run = stored(tmp_path, [0.5])
     assert first_columns(run) == [f"scores/{SCORE}", "TFLOPs", "n", "failed"]
-    assert Running(run).add(record(0, 0.5))[0] == (1, f"running/{SCORE}", 0.5)
+    assert running_points(run)[0] == (1, f"running/{SCORE}", 0.5)
 
 
 class TestRunning:
-    def test_a_question_asked_again_replaces_its_first_answer(self, tmp_path: Any) -> None:
-        running = Running(stored(tmp_path, [0.5]))
-        running.add(record(0, None))
-        running.add(record(1, 1.0))
-        points = {name: (step, value) for step, name, value in running.add(record(0, 0.5))}
-        assert points == {
-            f"running/{SCORE}": (2, 0.75),
-            "running/TFLOPs": (2, 1.5),
-            "running/failed": (2, 0.0),
-        }
+    def test_a_mean_over_the_questions_so_far_at_each_step(self, tmp_path: Any) -> None:
+        points = running_points(stored(tmp_path, [1.0, None, 0.5]))
+        assert [p for p in points if p[1] == f"running/{SCORE}"] == [
+            (1, f"running/{SCORE}", 1.0),
+            (2, f"running/{SCORE}", 0.5),
+            (3, f"running/{SCORE}", 0.5),
+        ]
+        assert points[-2:] == [(3, "running/TFLOPs", 1.5), (3, "running/failed", 1.0)]
 
     def test_skipped_failures_are_no_zeros(self, tmp_path: Any) -> None:
-        running = Running(changed(stored(tmp_path, [0.5]), failed="skip"))
-        assert running.add(record(0, None)) == [(1, "running/failed", 1.0)]
-        assert running.add(record(1, 0.5))[0] == (2, f"running/{SCORE}", 0.5)
+        run = changed(stored(tmp_path, [None, 0.5]), failed="skip")
+        assert running_points(run)[:2] == [(1, "running/failed", 1.0), (2, f"running/{SCORE}", 0.5)]

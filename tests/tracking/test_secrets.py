@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from harness.storage.paths import masked
-from harness.tracking.follower import Follower
-from harness.tracking.reach import unreachable
 from harness.tracking.track import StoreError, problems
-from harness.tracking.uri import own_place
+from harness.tracking.trackers import Trackers
+from harness.tracking.uri import own_place, unreachable
 
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),
@@ -55,15 +55,18 @@ def test_sentences_about_a_store_hold_no_secret() -> None:
     assert "hunter" not in " ".join(problems("file://bob:hunter2@h/x"))
 
 
-def test_the_process_that_follows_does_not_show_the_uri() -> None:
+def test_the_child_process_does_not_show_the_uri(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
-    follower = Follower("postgresql://bob:hunter2@127.0.0.1:9/runs")
-    assert follower.process is not None
-    seen = Path(f"/proc/{follower.process.pid}/cmdline").read_bytes()
-    assert follower.finish(60) == []
-    assert b"_follow" in seen
+    trackers = Trackers(tmp_path, "postgresql://bob:hunter2@127.0.0.1:9/runs")
+    trackers.add(tmp_path / "nothing")
+    assert trackers.process is not None
+    arguments = Path(f"/proc/{trackers.process.pid}/cmdline")
+    while not (seen := arguments.read_bytes()) and trackers.process.poll() is None:
+        time.sleep(0.01)  # it has just begun
+    assert trackers.missed() == []
+    assert b"harness.tracking.child" in seen
     assert b"hunter2" not in seen
-    assert follower.process.returncode == 0
+    assert trackers.process.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,14 @@ class TestTrack:
         track(folder, uri)
         before = only_run(uri).data
         path = tmp_path / "new" / "mlflow.db"  # neither the file nor its folder is there
-        code = f"from pathlib import Path; from harness import tracking; tracking.track(Path({str(folder)!r}), {f'sqlite:///{path}'!r})"
+        arguments = f"Path({str(folder)!r}), {f'sqlite:///{path}'!r}"
+        code = f"from pathlib import Path; from harness.tracking.track import track; track({arguments})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         after = only_run(f"sqlite:///{path}").data
         assert (after.metrics, after.params) == (before.metrics, before.params)
 
-    def test_long_values_are_named_and_changed_ones_told(self, uri: str, tmp_path: Path) -> None:
+    def test_long_values_are_named_and_changed_ones_are_reported(self, uri: str, tmp_path: Path) -> None:
         settings = {"encoder": {"name": "minilm", "prefix": "x" * 101}, "limit": 5}
         folder = run_folder(tmp_path, settings=settings)
         track(folder, uri)
@@ -190,7 +191,7 @@ class TestTrack:
         track(run_folder(tmp_path, 0, summary={}), uri)
         assert (only_run(uri).data.metrics, only_run(uri).info.status) == ({}, "KILLED")
 
-    def test_a_deleted_experiment_is_said(self, uri: str, tmp_path: Path) -> None:
+    def test_a_deleted_experiment_is_reported(self, uri: str, tmp_path: Path) -> None:
         it = client(uri)
         it.delete_experiment(it.create_experiment("musique"))
         with pytest.raises(SaveError, match="'musique' was deleted; restore it"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.tracking import training_log as feed
-from harness.tracking.training_log import EXPERIMENT, Feed, points
+from harness.tracking.trackers import Trackers
+from harness.tracking.training_log import EXPERIMENT, TrainingLog, points, track_training
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
 
@@ -19,13 +19,11 @@ def write(out: Path, *steps: int) -> None:
             file.write(json.dumps({**LINE, "step": step, "loss": step / 100}) + "\n")
 
 
-def play(out: Path, uri: str, status: str = "FINISHED") -> list[str]:
+def train(out: Path, uri: str, status: str = "FINISHED") -> list[str]:
     """A training that is over at once; the warnings."""
-    told: list[str] = []
-    fed = Feed(out, uri, {"seed": "0"}, told.append)
-    fed.wake()
-    fed.close(status)
-    return told
+    warnings: list[str] = []
+    TrainingLog(out, uri, {"seed": "0"}, warnings.append).close(status)
+    return warnings
 
 
 def stored(uri: str) -> Any:
@@ -43,19 +41,18 @@ def test_the_numbers_of_a_line() -> None:
     assert dict(points(LINE)) == found
 
 
-def test_one_run_a_training_and_a_point_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead store is warned of once; what it missed, one that lives is told at the next start."""
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr(feed, "_WAIT", 600)  # a busy machine may take its time to make the tables
+def test_one_run_a_training_and_a_point_a_line(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead store is warned of once; what it missed is logged to one that lives when the training goes on."""
+    missed = Trackers.missed
+    monkeypatch.setattr(Trackers, "missed", lambda self: missed(self, 600))  # a busy machine may take its time
     monkeypatch.chdir(tmp_path)
-    out, uri = tmp_path / "out", f"sqlite:///{tmp_path}/mlflow.db"
+    out = tmp_path / "out"
     write(out, 50)
-    (warning,) = play(out, "http://127.0.0.1:9")
+    (warning,) = train(out, "http://127.0.0.1:9")
     assert warning.startswith("not logged to MLflow (")
     assert warning.endswith("; the training goes on, its numbers are in log.jsonl")
-    assert not (out / "mlflow.json").exists()
 
-    assert play(out, uri, "KILLED") == []
+    assert train(out, uri, "KILLED") == []
     run, history = stored(uri)
     assert (run.info.status, run.info.run_name, run.data.params) == ("KILLED", "out", {"seed": "0"})
     assert run.data.metrics.keys() == dict(points(LINE)).keys()
@@ -63,7 +60,7 @@ def test_one_run_a_training_and_a_point_a_line(tmp_path: Path, monkeypatch: pyte
 
     write(out, 100, 150)
     (out / "log.jsonl").open("a").write('{"step": 200, "lo')  # a line that is being written
-    assert play(out, uri) == []
+    assert train(out, uri) == []
     run, history = stored(uri)
     assert run.info.status == "FINISHED"
     assert [(p.step, p.value) for p in history] == [(50, 0.5), (100, 1.0), (150, 1.5)], "none twice, none torn"
@@ -71,36 +68,28 @@ def test_one_run_a_training_and_a_point_a_line(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "mlruns").exists()
 
 
-class Client:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-    def log_batch(self, run: str, metrics: list[Any]) -> None:
-        self.steps += [m.step for m in metrics if m.key == "loss"]
-
-
-def test_a_log_that_was_cut_on_resuming_is_not_told_twice(tmp_path: Path) -> None:
-    fed, client, state = Feed.__new__(Feed), Client(), {"run": "r", "lines": 0}
-    fed._out = tmp_path
+def test_a_log_that_was_cut_on_resuming_is_not_logged_twice(uri: str, tmp_path: Path) -> None:
     write(tmp_path, 50, 100, 150)
-    fed._send(client, state)  # type: ignore[arg-type]
+    about = {"id": "1", "status": "RUNNING", "experiment": EXPERIMENT, "params": {}}
+    (tmp_path / "mlflow.json").write_text(json.dumps(about))
+    track_training(tmp_path, uri, running=True)
+    assert stored(uri)[0].info.status == "RUNNING"
     (tmp_path / "log.jsonl").unlink()
     write(tmp_path, 50, 100)  # the checkpoint is of step 100
-    fed._send(client, state)  # type: ignore[arg-type]
+    track_training(tmp_path, uri, running=True)
     write(tmp_path, 150, 200)
-    fed._send(client, state)  # type: ignore[arg-type]
-    assert client.steps == [50, 100, 150, 200]
+    track_training(tmp_path, uri)
+    run, history = stored(uri)
+    assert [p.step for p in history] == [50, 100, 150, 200]
+    assert run.info.status == "KILLED", "it ended and nobody wrote how"
 
 
-def test_a_store_that_hangs_holds_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    let_go = threading.Event()
-    monkeypatch.setattr(feed, "_WAIT", 0.05)
-    monkeypatch.setattr(Feed, "_follow", lambda self: let_go.wait(10))
-    assert play(tmp_path, "sqlite:///never.db") == [
-        "MLflow did not take the last numbers in a minute; they are in log.jsonl"
-    ]
-    let_go.set()
+@pytest.mark.parametrize("bad_server", [0], indirect=True)
+def test_a_store_that_hangs_holds_nothing_for_ever(
+    bad_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = Trackers.missed
+    monkeypatch.setattr(Trackers, "missed", lambda self: missed(self, 0.05))
+    (warning,) = train(tmp_path, bad_server)
+    assert warning.startswith("not logged to MLflow: tracking failed at http://127.0.0.1:")
+    assert warning.endswith(f"The numbers of the training are in {tmp_path}/log.jsonl; the same command logs them")

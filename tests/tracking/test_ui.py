@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli import ui
+from harness.cli.ui import ui
 from harness.errors import UserError
 
 
@@ -15,7 +15,7 @@ def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     calls: list[tuple[list[str], dict[str, Any]]] = []
     monkeypatch.setattr(os, "execve", lambda _file, command, env: calls.append((command, env)))
-    ui.main(str(tmp_path), uri=None, port=5001)
+    ui(str(tmp_path), uri=None, port=5001)
     ((command, env),) = calls
     assert env["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert command[-1] == "5001"
@@ -25,4 +25,4 @@ def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytes
 def test_a_missing_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match="no MLflow database .* fill one with: harness track"):
-        ui.main(str(tmp_path), uri=None, port=5000)
+        ui(str(tmp_path), uri=None, port=5000)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CannotRun, UserError
-from harness.tracking.follower import Follower
 from harness.tracking.track import default_uri, problems, track
+from harness.tracking.trackers import Trackers
 from tests.reports.build import record, write_run
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -83,7 +83,7 @@ class TestUri:
         with pytest.raises(CannotRun, match=sentence):
             track(run_folder(tmp_path), uri)
         with pytest.raises(UserError, match=sentence):
-            Follower(uri)
+            Trackers(tmp_path, uri)
 
     @pytest.mark.parametrize(
         "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
@@ -108,7 +108,7 @@ class TestUri:
 
     def test_importing_the_module_imports_nothing_heavy(self) -> None:
         code = (
-            "import sys, harness.tracking.track, harness.tracking.follow, harness.tracking.follower, harness.tracking.metrics; "
+            "import sys, harness.tracking.track, harness.tracking.child, harness.tracking.metrics; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

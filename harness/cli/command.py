@@ -1,0 +1,231 @@
+"""How commands are declared: one module each, imported when it is called, with its options listed in sections.
+
+The command "report curves" is the function `report_curves` in report_curves.py. Its parameters are its options, as
+Typer reads them; a parameter whose type is a dataclass (options.py) stands for all fields of that dataclass. Its
+docstring is its help, and it returns the exit code.
+
+    group("pocket", {"Train": {"train": "Train the model"}}, "pocket.cli")      a click group over pocket/cli/train.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from harness.errors import close_matches
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+# Sections of a command's help, in their order; "Options" are those without a section.
+SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Options")
+
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
+
+_DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
+_ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")
+
+
+def spread_sets(arguments: list[str]) -> list[str]:
+    """Allow several assignments after one --set: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
+    out: list[str] = []
+    inside = False
+    for argument in arguments:
+        if inside and out[-1] != "--set" and _ASSIGNMENT.match(argument):
+            out.append("--set")
+        elif inside and out[-1] != "--set":
+            inside = False
+        inside = inside or argument == "--set" or argument.startswith("--set=")
+        out.append(argument)
+    return out
+
+
+def option(
+    section: str, spec: str, text: str, default: str | None = None, complete: str | None = None, **limits: Any
+) -> Any:
+    """An option for an Annotated type.
+
+    spec: its names and what stands for its value, "--method -m NAME,..."; text: its help; default: the default in
+    words, where the value itself does not say it; complete: the kind of preset whose names the shell completes;
+    limits: min and max of a number.
+    """
+
+    def names(incomplete: str) -> list[str]:
+        from harness.config import presets
+
+        return [name for name in presets.names(str(complete)) if name.startswith(incomplete)]
+
+    flags = [word for word in spec.split(" ") if word.startswith("-")]
+    return typer.Option(
+        *flags,
+        metavar=spec.removeprefix(" ".join(flags)).strip() or None,
+        help=text,
+        show_default=default or True,
+        autocompletion=names if complete else None,
+        rich_help_panel=section,
+        **limits,
+    )
+
+
+choice = functools.partial(option, "What to run")
+setting = functools.partial(option, "Settings")
+execution = functools.partial(option, "Execution")
+output = functools.partial(option, "Output")
+
+
+class Command(TyperCommand):
+    """One command; `below` holds the commands that its help lists besides, with their summaries."""
+
+    below: Mapping[str, str] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with several assignments after one --set."""
+        return super().parse_args(ctx, spread_sets(args))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The usage line, with required arguments as they are: RUN for Typer's {RUN}."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the options by section."""
+        for title, records in sections(self, ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+        if self.below:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(self.below.items()))
+
+
+def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Section title -> (option, help) of a click command, as its help and docs/command-line.md list them."""
+    listed: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    for parameter in command.get_params(ctx):
+        if record := parameter.get_help_record(ctx):
+            argument = parameter.param_type_name == "argument"
+            title = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
+            name = record[0].partition(" <")[0] if argument else record[0]
+            listed[title].append((name, _DEFAULT.sub(r"[default: \1\2", record[1])))
+    return {title: records for title, records in listed.items() if records}
+
+
+class Group(TyperGroup):
+    """Commands by section, each imported when it is called.
+
+    table: section -> {name: summary}, where a name has one or two words; package: of their modules; prefix: the first
+    word of all names, in a group made for names of two words; default: what runs where no name follows.
+    """
+
+    table: Mapping[str, Mapping[str, str]] = {}
+    package = ""
+    prefix = ""
+    default: Command | None = None
+
+    def names(self) -> dict[str, str]:
+        """Name -> summary of all commands of this group."""
+        return {name: summary for part in self.table.values() for name, summary in part.items()}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The first words of all names, each once."""
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self.names()))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command, or a group of those whose first word it is. A usage error names the nearest one."""
+        names = self.names()
+        below = {name.partition(" ")[2]: text for name, text in names.items() if name.startswith(f"{cmd_name} ")}
+        if below:
+            made = group(cmd_name, {"Commands": below}, self.package)
+            made.prefix = f"{cmd_name} "
+            if cmd_name in names:
+                made.default = self._load(cmd_name)
+                made.default.below = {f"{cmd_name} {name}": text for name, text in below.items()}
+            return made
+        if cmd_name in names:
+            return self._load(cmd_name)
+        if not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            near = close_matches(cmd_name, self.list_commands(ctx), most=1)
+            ctx.fail(f"No such command '{cmd_name}'" + (f". Did you mean '{near[0]}'?" if near else ""))
+        return None
+
+    def _load(self, name: str) -> Command:
+        word = re.sub("[ -]", "_", self.prefix + name)
+        module = importlib.import_module(f"{self.package}.{word}")
+        return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse; without the name of a command, for the default command: `harness report results`."""
+        if self.default is not None and (not args or args[0] not in self.names()):
+            return self.default.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by section, with their summaries; imports none of them."""
+        for title, commands in self.table.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
+
+
+def group(name: str, table: Mapping[str, Mapping[str, str]], package: str, summary: str | None = None) -> Group:
+    """A group of commands; see Group."""
+    made = Group(name=name, help=summary, no_args_is_help=True, rich_markup_mode=None, context_settings=CONTEXT)
+    made.table, made.package = table, package
+    return made
+
+
+def as_command(function: Callable[..., int], name: str) -> Command:
+    """A function as a click command."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name, cls=Command, context_settings=CONTEXT)(_with_fields(function))
+    made = typer.main.get_command(app)
+    assert isinstance(made, Command)
+    return made
+
+
+def _with_fields(function: Callable[..., int]) -> Callable[..., int]:
+    """`function` with each parameter that is a dataclass replaced by the dataclass's fields.
+
+    A reader that closes the pipe of stdout early is no error: Typer would make it exit code 1.
+    """
+    own = inspect.signature(function).parameters
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
+
+    def wrapper(**given: Any) -> int:
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+        try:
+            code = function(**given)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
+            return PIPE_CLOSED
+        return code
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.items():
+        if name in groups:
+            parameters += _fields(groups[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
+    return wrapper
+
+
+def _fields(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    empty = inspect.Parameter.empty
+    defaults: dict[str, Any] = {f.name: [] if f.default_factory is list else f.default for f in fields(group)}
+    return [
+        inspect.Parameter(name, kind, default=empty if default is MISSING else default, annotation=hints[name])
+        for name, default in defaults.items()
+    ]

@@ -1,0 +1,153 @@
+"""Options that several commands share: single ones, and groups of them as dataclasses (command.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.command import choice, execution, output, setting
+from harness.config.yaml_tree import assignments
+from harness.errors import ConfigError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
+RunsFolder = Annotated[
+    str | None,
+    typer.Argument(metavar="RUNS", help="A run folder, or a folder that holds runs.", show_default="results"),
+]
+Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
+Out = Annotated[str, output("--out DIR", "Folder for the results.")]
+Convention = Annotated[
+    str | None,
+    output(
+        "--convention NAME",
+        "How FLOPs are counted: all-params (as in the papers), full, causal or executed.",
+        "all-params",
+    ),
+]
+Score = Annotated[str | None, setting("--score NAME", "Score to use.", "the data set's first")]
+MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
+MlflowUri = Annotated[
+    str | None,
+    setting("--uri URI", "MLflow server or database.", "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder"),
+]
+TrainingOut = Annotated[str, output("--out DIR", "Training folder; training resumes from it.")]
+TrainingMlflow = Annotated[str | None, output("--mlflow URI|off", "MLflow URI for training metrics.", "off")]
+Device = Annotated[str, execution("--device auto|cpu|cuda", "Device to train on.")]
+Skills = Annotated[list[str], choice("--skill NAME,...", "Only these skills; may be repeated.")]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to run and with which settings; shared by run, validate and show."""
+
+    method: Annotated[
+        list[str], choice("--method -m NAME,...", "Methods (harness list methods).", complete="methods")
+    ] = field(default_factory=list)
+    dataset: Annotated[
+        list[str], choice("--dataset -d NAME,...", "Data sets (harness list datasets).", complete="datasets")
+    ] = field(default_factory=list)
+    suite: Annotated[
+        str | None,
+        choice("--suite NAME", "A named set of methods and data sets (harness list suites).", complete="suites"),
+    ] = None
+    model: Annotated[
+        str | None,
+        choice(
+            "--model NAME",
+            "Model preset (harness list models), model folder, or hub id owner/name.",
+            "pocket-llama, the embedded model",
+            complete="models",
+        ),
+    ] = None
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None
+    limit: Annotated[
+        int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
+    ] = None
+    require_full: Annotated[
+        bool, choice("--require-full", "Fail where the data set cannot be loaded, instead of using the bundled sample.")
+    ] = False
+    profile: Annotated[
+        str | None, setting("--profile NAME", "A named set of settings (harness list profiles).", complete="profiles")
+    ] = None
+    config: Annotated[list[str], setting("--config FILE", "YAML file with settings, or a run.yaml.")] = field(
+        default_factory=list
+    )
+    sets: Annotated[
+        list[str], setting("--set KEY=VALUE ...", "Any setting: method.x=1 dataset.y=2 model.z=3 roles.builder=NAME.")
+    ] = field(default_factory=list)
+    seed: Annotated[int | None, setting("--seed N", "Random seed.", "0")] = None
+
+    def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
+        """The selection as Choices, for one method and one data set. Raises UserError for an unreadable suite."""
+        from harness.config import suites
+        from harness.config.layers import Choices
+
+        return Choices(
+            method=method,
+            dataset=dataset,
+            data=self.data,
+            model=self.model,
+            profile=self.profile,
+            limit=self.limit,
+            seed=self.seed,
+            sets=sets_of(self.sets),
+            files=tuple(self.config),
+            require_full=self.require_full,
+            suite=None if self.suite is None else suites.read(self.suite),
+        )
+
+
+@dataclass(frozen=True)
+class TableOutput:
+    """How a table of runs is shown; shared by compare and report."""
+
+    form: Annotated[
+        str | None, output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text")
+    ] = None
+    out: Annotated[str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")] = None
+    columns: Annotated[str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")] = None
+    everything: Annotated[bool, output("--all", "Show every column.")] = False
+    reference: Annotated[
+        str | None, setting("--reference NAME", "Compare with this method, run folder or run hash.", "full-context")
+    ] = None
+    convention: Convention = None
+
+
+@dataclass(frozen=True)
+class FigureOutput:
+    """How a figure is shown; shared by `harness report` figures and studies."""
+
+    form: Annotated[
+        str | None,
+        output(
+            "--format NAME", "text, md, csv, latex, json, svg, pdf, png or html.", "by the ending of --out, else text"
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        output(
+            "--out FILE",
+            "Write to a file: .svg, .pdf, .png and .html hold the figure; .txt, .md, .csv, .tex and .json its numbers.",
+        ),
+    ] = None
+
+
+def split(names: Iterable[str]) -> list[str]:
+    """["a,b", "c"] -> ["a", "b", "c"], each once, in order."""
+    parts = [part.strip() for name in names for part in name.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def sets_of(texts: Iterable[str]) -> dict[str, Any]:
+    """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is not an assignment, or is set twice."""
+    values, problems = assignments(texts, "--set ")
+    if problems:
+        raise ConfigError(problems)
+    return values

@@ -1,0 +1,95 @@
+"""The rows of a command: every method on every data set, planned before any of them runs.
+
+names and keys wrong anywhere    UserError, nothing is run
+a row that cannot be planned     its mistakes go to stderr, the other rows remain
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.cli.options import Selection, split
+from harness.cli.output import say
+from harness.engine.siblings import Lost, arrange
+from harness.errors import ConfigError, HarnessError, UserError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+
+
+@dataclass
+class Planned:
+    """The rows that can be run, those that cannot and why, and the exit code so far."""
+
+    plans: list[Plan] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    code: int = 0
+
+
+def rows(selection: Selection) -> list[Choices]:
+    """Every method on every data set that the options or the suite name. Raises UserError."""
+    from harness.config import suites
+
+    methods: list[str | None] = [*split(selection.method)]
+    datasets: list[str | None] = [*split(selection.dataset)]
+    if selection.suite is not None:
+        suite = suites.read(selection.suite)
+        methods, datasets = methods or [*suite.methods], datasets or [*suite.datasets]
+    if selection.data is not None and len(datasets) > 1:
+        raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
+    return [selection.choices(method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+
+
+def plan_all(wanted: Sequence[Choices]) -> Planned:
+    """Plan every row; the mistakes of single rows are printed and give exit code 2 while the others go on.
+
+    Raises UserError when a name or key is wrong, or when no row at all can be planned.
+    """
+    from harness.config.resolve import raise_all
+    from harness.engine.plan import plan_choices
+
+    planned = Planned()
+    if len(wanted) == 1:
+        planned.plans, _ = arrange([plan_choices(wanted[0])], wanted)
+        return planned
+    raise_all([problem for row in wanted for problem in _mistakes(row)])
+    problems: list[str] = []
+    for row in wanted:
+        name = f"{row.method} on {row.dataset}"
+        try:
+            planned.plans.append(plan_choices(row))
+        except UserError as e:
+            sentences = e.problems if isinstance(e, ConfigError) else [str(e)]
+            problems += [f"{name}: {sentence}" for sentence in sentences]
+            planned.lost.append(Lost(name, "; ".join(sentences)))
+        except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
+            traceback.print_exc()
+            planned.lost.append(Lost(name, bug(e)))
+            planned.code = 1
+    planned.plans, waiting = arrange(planned.plans, wanted)
+    problems += [f"{one.row}: {one.why}" for one in waiting]
+    planned.lost += waiting
+    if not planned.plans and not planned.code:
+        raise ConfigError(problems)
+    for problem in problems:
+        say(f"error: {problem}")
+    planned.code = planned.code or (2 if problems else 0)
+    return planned
+
+
+def bug(error: Exception) -> str:
+    """Why a row did not run whose traceback was printed."""
+    return f"a bug, see the traceback above ({type(error).__name__})"
+
+
+def _mistakes(row: Choices) -> list[HarnessError]:
+    """Wrong names and keys of a row; where its bundled sample is used instead, those that the sample does not have."""
+    from harness.config.resolve import draft
+    from harness.datasets.fallback import find
+
+    d = draft(row)
+    return find(d).draft.problems if d.problems else []

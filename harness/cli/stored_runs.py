@@ -1,0 +1,105 @@
+"""The stored runs that a report or a study is made of, with the rows of their data sets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.output import check_pandas
+from harness.errors import UserError, close_matches
+from harness.storage.named_runs import read_runs, run_folders
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.gold_rows import Rows
+
+FIGURES = ("curves", "nodes", "queries", "tokens")
+
+
+def stored(folder: str) -> tuple[list[StoredRun], int]:
+    """Every run below `folder` that can be shown, and the number of damaged ones; warns about runs left out.
+
+    Raises UserError when none can be shown.
+    """
+    if not Path(folder).is_dir():
+        near = close_matches(folder, FIGURES, most=1)
+        figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
+        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")
+    check_pandas()
+    runs: list[StoredRun] = []
+    damaged: list[UserError] = []
+    for path in run_folders([folder]):
+        try:
+            (run,) = read_runs([path])
+        except UserError as error:
+            damaged.append(error)
+            sys.stderr.write(f"warning: left out: {error}\n")
+            continue
+        if run.records:
+            runs.append(run)
+        else:
+            sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
+    if not runs:
+        raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
+    return runs, len(damaged)
+
+
+def stored_runs(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
+    """The runs at or below the folders, each once, and how many damaged ones were left out."""
+    runs: dict[str, StoredRun] = {}
+    damaged = 0
+    for folder in folders:
+        readable, left_out = stored(folder)
+        runs |= {str(run.path): run for run in readable}
+        damaged += left_out
+    return list(runs.values()), damaged
+
+
+def figure_runs(folder: str | None, figure: str) -> tuple[list[StoredRun], int]:
+    """The runs of `harness report FIGURE [RUNS]`, by default those in the folder "results".
+
+    Raises UserError where a folder has the figure's name and none was named: `harness report nodes` may mean either.
+    """
+    if folder is None and Path(figure).is_dir():
+        raise UserError(
+            f"'{figure}' is a figure and a folder here; its tables: harness report ./{figure}, or name the folder of "
+            f"runs: harness report {figure} RUNS_DIR"
+        )
+    return stored(folder or "results")
+
+
+def moved(run: StoredRun, data: str | None) -> StoredRun:
+    """The run with its data set's rows at `data`; as it is for None."""
+    if data is None:
+        return run
+    return replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+
+
+def with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredRun, Rows]]:
+    """Each run with its data set's rows, read once for runs over the same ones; warns about runs without rows.
+
+    Raises UserError where no run has any.
+    """
+    from reports import stored as facts
+    from reports.gold_rows import read_rows
+
+    if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
+        raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
+    read: dict[str, Rows] = {}
+    complete: list[tuple[StoredRun, Rows]] = []
+    problems: list[str] = []
+    for run in (moved(run, data) for run in runs):
+        key = f"{run.config['dataset']} {facts.fingerprint(run)}"
+        rows = read[key] if key in read else read.setdefault(key, read_rows(run))
+        if rows.problem is None:
+            complete.append((run, rows))
+        else:
+            problems.append(f"{run.path}: {rows.problem}")
+    if not complete:
+        raise UserError(f"{problems[0]}; name the file of the rows with --data")
+    for problem in problems:
+        sys.stderr.write(f"warning: left out: {problem}\n")
+    return complete

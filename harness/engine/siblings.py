@@ -1,0 +1,143 @@
+"""Rows that take a number from another row of the same command (method.k=from:pecan): their order and their numbers.
+
+    plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
+    plan = settled(plan, before, out)             the plan with its numbers, once that row has run
+
+A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
+as both rows belong to one command. The numbers are means over the questions that this command asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.config import presets
+from harness.errors import HarnessError, UserError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+    from harness.storage.run_folder import StoredRun
+
+
+Key = tuple[str, str]
+"""Identifies a row of a command: preset and data set, as the user named them."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A row that did not run, or not whole, and why in a sentence."""
+
+    row: str
+    why: str
+
+
+class NotFinished(HarnessError):
+    """The row that a number comes from did not run to its end."""
+
+
+def key(choices: Choices) -> Key:
+    """The key of a row."""
+    return presets.fold(choices.method or ""), presets.fold(choices.dataset or "")
+
+
+def _sources(plan: Plan) -> dict[str, Key]:
+    """Field -> the row that its number comes from. Raises UserError for a source that is neither row nor folder."""
+    from harness.engine.sibling_values import preset_of
+
+    named = {name: preset_of(text) for name, text in plan.awaits.items()}
+    return {name: (preset, key(plan.choices)[1]) for name, preset in named.items() if preset is not None}
+
+
+def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
+    """The plans in an order in which they can run, else as given; and the rows whose source cannot run.
+
+    wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
+    a finished run, and rows in a circle.
+    """
+    from harness.engine.sibling_values import stored
+
+    asked = {key(row) for row in wanted}
+    needed = {key(plan.choices): _sources(plan) for plan in plans}
+    for plan in plans:
+        own = needed[key(plan.choices)]
+        for name, text in plan.awaits.items():
+            if name not in own:
+                stored(text)  # a folder that has no finished run is a mistake to report before anything runs
+            elif own[name] not in asked:
+                raise UserError(_missing(plan, name, own[name][0]))
+    left = list(plans)
+    order: list[Plan] = []
+    lost: list[Lost] = []
+    while left:
+        waiting = {key(plan.choices) for plan in left}
+        ready = next((p for p in left if not waiting & {*needed[key(p.choices)].values()}), None)
+        if ready is None:
+            numbers = [f"method.{n}={text} of '{p.choices.method}'" for p in left for n, text in p.awaits.items()]
+            raise UserError(
+                f"each of these numbers waits for another one: {', '.join(numbers)}; give one of them a value"
+            )
+        left.remove(ready)
+        placed = {key(plan.choices) for plan in order}
+        absent = [source[0] for source in needed[key(ready.choices)].values() if source not in placed]
+        if absent:
+            row = f"{ready.config.method.name} on {ready.config.dataset.name}"
+            lost.append(Lost(row, f"it takes a number from '{absent[0]}', which cannot run"))
+        else:
+            order.append(ready)
+    return order, lost
+
+
+def _missing(plan: Plan, name: str, preset: str) -> str:
+    method = plan.config.method.name
+    printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
+    known = {presets.fold(each) for each in presets.names("methods")}
+    last = f"use {printed}" if presets.fold(printed) in known else f"give the number: --set method.{name}=N"
+    return (
+        f"method.{name} of '{method}' comes from a run of '{preset}' on the same data set, which this command does not "
+        f"have; add {preset} to --method, or name a run: --set method.{name}=from:RUN_FOLDER, or {last}"
+    )
+
+
+def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
+    """`plan` with its numbers from the rows `before` it, whose runs are in `out`, and from the folders it names.
+
+    Raises NotFinished for a row that has not run to its end, UserError for a run that has no such number.
+    """
+    from harness.engine.sibling_values import settle, stored
+
+    if not plan.awaits:
+        return plan
+    rows = _sources(plan)
+    runs: dict[str, tuple[str, StoredRun]] = {}
+    for name, text in plan.awaits.items():
+        if name in rows:
+            source = before.get(rows[name])
+            runs[name] = (rows[name][0], _finished(name, rows[name][0], source, out))
+        else:
+            run = stored(text)
+            runs[name] = (str(run.config["method"]["name"]), run)
+    return settle(plan, runs)
+
+
+def _finished(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
+    """The run of a row, with the records of the questions that this command asks. Raises NotFinished."""
+    from harness.storage.run_folder import read_run
+
+    waits = f"method.{name} comes from the row of '{preset}'"
+    if source is None or source.awaits:
+        raise NotFinished(f"{waits}, which did not run")
+    try:
+        run = read_run(out / source.folder)
+    except UserError as e:
+        raise NotFinished(f"{waits}, which did not run ({e})") from e
+    asked = {example.question.id for example in source.dataset.examples[: source.config.limit]}
+    records = [row for row in run.records if row["question_id"] in asked]
+    if len(records) < len(asked):
+        raise NotFinished(f"{waits}, which answered {len(records)} of {len(asked)} questions so far")
+    if all(row["error"] is not None for row in records):
+        raise NotFinished(f"{waits}, where every question failed; --retry-failed asks them again")
+    return replace(run, records=records)

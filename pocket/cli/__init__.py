@@ -1,0 +1,20 @@
+"""`harness pocket`: train, test and check the embedded pocket model; each command is a module of its own."""
+
+from harness.cli.command import group
+
+app = group(
+    "pocket",
+    {
+        "Train": {
+            "train": "Train the model on the skills that methods declare",
+            "train-reranker": "Train a small reranker and compare it with BM25",
+        },
+        "Test": {
+            "eval": "Test a model on fresh texts and write its model card",
+            "skills": "List the skills that methods declare, and whether the model was trained on them",
+            "check": "Fail where a method needs a skill that the model was not trained on",
+        },
+    },
+    "pocket.cli",
+    "Train, test and check the embedded pocket model.",
+)

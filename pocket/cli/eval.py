@@ -1,0 +1,82 @@
+"""`harness pocket eval`: test a model on fresh texts, and write card.json and CARD.md."""
+
+from __future__ import annotations
+
+import json as json_
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from harness.cli.command import output, setting
+from harness.cli.options import Json, Skills, split
+from harness.cli.output import columns, say
+from harness.errors import UnknownName
+from pocket.cli.model_card import Model, model_card, model_folder
+from pocket.eval import card as cards
+from pocket.eval.card import Card
+from pocket.eval.card_page import write
+
+if TYPE_CHECKING:
+    from harness.method import Skill
+    from harness.models import LanguageModel
+
+
+def eval_(
+    folder: Model = None,
+    skill: Skills = [],  # noqa: B006 - Typer copies it
+    questions: Annotated[int, setting("--questions N", "Questions per table cell.", min=2)] = 100,
+    seed: Annotated[int, setting("--seed N", "Random seed of the questions.")] = 0,
+    out: Annotated[str | None, output("--out FOLDER", "Folder for card.json and CARD.md.", "the model's")] = None,
+    json: Json = False,
+) -> int:
+    """Test a model on fresh texts and write its model card."""
+    from pocket.eval.exam import examine
+
+    where = model_folder(folder)
+    chosen = _chosen(skill)
+    card = model_card(where)
+    rows = examine(_model(where), questions=questions, seed=seed, progress=say, skills=chosen)
+    card = cards.with_results(card, rows, questions, seed)
+    written = _write(card, None if out is None else Path(out))
+    if json:
+        print(json_.dumps({"card": written and str(written), "results": [asdict(row) for row in rows]}))
+        return 0
+    from pocket.eval.card_page import tables
+
+    for heading, table in tables([asdict(row) for row in rows]):
+        print(f"{heading}\n{columns(table)}\n")
+    if written:
+        print(written)
+    return 0
+
+
+def _chosen(names: Sequence[str]) -> list[Skill] | None:
+    from pocket.train.curriculum import skills as declared
+
+    known = declared()
+    for name in split(names):
+        if name not in known:
+            raise UnknownName("skill", name, known, "harness pocket skills")
+    return [known[name] for name in split(names)] or None
+
+
+def _model(folder: Path) -> LanguageModel:
+    from harness.config.schema import ModelConfig
+    from harness.llm.load import load_model
+
+    return load_model(ModelConfig(name=cards.NAME, source=str(folder.resolve()), dtype="float32"))
+
+
+def _write(card: Card, out: Path | None) -> Path | None:
+    """Write the card, by default beside the weights if possible. Raises SaveError for an unwritable `out`."""
+    from harness.storage.files import save_error
+
+    to = out or card.folder
+    try:
+        return write(card, to)
+    except OSError as error:
+        if out is not None:
+            raise save_error(to, error) from error
+        say(f"the card is not written: {to} cannot be written to; name a folder with --out")
+        return None

@@ -1,0 +1,36 @@
+"""The model folder that a command names, and its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import CannotRun
+from pocket.eval import card as cards
+from pocket.eval.card import Card
+
+Model = Annotated[
+    str | None, typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model")
+]
+
+
+def model_folder(folder: str | None) -> Path:
+    """The named model folder, or the embedded model's. Raises CannotRun where there is no model."""
+    path = cards.EMBEDDED if folder is None else Path(folder)
+    if (path / "config.json").is_file():
+        return path
+    if folder is None:
+        raise CannotRun("no pocket model comes with this installation; name a model folder")
+    what = f"the folder '{folder}' holds no model (no config.json)" if path.is_dir() else f"no model folder '{folder}'"
+    raise CannotRun(f"{what}; training writes one to OUT/model")
+
+
+def model_card(folder: Path) -> Card:
+    """The card beside the weights, checked against them; a blank one where there is none."""
+    card = cards.read(folder)
+    if card is None:
+        return cards.new(folder)
+    cards.check_weights(folder)
+    return card

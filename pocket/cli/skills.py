@@ -1,0 +1,42 @@
+"""`harness pocket skills`: the skills that methods declare, and whether a model was trained on them as they are now."""
+
+from __future__ import annotations
+
+from harness.cli.output import columns
+from pocket.cli.model_card import Model, model_card, model_folder
+from pocket.eval import card as cards
+
+
+def skills(folder: Model = None) -> int:
+    """List the skills that methods declare, and whether the model was trained on them as they are now."""
+    from pocket.train.curriculum import skills as declared
+
+    known = declared()
+    where = model_folder(folder) if folder is not None or cards.EMBEDDED.is_dir() else None
+    card = model_card(where) if where is not None else None
+    state = dict.fromkeys(known, "trained")
+    if card is None or not card.trained:
+        state = dict.fromkeys(known, "unknown (no card)")
+    else:
+        state |= dict(cards.stale(card, known.values()))
+    methods = _methods()
+    rows = [(name, state[name], ", ".join(methods.get(name, ()))) for name in known]
+    print(columns([("skill", "state", "methods"), *rows]))
+    return 0
+
+
+def _methods() -> dict[str, list[str]]:
+    """Skill -> names of the presets whose method declares it."""
+    from harness.config import presets, registry
+    from harness.method import Method
+
+    declaring: dict[str, list[str]] = {}
+    for preset in presets.names("methods"):
+        values = {key: value for _, layer in presets.read("methods", preset) for key, value in layer.items()}
+        target = values.get("implementation")
+        if target is None:
+            continue
+        method: type[Method] = registry.load(target, Method)
+        for skill in method(method.Config()).skills():
+            declaring.setdefault(skill.name, []).append(preset)
+    return declaring

@@ -1,0 +1,68 @@
+"""`harness pocket train-reranker`: train a small reranker on the pocket world, then compare it with other rankers.
+
+OUT/model        the folder that a reranker is loaded from, with its card: --set reranker.source=OUT/model
+OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from harness.cli.command import execution, setting
+from harness.cli.options import TrainingOut
+from harness.cli.output import say
+from harness.cli.stopping import say_again, signals
+from harness.errors import CannotRun
+
+if TYPE_CHECKING:
+    from pocket.reranker.train import Settings
+
+
+def train_reranker(
+    out: TrainingOut,
+    begin: Annotated[
+        str | None,
+        setting("--from FOLDER", "Pocket model whose first layers the reranker starts from.", "the embedded model"),
+    ] = None,
+    layers: Annotated[int | None, setting("--layers N", "Number of layers to take.", min=1)] = None,
+    seed: Annotated[int, setting("--seed N", "Random seed of first weights and texts.")] = 0,
+    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps.", min=1)] = None,
+    questions: Annotated[int, execution("--questions N", "Test questions of each kind.", min=2)] = 100,
+) -> int:
+    """Train a small reranker and compare it with BM25; the same command resumes."""
+    from harness.storage.files import touch
+    from pocket.eval.card import EMBEDDED
+    from pocket.reranker import train as training
+    from pocket.train import initial_weights
+
+    first = EMBEDDED if begin is None else Path(begin)
+    if begin is None and not (EMBEDDED / "config.json").is_file():
+        raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
+    initial_weights.check(first, Path(out) / "none")
+    touch(Path(out))
+    chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
+    settings = training.Settings(Path(out), first, seed=seed, **chosen)
+    stop = threading.Event()
+    try:
+        with signals(stop):
+            training.train(settings, say, stop)
+    except KeyboardInterrupt:
+        stop.set()
+    if stop.is_set():
+        say_again("interrupted; the last checkpoint is kept", ["harness", *sys.argv[1:]])
+        return 130
+    return _examined(settings, questions)
+
+
+def _examined(settings: Settings, questions: int) -> int:
+    from pocket.reranker import card as reranker_card
+    from pocket.reranker import exam as reranker_exam
+
+    folder = settings.out / "model"
+    rows = reranker_exam.examine(folder, questions=questions, tell=say)
+    reranker_card.write(folder, settings, rows)
+    print(folder)
+    return 0

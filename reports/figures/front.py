@@ -1,0 +1,218 @@
+"""Score against cost with both intervals, one mark a method, and the front: the best score that each cost buys.
+
+    points(means, runs)  ─►  dataset method score[.low .high] tflops[.low .high] convention ceiling apart dominated_by
+    draw(points(means, runs), "longbench.qa_f1_score", "pdf")
+
+Cost is search + answer per question, without the index. A method is dominated when another one costs no more, scores
+no less, and is better in one of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling:
+it takes no part, because nobody can run it without the answers. Nor does one that is apart: it was asked other
+questions than most runs of its data set.
+
+filled circle   no method scores as high at no higher cost     hollow circle   dominated
+diamond         ceiling: was shown the evidence                square          was asked other questions than most
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from reports import stored as facts
+from reports.basis import Asked, asked, main
+from reports.figures.plot import Axis, cut, inline, legend_below, paper_style, set_axis, written
+from reports.markup import Html, el
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from harness.storage.run_folder import StoredRun
+
+_SIZE = 7.0, 4.0  # inches: both columns of a paper
+_LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
+_MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "undominated": (
+        "no method scores as high at no higher cost",
+        {"color": "#0072B2", "marker": "o", "mfc": "#0072B2"},
+    ),
+    "dominated": ("dominated", {"color": "#7b8694", "marker": "o", "ecolor": "#b6bec9"}),
+    "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
+    "apart": ("was asked other questions: compared with none", {"color": "#D55E00", "marker": "s"}),
+}
+
+
+def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:
+    """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.
+
+    score: by default each data set's headline. `runs` say which rows are ceilings or apart. Rows keep their order.
+    """
+    ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
+    keys: dict[str, dict[tuple[str, str], Asked]] = {}
+    for run in runs:
+        keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = asked(run)
+    usual = {name: main(list(own.values())) for name, own in keys.items()}
+    apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
+    rows: list[dict[str, Any]] = []
+    for row in facts.records(means):
+        name = score or str(row["headline"])
+        values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
+        if pd.isna(values[""]) or pd.isna(row["tflops"]) or row["tflops"] <= 0:
+            continue
+        rows.append(
+            {
+                "dataset": row["dataset"],
+                "method": row["method"],
+                "model": row["model"],
+                **{f"score{part}": value for part, value in values.items()},
+                **{f"tflops{part}": row[f"tflops{part}"] for part in ("", ".low", ".high")},
+                "convention": row["convention"],
+                "ceiling": (row["dataset"], row["run"]) in ceilings,
+                "apart": (row["dataset"], row["run"]) in apart,
+            }
+        )
+    for row in rows:
+        row["dominated_by"] = tuple(other["method"] for other in rows if _dominates(other, row))
+    return rows
+
+
+def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+    if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
+        return False
+    dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
+    return dearer <= 0 <= better and (dearer, better) != (0, 0)
+
+
+def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg") -> bytes:
+    """The rows of `points` of one data set as a file of a form of FORMS. Raises ValueError where there is none."""
+    if not rows:
+        raise ValueError("a figure needs a point")
+    with paper_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=_SIZE)
+        ax = figure.add_subplot()
+        handles = {kind: _mark(ax, point, i) for i, point in enumerate(rows) for kind in [kind_of(point)]}
+        set_axis(ax.xaxis, Axis(f"TFLOPs a question, search + answer ({rows[0]['convention']}, log)", log=True))
+        set_axis(ax.yaxis, Axis(f"{score} × 100"))
+        _front(ax, rows)
+        kinds = [kind for kind in _MARKS if kind in handles]
+        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=100)
+        figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
+        figure.set_layout_engine("none")
+        _labels(ax, rows)
+        return written(figure, f"{score} against TFLOPs a question", form)
+
+
+def element(rows: Sequence[Mapping[str, Any]], score: str) -> Html:
+    """The same for a page, with what a pointer over a mark reads; a sentence where there is no point."""
+    if not rows:
+        return el("p", "No run of this data set has both a score and a cost.", class_="none")
+    return inline(draw(rows, score), {f"point-{i}": _title(point) for i, point in enumerate(rows)})
+
+
+def kind_of(point: Mapping[str, Any]) -> str:
+    """Which of the four marks a point has."""
+    if point["ceiling"] or point["apart"]:
+        return "ceiling" if point["ceiling"] else "apart"
+    return "dominated" if point["dominated_by"] else "undominated"
+
+
+def place_labels(
+    anchors: np.ndarray, sizes: np.ndarray, area: tuple[float, float, float, float], obstacles: np.ndarray
+) -> np.ndarray:
+    """A box [left, bottom, right, top] for each label near its anchor: the freest place of a ring that widens.
+
+    anchors: [n, 2]; sizes: width and height, [n, 2]; area: the box that holds all labels, as far as they fit;
+    obstacles: boxes [m, 4] that a label should not cover. All in points of the page; earlier labels choose first.
+    """
+    taken = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
+    placed = []
+    for (x, y), (width, height) in zip(anchors, sizes, strict=True):
+        rings = [8 + ring * height for ring in range(8)]
+        middles = [y + way * ring for ring in rings for way in (1, -1)]
+        corners = [(left, m - height / 2) for m in middles for left in (x + 6, x - 6 - width, x - width / 2)]
+        lower = np.clip(corners, area[:2], np.maximum(area[:2], np.subtract(area[2:], (width, height))))
+        boxes = np.hstack([lower, lower + np.array([width, height])])
+        rivals = np.array(taken)
+        wide = np.minimum(boxes[:, None, 2], rivals[:, 2]) - np.maximum(boxes[:, None, 0], rivals[:, 0])
+        high = np.minimum(boxes[:, None, 3], rivals[:, 3]) - np.maximum(boxes[:, None, 1], rivals[:, 1])
+        cover = (np.maximum(wide, 0) * np.maximum(high, 0)).sum(axis=1)
+        placed.append(boxes[int(np.argmin(cover.round(6)))])
+        taken.append(placed[-1])
+    return np.array(placed)
+
+
+def _mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
+    """Draw one method; returns what stands for it in the legend."""
+    (x, y), style = _place(point), _MARKS[kind_of(point)][1]
+    xs, ys = _ends(point)
+    bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
+    drawn = ax.errorbar([x], [y], ([max(0.0, y - ys[0])], [max(0.0, ys[1] - y)]), bars, ls="", elinewidth=0.7, **style)
+    (mark, *_) = drawn.lines
+    assert mark is not None
+    mark.set_gid(f"point-{number}")
+    return mark
+
+
+def _place(point: Mapping[str, Any]) -> tuple[float, float]:
+    return float(point["tflops"]), 100 * float(point["score"])
+
+
+def _ends(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The intervals of cost and score; the value itself twice where there is none."""
+    ends = []
+    for name, value, scale in zip(("tflops", "score"), _place(point), (1, 100), strict=True):
+        known = [point[f"{name}{end}"] for end in (".low", ".high")]
+        missing = any(v is None or math.isnan(v) for v in known)
+        ends.append((value, value) if missing else (scale * float(known[0]), scale * float(known[1])))
+    return ends[0], ends[1]
+
+
+def _front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The best score that each cost buys, as steps up to the right edge."""
+    best = sorted(_place(point) for point in rows if kind_of(point) == "undominated")
+    if best:
+        limits = ax.get_xlim()
+        xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
+        ax.step(xs, ys, where="post", color="#0072B2", linestyle="--", linewidth=0.8, marker="", alpha=0.6, zorder=1)
+        ax.set_xlim(limits)
+
+
+def _labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    several = len({point["model"] for point in rows}) > 1
+    named = [p for p in rows if len(rows) <= _LABELLED or kind_of(p) != "dominated"]
+    names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
+    names = [cut(name, 40) for name in names]
+    backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
+    artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
+    at = ax.transData.transform
+    bars = []
+    for point in rows:
+        (x, y), (xs, ys) = at(_place(point)), _ends(point)
+        bars += [
+            (at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1),
+            (x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]),
+        ]
+    anchors = np.array([at(_place(point)) for point in named]).reshape(-1, 2)
+    sizes = np.array([(box.width, box.height) for box in (a.get_window_extent() for a in artists)]).reshape(-1, 2)
+    boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
+    back = ax.transData.inverted().transform
+    for artist, point, anchor, box in zip(artists, named, anchors, boxes, strict=True):
+        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[kind_of(point)][1]["color"])
+        near = np.clip(anchor, box[:2], box[2:])
+        if np.hypot(*(near - anchor)) > 14:  # too far to see whose label it is
+            line = np.array([back(anchor), back(near)])
+            ax.plot(line[:, 0], line[:, 1], color="#b6bec9", linewidth=0.5, linestyle="-", marker="", zorder=1)
+
+
+def _title(point: Mapping[str, Any]) -> str:
+    """What a pointer over the mark reads."""
+    value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
+    if point["ceiling"]:
+        return f"{value}; a ceiling, it was shown the evidence"
+    if point["apart"]:
+        return f"{value}; apart, it was asked other questions than most runs"
+    return value + (f"; dominated by {', '.join(point['dominated_by'])}" if point["dominated_by"] else "")

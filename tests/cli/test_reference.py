@@ -1,0 +1,68 @@
+"""docs/command-line.md is what the commands say, and the table of commands is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import COMMANDS, main, root
+from harness.cli.reference import reference
+from pocket.cli import app as pocket
+
+TABLE = [row for part in COMMANDS.values() for row in part.items()]
+TABLE += [(f"pocket {name}", text) for part in pocket.table.values() for name, text in part.items()]
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
+
+
+def test_the_document_is_current() -> None:
+    assert DOCUMENT.read_text("utf-8") == reference(), "run: python -m harness.cli.reference > docs/command-line.md"
+
+
+@pytest.mark.parametrize(("name", "summary"), TABLE)
+def test_every_summary_is_how_the_help_of_its_command_begins(name: str, summary: str) -> None:
+    text = reference().split(f"\n## harness {name}\n\n", 1)[1]
+    assert text.split("\n", 1)[0].startswith(summary.rstrip("."))
+
+
+def test_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out.startswith("harness 0.")
+    with pytest.raises(SystemExit) as exit_:
+        main(["-h"])
+    assert exit_.value.code == 0
+    out = capsys.readouterr().out
+    assert "--install-completion" in out
+    assert "Report stored runs:" in out
+    assert "pocket  " in out
+
+
+def test_the_shell_completes_commands_options_and_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def completed(words: str) -> list[str]:
+        monkeypatch.setenv("_HARNESS_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        with pytest.raises(SystemExit):
+            root().main(args=[], prog_name="harness")
+        return capsys.readouterr().out.split()
+
+    assert completed("harness sh") == ["show"]
+    assert completed("harness pocket ch") == ["check"]
+    assert completed("harness run --retry") == ["--retry-failed"]
+    assert "pecan" in completed("harness run --method pec")
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["report"], ["report", "curves"], ["pocket", "eval"]], ids=" ".join)
+def test_options_are_listed_in_sections_in_their_order(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*arguments, "--help"])
+    titles = [line[:-1] for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]
+    order = ["Arguments", "What to run", "Settings", "Execution", "Output", "Options", "Commands"]
+    assert titles == [title for title in order if title in titles]
+    assert {"Settings", "Output"} <= set(titles)

@@ -1,0 +1,298 @@
+"""Questions in flight: who waits for whom, what ends a run, and records that equal those of one at a time."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.parallel_questions import in_flight, places_for
+from harness.engine.progress import Silent
+from harness.engine.runner import Interrupted
+from harness.errors import CannotRun, SaveError, UserError
+from harness.method import Index, Tools
+from harness.parallel import scheduler as crews
+from harness.storage.run_folder import RunStore, read_run
+from harness.types import Answer, Document
+from tests.engine import fakes
+from tests.engine.fakes import Words, World, comparable, go, make_plan
+from tests.engine.quiet import Quiet
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
+    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    monkeypatch.setattr(fakes, "random", random.Random(0))  # the fake model draws its seconds
+    faulthandler.dump_traceback_later(900, exit=True)
+    before = threading.active_count()
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    assert threading.active_count() == before, "a member outlived its crew"
+
+
+def quiet(pause: Callable[[], None] = lambda: None) -> Quiet:
+    return Quiet(Quiet.Config(), pause)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [comparable(r) for r in read_run(folder).records]
+
+
+def documents(folder: Path) -> list[dict[str, Any]]:
+    found = [{k: v for k, v in d.items() if k != "status"} for d in read_run(folder).documents]
+    for d in found:
+        d["usage"] = {p: {k: v for k, v in u.items() if k != "seconds"} for p, u in d["usage"].items()}
+    return sorted(found, key=lambda d: str(d["document_id"]))
+
+
+WORLD = World(questions=12, documents=3, words=("a", "bug", "b", "window", "c", "memory"))
+
+
+@pytest.mark.parametrize("parallel", [2, 5, 16])
+def test_records_equal_those_of_one_at_a_time(parallel: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = go(make_plan(WORLD.dataset(), quiet()), tmp_path / "one")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cold"))
+    method, progress = quiet(lambda: time.sleep(0.003)), Silent()
+    many = go(make_plan(WORLD.dataset(), method), tmp_path / "many", parallel=parallel, progress=progress)
+    assert rows(one.folder) == rows(many.folder)
+    assert documents(one.folder) == documents(many.folder)
+    assert sorted(method.built) == ["d0", "d1", "d2"], "each index is built by one of its questions"
+    assert {k: v for k, v in many.summary.items() if k not in ("usage", "index")} == {
+        k: v for k, v in one.summary.items() if k not in ("usage", "index")
+    }
+    assert progress.notes == []
+    assert progress.line().startswith("12/12 · 3 failed")
+
+
+def test_an_index_is_built_once_while_the_others_wait_and_fails_once(tmp_path: Path) -> None:
+    class Broken(Quiet):
+        def index(self, document: Document, tools: Tools) -> Index:
+            index = super().index(document, tools)
+            time.sleep(0.05)
+            if document.id == "d0":
+                raise ValueError("no sentences")
+            return index
+
+    method = Broken(Broken.Config())
+    result = go(make_plan(World(questions=8).dataset(), method), tmp_path, parallel=8)
+    assert sorted(method.built) == ["d0", "d1"]
+    stored = read_run(result.folder)
+    assert [r["error"] is not None for r in stored.records] == [True, False] * 4
+    assert sorted(d["status"] for d in stored.documents) == ["built", "failed"]
+
+
+class Parts(Quiet):
+    """An index of six parts, two of one name; made together where there are places. `breaks` stops the run in one."""
+
+    breaks: int | None = None
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        def part(n: int) -> int:
+            def make() -> int:
+                if n == self.breaks:
+                    raise CannotRun("the weights are gone")
+                self.built.append(f"{document.id} part {n % 5}")
+                tools.model().session().feed("word " * (n % 5 + 1))  # type: ignore[attr-defined]
+                return n
+
+            return int(tools.keep(f"part {n % 5}", make))
+
+        return {**super().index(document, tools), "parts": tools.map(part, range(6))}
+
+
+@pytest.mark.parametrize(("first", "then"), [(4, 1), (1, 4), (4, 4)])
+def test_parts_of_a_stopped_run_are_kept_and_cost_once(
+    first: int, then: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = World(questions=4).dataset()
+    whole = go(make_plan(data, Parts(Parts.Config())), tmp_path / "whole")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cold"))
+    stopped, resumed = Parts(Parts.Config()), Parts(Parts.Config())
+    stopped.breaks = 3
+    with pytest.raises(CannotRun, match="weights are gone"):
+        go(make_plan(data, stopped), tmp_path / "cut", parallel=first)
+    result = go(make_plan(data, resumed), tmp_path / "cut", parallel=then)
+    made = [name for name in stopped.built + resumed.built if "part" in name]
+    assert len(made) == len(set(made)) == 10, "no part is made twice"
+    assert rows(result.folder) == rows(whole.folder)
+    assert documents(result.folder) == documents(whole.folder)
+
+
+def test_limits_and_retries_as_with_one_at_a_time(tmp_path: Path) -> None:
+    class Flaky(Quiet):
+        broken = True
+
+        def answer(self, *args: Any) -> Answer:
+            if self.broken and args[0].id in ("q0", "q3"):
+                raise RuntimeError("not now")
+            return super().answer(*args)
+
+    method, data = Flaky(Flaky.Config()), World(questions=9).dataset()
+    assert go(make_plan(data, method, limit=4), tmp_path, parallel=3).summary["n_total"] == 4
+    assert go(make_plan(data, method), tmp_path, parallel=3).failed == 2
+    method.broken = False
+    result = go(make_plan(data, method), tmp_path, parallel=3, retry_failed=True)
+    assert (result.failed, result.summary["n_total"]) == (0, 9)
+    assert [r["question_id"] for r in read_run(result.folder).records] == [f"q{n}" for n in range(9)]
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_was_finished(kind: signal.Signals, tmp_path: Path) -> None:
+    calls, lock = [0], threading.Lock()
+
+    def pause() -> None:
+        with lock:
+            calls[0] += 1
+            if calls[0] == 6:
+                os.kill(os.getpid(), kind)
+        time.sleep(0.02)
+
+    data = World(questions=40).dataset()
+    with pytest.raises(Interrupted) as caught:
+        go(make_plan(data, quiet(pause)), tmp_path, parallel=3)
+    stored = read_run(caught.value.folder)
+    assert 3 <= len(stored.records) < 40
+    assert stored.summary["state"] == "interrupted"
+    assert not (caught.value.folder / "lock").exists()
+    result = go(make_plan(data, quiet()), tmp_path)
+    assert rows(result.folder) == rows(go(make_plan(data, quiet()), tmp_path / "whole").folder)
+
+
+@pytest.mark.parametrize(("error", "raised"), [(CannotRun("no weights"), UserError), (SystemExit(7), SystemExit)])
+def test_what_ends_a_run_ends_it_with_all_members(
+    error: BaseException, raised: type[BaseException], tmp_path: Path
+) -> None:
+    class Ends(Quiet):
+        def answer(self, *args: Any) -> Answer:
+            if args[0].id == "q4":
+                raise error
+            return super().answer(*args)
+
+    plan = make_plan(World(questions=30).dataset(), Ends(Ends.Config(), lambda: time.sleep(0.01)))
+    with pytest.raises(raised):
+        go(plan, tmp_path, parallel=4)
+    stored = read_run(tmp_path / plan.folder)
+    assert {r["question_id"] for r in stored.records} >= {"q0"}
+    assert len(stored.records) < 30
+    assert stored.summary["state"] == "stopped"
+
+
+def test_a_record_that_cannot_be_saved_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = RunStore.append, [0]
+
+    def append(self: RunStore, row: dict[str, Any]) -> None:
+        count[0] += 1
+        if count[0] == 3:
+            raise SaveError("cannot write records.jsonl: the disk is full")
+        real(self, row)
+
+    monkeypatch.setattr(RunStore, "append", append)
+    plan = make_plan(World(questions=20).dataset(), quiet())
+    with pytest.raises(SaveError, match="disk is full"):
+        go(plan, tmp_path, parallel=4)
+    assert len(read_run(tmp_path / plan.folder).records) == 2
+
+
+def test_of_several_errors_that_of_the_first_question_is_raised() -> None:
+    ready = threading.Barrier(2)
+
+    def answer(n: int) -> int:
+        ready.wait(60)
+        time.sleep(0.02 * (1 - n))
+        raise KeyError(n)
+
+    with pytest.raises(KeyError) as caught:
+        in_flight([0, 1], 2, answer, lambda outcome: None)
+    assert caught.value.args == (0,)
+
+
+def test_draws_from_the_shared_generators_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fakes, "random", random)
+    progress = Silent()
+    go(make_plan(World(questions=4).dataset(), Words(Words.Config())), tmp_path, parallel=2, progress=progress)
+    assert len(progress.notes) == 1
+    assert "drew from the global random generator of Python while several questions" in progress.notes[0]
+
+
+class Sized:
+    name, window = "big", 8192
+
+    def __init__(self, fit: int | None, problem: str | None = None) -> None:
+        self.fit, self.pack_problem = fit, problem
+
+    def contexts(self) -> int | None:
+        return self.fit
+
+
+@pytest.mark.parametrize(
+    ("models", "places", "said"),
+    [
+        ([Sized(99), object()], 16, []),
+        ([Sized(None)], 16, []),
+        ([Sized(5), Sized(3)], 3, ["5 instead of 16", "3 instead of 16 .* holds 3 contexts of 8192 tokens of 'big'"]),
+        ([Sized(0)], 1, ["1 instead of 16"]),
+        ([Sized(16, "it is eager")], 16, ["'big' runs the questions in flight one after the other: it is eager"]),
+    ],
+)
+def test_fewer_in_flight_than_asked_for_is_said(models: list[Any], places: int, said: list[str]) -> None:
+    notes: list[str] = []
+    assert places_for(models, 16, notes.append) == places
+    assert len(notes) == len(said)
+    for note, expected in zip(notes, said, strict=True):
+        with pytest.raises(AssertionError, match=expected):
+            raise AssertionError(note)
+
+
+def test_none_in_flight_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--parallel 0: at least one question"):
+        go(make_plan(), tmp_path, parallel=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- killed for real ---------------------------------------------------------------------------------------------------
+
+
+def start(out: Path, seconds: float, parallel: int) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "HARNESS_CACHE": str(out / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", "tests.engine.slow_parallel_run", str(out), "30", str(seconds), str(parallel)]
+    return subprocess.Popen(words, env=env, cwd=ROOT)
+
+
+def test_a_run_killed_with_four_in_flight_goes_on_with_one(tmp_path: Path) -> None:
+    folder = make_plan().folder
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    undisturbed = start(whole, 0, 1)
+    parts, records = killed / "cache", killed / folder / "records.jsonl"
+    moments: list[Callable[[], bool]] = [
+        # os.walk, unlike rglob, is silent where a draft is renamed while it looks.
+        lambda: any(".parts/" in where and "checksums.json" in files for where, _, files in os.walk(parts)),
+        lambda: records.exists() and records.read_bytes().count(b"\n") >= 5,
+    ]
+    for reached in moments:
+        run = start(killed, 0.05, 4)
+        while not reached():
+            assert run.poll() is None, "it ended before it was killed"
+            time.sleep(0.005)
+        run.kill()
+        assert run.wait() == -9
+    assert start(killed, 0, 1).wait() == 0
+    assert undisturbed.wait() == 0
+    assert rows(killed / folder) == rows(whole / folder)
+    assert documents(killed / folder) == documents(whole / folder)
+    assert len(json.loads((killed / folder / "summary.json").read_text())["errors"]) == 1

@@ -1,0 +1,399 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.training.checkpoint import Progress
+from pocket.eval import card as cards
+from pocket.eval import card_page
+from pocket.tasks.recipes import Curriculum
+from pocket.train.curriculum import skills
+from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.test_startup import REPORT
+from tests.pocket import tiny_model
+
+PLAIN = {"TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}  # compiling takes a minute
+COURSE = """stages:
+  - name: both
+    steps: 2
+    tokens: 768
+    recipes:
+      - {skill: answer, facts: [1, 2], size: 768}
+      - {skill: pecan search, facts: [2, 3], pieces: 2, size: 768, gate: 0}
+  - name: more
+    steps: 1000000
+    gate: 1.01
+    tokens: 768
+    recipes:
+      - {skill: answer, facts: [1, 2], size: 768}
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def model(tiny: Path, tmp_path: Path) -> Path:
+    """A model folder of the test's own."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in tiny.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> str:
+    (tmp_path / "course.yaml").write_text(COURSE)
+    return "course.yaml"
+
+
+def trained(folder: Path, *names: str) -> Path:
+    """The folder with a card that says that these skills were trained."""
+    whole = Curriculum.model_validate(
+        {"stages": [{"name": "all", "steps": 1, "recipes": [{"skill": name, "facts": [1, 2]} for name in names]}]}
+    )
+    card_page.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
+    return folder
+
+
+# --- mistakes: a sentence and exit code 2 -----------------------------------------------------------------------------
+
+MISTAKES: list[tuple[list[str], list[str]]] = [
+    (["train"], ["Missing option '--out'"]),
+    (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
+    (["train", "--out", "o", "--skill", "answer,chose"], ["unknown skill 'chose'. Did you mean 'choose'"]),
+    (["train", "--out", "o", "--device", "gpu"], ["unknown device 'gpu'"]),
+    (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
+    (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
+    (
+        ["train", "--out", "o", "--curriculum", "bad.yaml"],
+        ["bad.yaml: stage 'both': ", "unknown skill 'anwser'. Did you mean"],
+    ),
+    (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
+    (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
+    (["train", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no config.json"]),
+    (
+        ["train", "--out", "o", "--from", "bare"],
+        ["'bare' is no folder of a trained pocket model: it has no tokenizer.js"],
+    ),
+    (["train", "--out", "o", "--mlflow", "mlruns"], ["MLflow no longer writes to a folder ('mlruns')"]),
+    (["eval", "nowhere"], ["no model folder 'nowhere'"]),
+    (["eval", "."], ["the folder '.' holds no model (no config.json)"]),
+    (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'"]),
+    (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
+    (["check", "nowhere"], ["no model folder 'nowhere'"]),
+    (["check", "model"], ["there is no card.json beside the weights in model"]),
+    (["skills", "nowhere"], ["no model folder 'nowhere'"]),
+    (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "parts"), MISTAKES, ids=lambda a: " ".join(a) if isinstance(a, list) else None)
+def test_a_mistake_is_one_sentence(
+    arguments: list[str], parts: list[str], here: Cli, model: Path, course: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
+    (tmp_path / "bare").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "bare" / name).write_bytes((model / name).read_bytes())
+    done = here("pocket", *arguments)
+    assert done.returncode == 2, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "o").exists(), "nothing was begun"
+
+
+def test_mistakes_in_a_fresh_process(cli: Cli) -> None:
+    done = cli("pocket", "train", "--out", "o", "--skill", "anwser")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == "error: unknown skill 'anwser'. Did you mean 'answer' or 'pecan search'?  (harness pocket skills)\n"
+    )
+    done = cli("pocket", "check", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no model folder 'nowhere'" in done.stderr
+
+
+def test_no_embedded_model(here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cards, "EMBEDDED", tmp_path / "not-there")
+    for verb in ("check", "eval"):
+        done = here("pocket", verb)
+        assert done.returncode == 2
+        assert "no pocket model comes with this installation; name a model folder" in done.stderr
+
+
+# --- skills and check -------------------------------------------------------------------------------------------------
+
+
+def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, model: Path) -> None:
+    assert set(_states(here("pocket", "skills", "model").stdout).values()) == {"unknown (no card)"}
+    trained(model, "answer", "pecan search")
+    card = cards.read(model)
+    assert card is not None
+    card_page.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
+    done = here("pocket", "skills", "model")
+    states = _states(done.stdout)
+    assert states == {
+        **dict.fromkeys(skills(), "never trained"),
+        "answer": "changed since training",
+        "pecan search": "trained",
+    }
+    assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
+    assert re.search(r"^answer +changed since training +.*\bfull-context\b", done.stdout, re.MULTILINE)
+
+
+def _states(text: str) -> dict[str, str]:
+    head, *lines = text.splitlines()
+    at, end = head.index("state"), head.index("methods")
+    return {line[:at].strip(): line[at:end].strip() for line in lines}
+
+
+def test_check(here: Cli, cli: Cli, model: Path) -> None:
+    trained(model, *skills())
+    done = here("pocket", "check", "model")
+    assert (done.returncode, done.stdout) == (0, f"ok  {len(skills())} skills are as they were trained\n"), done.stderr
+
+    # The same prompts with another answer instruction: what the reader was trained on is no longer what it is asked.
+    own = model.parent / "own" / "datasets" / "pocket" / "qasper.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    shipped = (Path(__file__).parents[2] / "configs/datasets/pocket/qasper.yaml").read_text()
+    own.write_text(shipped.replace("instruction: Answer", "instruction: Please answer"))
+    done = cli("pocket", "check", "model")
+    assert done.returncode == 4
+    told = done.stderr.splitlines()
+    assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
+    assert all("changed since training" in line for line in told)
+
+
+def test_check_names_what_was_never_trained(here: Cli, model: Path) -> None:
+    trained(model, "answer")
+    done = here("pocket", "check", "model")
+    assert (done.returncode, done.stdout) == (4, "")
+    told = done.stderr.splitlines()
+    assert [line.split("'")[1] for line in told] == [name for name in skills() if name != "answer"]
+    assert all("never trained" in line for line in told)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("verb", ["check", "eval", "skills"])
+def test_damaged_weights(name: str, verb: str, here: Cli, model: Path) -> None:
+    trained(model, *skills())
+    data = bytearray((model / name).read_bytes())
+    data[-1] ^= 1
+    (model / name).write_bytes(data)
+    done = here("pocket", verb, "model")
+    assert done.returncode == 2
+    assert f"the weights in model are damaged: {name} has sha256 " in done.stderr
+    assert done.stderr.rstrip().endswith("reinstall the model")
+
+
+# --- eval -------------------------------------------------------------------------------------------------------------
+
+EVAL = ["--skill", "pecan points of points", "--questions", "2"]
+
+
+def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None:
+    trained(model, "pecan points of points")
+    done = here("pocket", "eval", "model", *EVAL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pecan points of points: kept\n")
+    assert done.stdout.splitlines()[-1] == "model"
+    assert len(done.stderr.splitlines()) == 4
+    card = cards.read(model)
+    assert card is not None
+    assert card.exam == {"questions": 2, "seed": 0}
+    assert len(card.results) == 8
+    assert card.trained["steps"] == 1, "what was known stays"
+    assert "### pecan points of points: kept" in (model / "CARD.md").read_text()
+    assert here("pocket", "eval", "model", *EVAL).returncode == 0, "the card it wrote fits the weights"
+
+
+def test_eval_as_json_into_another_folder(here: Cli, model: Path, tmp_path: Path) -> None:
+    done = here("pocket", "eval", "model", *EVAL, "--json", "--out", "cards/one")
+    told = json.loads(done.stdout)
+    assert told["card"] == "cards/one"
+    assert [row["measure"] for row in told["results"]] == ["kept", "invented"] * 4
+    assert {path.name for path in (tmp_path / "cards" / "one").iterdir()} == {"card.json", "CARD.md"}
+    assert not (model / "card.json").exists()
+
+
+def test_eval_where_nothing_can_be_written(here: Cli, model: Path, tmp_path: Path) -> None:
+    (model / "CARD.md").mkdir()  # in the way, also of one who may write everywhere
+    done = here("pocket", "eval", "model", *EVAL, "--json")
+    assert (done.returncode, json.loads(done.stdout)["card"]) == (0, None)
+    assert "the card is not written" in done.stderr
+    (tmp_path / "file").write_text("")
+    done = here("pocket", "eval", "model", *EVAL, "--out", "file")
+    assert done.returncode == 3
+    assert "cannot write file" in done.stderr
+
+
+# --- train ------------------------------------------------------------------------------------------------------------
+
+
+def test_train_two_steps_and_resume(cli: Cli, here: Cli, model: Path, course: str, tmp_path: Path) -> None:
+    command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
+    done = cli(*command, "--steps", "2", **PLAIN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "trained/model\n"
+    assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 2
+    first = (tmp_path / "trained/model/model.safetensors").read_bytes()
+    assert first != (model / "model.safetensors").read_bytes()
+
+    done = cli(*command, "--steps", "3", "--mlflow", "http://127.0.0.1:9", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0", **PLAIN)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: not logged to MLflow") == 1
+    assert "Traceback" not in done.stderr
+    assert "going on from step 2, stage 'more'" in done.stderr
+    assert "it began from 'model' and has gone on since; the weights there are not used again" in done.stderr
+    assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 3
+    assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
+
+    # Weights that are not those it began from; stages at the end are allowed, those begun stay as they are.
+    other = shutil.copytree(model, tmp_path / "other")
+    data = bytearray((other / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (other / "model.safetensors").write_bytes(data)
+    done = here(*command[:4], "--from", "other", "--curriculum", course, "--steps", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the training in trained began from other weights than those in 'other'; leave --from out" in done.stderr
+    (tmp_path / "changed.yaml").write_text(COURSE.replace("steps: 2", "steps: 1"))
+    done = here(*command[:6], "--curriculum", "changed.yaml", "--steps", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "of another course: its stage 1 'both' was begun and is not the same now" in done.stderr
+    (tmp_path / "longer.yaml").write_text(COURSE + COURSE.split("\n", 1)[1].replace("name: ", "name: again "))
+    done = here(*command[:6], "--curriculum", "longer.yaml", "--steps", "3")
+    assert (done.returncode, done.stdout) == (0, "trained/model\n")
+    assert "the course was changed behind stage 2: 2 stages before, 4 now" in done.stderr
+
+    # The tokenizer of the folder is replaced: the checkpoint is no longer of it.
+    tokenizer = tmp_path / "trained/model/tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text() + "\n")
+    done = here(*command, "--steps", "4")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the training in trained has another tokenizer than 'model'" in done.stderr
+    done = here(*command[:4], "--curriculum", course, "--steps", "4")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is of another training: tokenizer" in done.stderr
+
+
+def test_a_training_of_other_skills_is_not_gone_on_with(here: Cli, course: str, tmp_path: Path) -> None:
+    (tmp_path / "o/checkpoint").mkdir(parents=True)
+    (tmp_path / "o/checkpoint/state.json").write_text("{}")
+    done = here("pocket", "train", "--out", "o", "--curriculum", course, "--skill", "answer")
+    assert done.returncode == 2
+    assert "the training in o is of other skills" in done.stderr
+
+
+def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
+    from pocket.cli.train import Options, _course, _keep
+
+    out, path = tmp_path / "o", tmp_path / course
+    first = Options(str(out), ["answer"], str(path))
+    (out / "checkpoint").mkdir(parents=True)
+    _keep(first, _course(first))
+    (out / "checkpoint" / "state.json").write_text("{}")
+    more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
+    path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
+    found = _course(first)
+    assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
+    assert [stage.name for stage in _course(Options(str(tmp_path / "other"), curriculum=str(path))).stages][
+        -1
+    ] == "again more"
+    for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
+        with pytest.raises(UserError, match="is of other skills"):
+            _course(Options(str(out), skills_, str(path)))
+    kept = json.loads((out / "curriculum.yaml").read_text())
+    assert [stage["name"] for stage in kept["stages"]] == ["both", "more"], (
+        "nothing is written before it is gone on with"
+    )
+
+
+def recipe(skill: str, **more: object) -> dict[str, object]:
+    return {"skill": skill, **({"pairs": [4, 4]} if skill == "recall" else {"facts": [1, 2]}), **more}
+
+
+def test_only_some_skills() -> None:
+    from pocket.cli.train import _only
+
+    stages = [
+        [recipe("recall")],
+        [recipe("answer", gate=0.5), recipe("recall", gate=0)],
+        [recipe("answer"), recipe("pecan search", gate=0), recipe("choose", gate=0)],
+        [recipe("choose")],
+    ]
+    whole = Curriculum.model_validate(
+        {"stages": [{"name": str(i), "steps": 9, "recipes": some} for i, some in enumerate(stages)]}
+    )
+
+    def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
+        kept = Curriculum.model_validate(_only(whole, names))
+        return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
+
+    assert left("pecan search") == [
+        ("0", [("recall", None)]),
+        ("1", [("recall", None)]),  # its gate stood open; now it is all that the stage waits for
+        ("2", [("pecan search", None)]),
+    ]
+    assert left("answer") == [
+        ("0", [("recall", None)]),
+        ("1", [("answer", 0.5), ("recall", 0)]),
+        ("2", [("answer", None)]),
+    ]
+    assert Curriculum.model_validate(_only(whole, ["answer", "choose", "pecan search"])) == whole
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(
+    environment: dict[str, str], model: Path, course: str, tmp_path: Path
+) -> None:
+    command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *command],
+        cwd=tmp_path,
+        env={**environment, **PLAIN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = tmp_path / "trained" / "log.jsonl"
+    for _ in range(900):
+        if log.exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, ""), err
+    step = json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"]
+    assert step >= 50
+    assert f"interrupted; a checkpoint of step {step} is saved" in err
+    assert err.splitlines()[-1] == "harness " + " ".join(command)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["pocket", "--help"], 0), (["pocket", "train", "--help"], 0), (["pocket", "check", "nowhere"], 2)],
+    ids=lambda a: " ".join(a) if isinstance(a, list) else None,
+)
+def test_a_light_verb_imports_nothing_heavy(
+    arguments: list[str], code: int, environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", REPORT, *arguments]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr

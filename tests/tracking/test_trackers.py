@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.tracking import child
+from harness.tracking.trackers import Trackers
+from tests.tracking.store import RUNNING, SCORES, append, client, history, only_run, row, run_folder
+
+pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+
+
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def logged(uri: str, folders: list[Path], suite: str | None = None, timeout: float = 240) -> list[str]:
+    """What `missed` says of a command that ran and ended at once."""
+    trackers = Trackers(Path("results"), uri, suite)
+    for folder in folders:
+        trackers.add(folder)
+    return trackers.missed(timeout)
+
+
+def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
+    trackers = Trackers(tmp_path, uri)
+    trackers.add(folder)
+    ready = run_folder(tmp_path / "other", 3, summary={})
+    shutil.copytree(ready, folder)
+    with open(folder / "records.jsonl", "a") as file:
+        file.write('{"question_id": "torn')
+        file.flush()
+        it = client(uri)
+
+        def live() -> bool:
+            found = it.get_experiment_by_name("musique")
+            runs = it.search_runs([found.experiment_id]) if found else []
+            return bool(runs) and runs[0].data.metrics.get(RUNNING) == pytest.approx(20)
+
+        assert until(live)
+    assert until(lambda: only_run(uri).info.status == "RUNNING")
+    rows = "".join(json.dumps(row(i, s)) + "\n" for i, s in enumerate(SCORES))
+    (folder / "records.jsonl").write_text(rows)
+    (folder / "summary.json").write_text('{"state": "finished"}')
+    assert trackers.missed(240) == []
+    assert [step for step, _ in history(uri, RUNNING)] == list(range(1, 9))
+    assert only_run(uri).info.status == "FINISHED"
+
+
+def test_one_process_for_the_runs_of_a_suite(uri: str, tmp_path: Path) -> None:
+    assert logged(uri, [run_folder(tmp_path, method=method) for method in ("pecan", "bm25")], "first") == []
+    it = client(uri)
+    runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
+    (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
+    children = {r.data.tags["mlflow.parentRunId"] for r in runs if r is not parent}
+    assert (len(runs), children, parent.info.status) == (3, {parent.info.run_id}, "FINISHED")
+    assert "report.html" in {f.path for f in it.list_artifacts(parent.info.run_id)}
+
+
+def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, summary={})
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from harness.tracking.trackers import Trackers
+        trackers = Trackers(Path("results"), {uri!r})
+        trackers.add(Path({str(folder)!r}))
+        print(trackers.process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    parent = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    child = int(parent.stdout)
+    assert until(lambda: not _alive(child))
+    assert only_run(uri).info.status == "KILLED"
+    assert only_run(uri).data.metrics["n"] == 8
+
+
+def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path: Path) -> None:
+    folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
+    before = [(folder / "records.jsonl").read_bytes() for folder in folders]
+    begun = time.monotonic()
+    trackers = Trackers(tmp_path, "http://127.0.0.1:9")
+    for folder in folders:
+        trackers.add(folder)
+    called = time.monotonic() - begun
+    (sentence,) = trackers.missed(40)
+    assert called < 1
+    assert time.monotonic() - begun < 40
+    assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
+    assert f"The 4 runs themselves are on disk; fill MLflow from there with: harness track {tmp_path}" in sentence
+    assert [(folder / "records.jsonl").read_bytes() for folder in folders] == before
+
+
+@pytest.mark.parametrize("bad_server", [0], indirect=True)
+def test_a_server_that_never_answers_cannot_hold_the_end(bad_server: str, tmp_path: Path) -> None:
+    trackers = Trackers(tmp_path, bad_server)
+    trackers.add(run_folder(tmp_path))
+    begun = time.monotonic()
+    (sentence,) = trackers.missed(1)
+    assert time.monotonic() - begun < 8
+    assert "not done 1 s after the run ended" in sentence
+    assert trackers.process is not None
+    assert trackers.process.poll() is not None
+
+
+def test_a_child_that_dies_is_reported_with_its_exit_code(uri: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    trackers = Trackers(tmp_path, uri)
+    trackers.add(folder)
+    assert trackers.process is not None
+    trackers.process.kill()
+    trackers.process.wait()
+    (sentence,) = trackers.missed()
+    assert "its process ended with -9" in sentence
+    assert f"harness track {folder} --uri {uri}" in sentence
+
+
+def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_command(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    (sentence,) = logged(uri, [run_folder(tmp_path, method=method) for method in ("a", "b")])
+    assert "FileNotFoundError" in sentence
+
+
+def test_a_damaged_folder_does_not_lose_the_others(uri: str, tmp_path: Path) -> None:
+    broken, whole = (run_folder(tmp_path, method=method) for method in ("a", "b"))
+    (broken / "summary.json").write_text("{")
+    (sentence,) = logged(uri, [broken, whole])
+    assert f"{broken / 'summary.json'}: not valid JSON" in sentence
+    assert only_run(uri).data.tags["method"] == "b"
+
+
+def test_a_run_refused_before_its_first_question_leaves_nothing(uri: str, tmp_path: Path) -> None:
+    assert logged(uri, [tmp_path / "results" / "musique" / "x--y--0123abcd"]) == []
+    assert client(uri).get_experiment_by_name("musique") is None
+
+
+def test_off_starts_no_process(tmp_path: Path) -> None:
+    trackers = Trackers(tmp_path, "off")
+    with trackers.follow(run_folder(tmp_path)):
+        pass
+    assert (trackers.process, trackers.missed()) == (None, [])
+
+
+class TestPasses:
+    """The passes themselves, with a store that only counts what it is given."""
+
+    @pytest.fixture
+    def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+        calls: list[tuple[str, bool]] = []
+        monkeypatch.setattr(child, "_write", lambda *_: None)
+        monkeypatch.setattr(
+            child, "track", lambda folder, uri, suite, running: calls.append((folder.name.partition("--")[0], running))
+        )
+        return calls
+
+    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(
+        self, tracked: list[tuple[str, bool]], tmp_path: Path
+    ) -> None:
+        first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
+        passes = child.Passes("sqlite:///x.db", None)
+        for folders in ([first], [first], [first, second], [first, second]):
+            assert passes.make(folders) == {}
+        append(second, 2, 3)
+        passes.make([first, second])
+        passes.make([first, second], last=True)
+        assert tracked == [("a", True), ("a", False), ("b", True), ("b", True), ("b", False)]
+
+    def test_a_run_is_not_logged_before_it_is_described(self, tracked: list[tuple[str, bool]], tmp_path: Path) -> None:
+        folder = run_folder(tmp_path)
+        (folder / "manifest.json").unlink()  # without the time of its start it would become another run
+        child.Passes("sqlite:///x.db", None).make([folder])
+        assert tracked == []
+
+    def test_a_store_that_fails_twice_is_not_asked_for_the_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        monkeypatch.setattr(child, "unreachable", lambda uri: asked.append(uri) or "nobody")
+        folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
+        errors = child.Passes("http://h", None).make(folders, last=True)
+        assert (len(asked), list(errors)) == (2, folders)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
