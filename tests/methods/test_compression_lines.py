@@ -19,7 +19,7 @@ from methods.compression.classifier import Tokenized
 from methods.compression.config import LinguaConfig
 from methods.compression.ranking import titled_lines
 from tests.methods.conftest import FakeTools
-from tests.methods.test_compression import Table
+from tests.methods.table_model import Table
 
 QUESTION = Question("q", "Who rowed?", ("d",))
 LONG = " ".join(f"w{i % 10}" for i in range(700))
