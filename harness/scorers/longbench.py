@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from harness.scorers.base import ScoreError, best
 from harness.scorers.rouge import rouge_l
+from harness.scorers.squad import normalize_answer as normalize_answer
 from harness.scorers.squad import token_f1
 
 _NUMBER = re.compile(r"\d+")
