@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -28,6 +29,10 @@ for _signal, _handler in (
 # Real rows are answered by SmolLM2-135M, whose weights are converted once to HARNESS_HOME: most of a minute for each test
 # with a home of its own. Tests of the default itself put it back.
 registry.shipped("readers")["any other"] = "pocket-llama"
+
+# A run syncs about 25 times, and each waits for the disk (35 ms where others write too). No test cuts the power: what a
+# killed process wrote is in the files without it. Tests of failing syncs put their own function here.
+os.fsync = lambda fd: None
 
 
 @pytest.fixture

@@ -65,8 +65,8 @@ class TrainOptions:
         str | None,
         setting(
             "--profile NAME",
-            "Training settings: paper or pocket; cpu of reader.",
-            "pocket for an embedded base model, else paper",
+            "Training settings: paper, pocket or cpu.",
+            "cpu for reader, pocket for an embedded base model, else paper",
         ),
     ] = None
     config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
@@ -85,18 +85,22 @@ class TrainOptions:
 
 def train(
     method: Annotated[
-        str, typer.Argument(metavar="METHOD", help="A method with adapters, for instance longrefiner, or reader.")
+        str,
+        typer.Argument(
+            metavar="METHOD", help="A method with adapters (longrefiner), or reader: one adapter for all methods."
+        ),
     ],
     options: TrainOptions,
     out: TrainingOut,
 ) -> int:
     """Train and evaluate a method's adapters; the same command resumes.
 
-    Measures each adapter before and after training, and writes a model card.
+    Measures each adapter before and after training, and writes a model card. `reader` learns from training rows in the
+    folder --data.
     """
     folder = Path(out)
     if method == train_reader.NAME:
-        return train_reader.main(options, folder)
+        return train_reader.train(options, folder)
     course = _course(method, options, folder)
     from harness.storage.files import save_error, touch
     from harness.training.course import examine

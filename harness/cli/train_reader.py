@@ -20,7 +20,7 @@ NAME = "reader"
 PROFILE = "cpu"
 
 
-def main(options: TrainOptions, out: Path) -> int:
+def train(options: TrainOptions, out: Path) -> int:
     """Train, or with --eval measure; 2 for what cannot be run, raised as UserError; 130 when interrupted."""
     from harness.storage.files import save_error, touch
 

@@ -21,6 +21,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,12 @@ def git_state(root: Path) -> dict[str, Any] | None:
     return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": None if status is None else status != ""}
 
 
+@cache
+def _own_git_state() -> dict[str, Any] | None:
+    """This project's checkout as it was at the process's first run, which is nearest to the code that was imported."""
+    return git_state(Path(__file__).resolve().parents[2])
+
+
 def describe(plan: Plan) -> dict[str, Any]:
     """Everything but the times, the command and the first prompts."""
     from harness import scorers
@@ -111,8 +118,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         },
         **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
-        "git": git_state(Path(__file__).resolve().parents[2]),
-        "packages": _packages(),
+        "git": _own_git_state(),
+        "packages": dict(_packages()),
         **_machine(),
         "warnings": [said_without_home(warning) for warning in plan.warnings],
     }
@@ -156,7 +163,9 @@ def ended(manifest: dict[str, Any], state: str) -> dict[str, Any]:
     return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
 
 
+@cache
 def _packages() -> dict[str, str]:
+    """Read once a process: parsing the packages' metadata took a quarter of the time of a short run."""
     found = {"longdoc-harness": VERSION}
     for name in _PACKAGES:
         try:

@@ -36,6 +36,9 @@ _SIZES = (
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
+_MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
+
+
 def model_facts(config: ModelConfig) -> ModelFacts:
     """Facts of the model that `config` names; never raises for a model that is merely unusable."""
     try:
@@ -161,7 +164,8 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:
-    found = importlib.util.find_spec(config.package or "")
+    package = _MOVED.get(config.package or "", config.package or "")
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
     folder = Path(found.origin).parent / (config.package_path or "")

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from harness.scorers.base import ScoreError, best
 from harness.scorers.rouge import rouge_l
-from harness.scorers.squad import normalize_answer, token_f1  # noqa: F401 - a scorer of this origin too (table.py)
+from harness.scorers.squad import normalize_answer as normalize_answer
+from harness.scorers.squad import token_f1
 
 _NUMBER = re.compile(r"\d+")
 _PARAGRAPH = re.compile(r"Paragraph (\d+)")

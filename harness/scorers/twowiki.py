@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.scorers.hotpotqa import Facts, em, f1  # noqa: F401 - scorers of this origin too (table.py)
+from harness.scorers.hotpotqa import Facts
+from harness.scorers.hotpotqa import em as em
+from harness.scorers.hotpotqa import f1 as f1
 from harness.scorers.squad import normalize_answer
 from harness.scorers.support import SetOverlap, facts, set_overlap
 

@@ -130,7 +130,7 @@ def _yaml(path: Path) -> dict[str, Any]:
         text = path.read_bytes()
         if problem := yaml_problem(text):
             raise DataError(path, None, None, problem)
-        value = yaml.safe_load(text)
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # the C parser: ten times as fast
     except OSError as error:
         raise _not_read(path, error) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world import words_encyclopedia, words_paper, words_places, words_story
 from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same
 from pocket.world.values import KINDS as VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
-_TABLES = {
-    "encyclopedia": words_encyclopedia.TABLE + words_places.TABLE,
-    "story": words_story.TABLE,
-    "paper": words_paper.TABLE,
-}
+_WORDS = FilePath(__file__).with_name("words")  # the tables; things in stories pass from hand to hand in their order
+_TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
 _OPENERS = {
     "encyclopedia": ("As far as is known, ", "By all accounts, ", "It is certain that ", "The records agree that "),
     "story": ("In truth, ", "As it happened, ", "People said that "),
@@ -76,7 +73,7 @@ class Schema:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.relations = _parse(_TABLES[name])
+        self.relations = _parse("\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]))
         self.of: dict[str, tuple[Relation, ...]] = {}
         self.to: dict[str, tuple[Relation, ...]] = {}
         for relation in self.relations.values():

@@ -7,17 +7,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "transformers", "datasets", "mlflow", "pandas", "matplotlib", "sentence_transformers", "scipy")
-REPORT = f"""
-import sys
-from harness.cli.main import main
-try:
-    main(sys.argv[1:])
-except SystemExit as e:
-    code = e.code
-loaded = [m for m in {HEAVY!r} if m in sys.modules]
-sys.stderr.write(f"LOADED {{loaded}} {{code}}")
-"""
+from tests.cli.loaded_modules import HEAVY, REPORT
 
 
 @pytest.mark.parametrize(

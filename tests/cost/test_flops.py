@@ -10,29 +10,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, ModelShape, flops, shape_of
 from harness.cost.meter import Meter
+from tests.cost.operator_count import counted
 from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
 from tests.llm.tiny_families import config_of
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
 SMALL = ModelShape(2, 64, 4, 4, 16, 128, 100)
-
-
-def sdpa_flops(query, key, value, *_args, out_val=None, **_kwargs):
-    """QK^T and AV over all query heads; torch's counter gives the CPU kernel 0 (facts, E6)."""
-    batch, heads, rows, size = query
-    return 4 * batch * heads * rows * key[2] * size
-
-
-def counted(run):
-    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    with FlopCounterMode(display=False, custom_mapping={kernel: sdpa_flops}) as counter:
-        run()
-    return counter.get_total_flops()
 
 
 @pytest.mark.parametrize("kind", ["prefill", "append", "probe", "decode", "score"])

@@ -20,7 +20,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import CannotRun, HarnessError
 from harness.storage.run_folder import read_run
-from tests.embed.test_towers import packed, saved
+from tests.embed.saved_models import packed, saved
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 300}
 

@@ -14,7 +14,7 @@ from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
 from harness.embed.rerank import load_reranker
 from harness.errors import CannotRun, ModelOutputError
-from tests.cost.test_flops import counted
+from tests.cost.operator_count import counted
 from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
 
 WORDS = [

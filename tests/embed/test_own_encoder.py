@@ -66,7 +66,7 @@ def test_a_stored_configuration_is_not_named_twice():
 
 
 def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
-    from tests.embed.test_towers import saved
+    from tests.embed.saved_models import saved
 
     sets = {"encoder.source": saved(tmp_path / "p"), "encoder.query_source": saved(tmp_path / "q", seed=1)}
     p = plan_choices(choices("dragon", sets={**sets, "dataset.questions": 1, "dataset.tokens": 300}))

@@ -11,14 +11,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
-    BertConfig,
-    BertModel,
-    MPNetConfig,
-    MPNetModel,
-    PreTrainedTokenizerFast,
-    XLMRobertaConfig,
     XLMRobertaForSequenceClassification,
-    XLMRobertaModel,
 )
 
 from harness.config.schema import EncoderConfig
@@ -28,53 +21,10 @@ from harness.embed.load import load_encoder
 from harness.embed.rerank import load_reranker
 from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
+from tests.embed.saved_models import ARCHITECTURES, packed, saved, tokenizer
 
-WORDS = ["the", "old", "bridge", "lies", "north", "of", "river", "town", "mira", "query", "passage", ":"]
 # Of several lengths, so that a batch is padded.
 TEXTS = ["the old bridge lies north of the river town", "mira", "river town"]
-SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-ARCHITECTURES = {
-    "bert": (BertConfig, BertModel, ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]),
-    "xlm-roberta": (XLMRobertaConfig, XLMRobertaModel, ["<s>", "<pad>", "</s>", "<unk>"]),
-    "mpnet": (MPNetConfig, MPNetModel, ["<s>", "<pad>", "</s>", "<unk>"]),
-}
-
-
-def tokenizer(special):
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    vocab = {w: i for i, w in enumerate([*special, *WORDS])}
-    bert = special[0] == "[PAD]"
-    pad, unk, begin, end = special if bert else (special[1], special[3], special[0], special[2])
-    made = Tokenizer(models.WordLevel(vocab, unk_token=unk))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A {end}",
-        pair=f"{begin} $A {end} $B {end}",
-        special_tokens=[(begin, vocab[begin]), (end, vocab[end])],
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, model_max_length=24, model_input_names=["input_ids", "attention_mask"],
-        pad_token=pad, unk_token=unk, cls_token=begin, sep_token=end,
-    )  # fmt: skip
-
-
-def saved(folder, architecture="bert", seed=0, cls=None, **more):
-    """A folder of transformers alone, with random weights large enough that pooling matters."""
-    config_class, network, special = ARCHITECTURES[architecture]
-    torch.manual_seed(seed)
-    vocab = len(special) + len(WORDS)
-    config = config_class(
-        vocab_size=vocab, max_position_embeddings=32, initializer_range=0.5, pad_token_id=special.index(_pad(special)),
-        **SIZES, **more,
-    )  # fmt: skip
-    (cls or network)(config).save_pretrained(folder)
-    tokenizer(special).save_pretrained(folder)
-    return str(folder)
-
-
-def _pad(special):
-    return next(token for token in special if "pad" in token.lower())
 
 
 def by_hand(folder, text, pooling, similarity):
@@ -164,22 +114,6 @@ def test_a_text_longer_than_the_limit_is_cut_and_counted(tmp_path):
     (found,) = encoder.encode([TEXTS[0]], "passage")
     assert np.abs(found - by_hand(config.source, "the old bridge lies", "mean", "cosine")).max() < 1e-5
     assert [(e.new, e.cut) for e in meter.events] == [(6, 1)]
-
-
-def packed(tmp_path, pooling, *, normalise=False, legacy=False):
-    """A folder as sentence-transformers saves it, in the newer or the older form."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-
-    words = Transformer(saved(tmp_path / "raw"))
-    parts = [words, Pooling(16, pooling), *([Normalize()] if normalise else [])]
-    folder = tmp_path / "packed"
-    SentenceTransformer(modules=parts, device="cpu").save(str(folder))
-    if legacy:
-        (told,) = folder.glob("*Pooling/config.json")
-        flags = {f"pooling_mode_{w}": w.startswith(pooling) for w in ("cls_token", "max_tokens", "mean_tokens")}
-        told.write_text(json.dumps({"word_embedding_dimension": 16, **flags}))
-    return folder
 
 
 @pytest.mark.parametrize("legacy", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import subprocess
 from pathlib import Path
@@ -208,14 +209,30 @@ def test_a_terminal_gets_one_line_rewritten_and_notes_above_it() -> None:
     assert kept[2:] == [""]
 
 
-def test_a_closed_terminal_does_not_stop_a_run() -> None:
-    stream = Terminal()
+class Closing(Terminal):
+    """A terminal whose window is closed once "read" stands there; `tried` counts the writes that failed."""
+
+    tried = 0
+
+    def write(self, text: str) -> int:
+        if "read" in self.getvalue():
+            self.tried += 1
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+
+def test_a_closed_terminal_is_tried_once_and_the_count_goes_on() -> None:
+    stream = Closing()
     progress = Progress(stream)
-    stream.close()
-    progress.start(1, SCORER)
-    progress.done(record())
+    progress.start(2, SCORER)
+    progress.note("read")
+    progress.done(record(1.0))
     progress.note("nobody reads this")
+    progress.done(record(0.0, {"type": "X"}))
     progress.stop()
+    assert stream.tried == 1
+    assert "read" in stream.getvalue()
+    assert progress.line() == f"2/2 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 0.500"
 
 
 def test_the_manifest_names_no_home_and_no_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from harness.cost.meter import Meter
 from harness.llm import session as sessions
 from harness.llm.endings import KNOWN, end_of, markers_of, pattern
 from harness.llm.load import load_model
+from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback, completion
-from tests.llm.test_endpoint import loaded
 
 
 @pytest.mark.parametrize(

@@ -12,32 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config.schema import ModelConfig, Shape
+from harness.config.schema import Shape
 from harness.cost.flops import ModelShape, flops
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.llm import endpoint_http
-from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.llm.light import LightTokenizer
-from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from harness.llm.template import cut
 from harness.llm.text import Text
+from tests.llm.endpoints import POCKET, config, loaded
 from tests.llm.loopback import Loopback, completion
 
-POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "mlp": 16, "vocab": 50}
-
-
-def config(url: str | None, **more: Any) -> ModelConfig:
-    return ModelConfig(**{"name": "m", "backend": "endpoint", "base_url": url, "tokenizer": str(POCKET), **more})
-
-
-def loaded(loopback: Loopback, **more: Any) -> EndpointModel:
-    found = load_model(config(loopback.url, retries=1, timeout=5.0, **more))
-    assert isinstance(found, EndpointModel)
-    return found
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

@@ -15,11 +15,8 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_http import Patience, Server, Tries, _retry_after
 from harness.llm.endpoint_reply import complete
 from harness.parallel.scheduler import Crew, Stopped
+from tests.llm.endpoint_requests import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback, completion
-
-QUICK = Patience(timeout=0.4, retries=2, first=0.01, longest=0.02)
-KEY = "sk-Very.Secret-0123456789"
-BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
 
 
 def server(url: str, patience: Patience = QUICK) -> Server:

@@ -15,35 +15,12 @@ import pytest
 from harness.storage.run_folder import read_run
 from reports.stored import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.llm.endpoint_runs import content, last, records, words
 from tests.llm.loopback import Loopback, completion
 from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures
 
-POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 KEY = "sk-Very.Secret-0123456789"
 Run = Callable[..., Ended]
-
-
-def words(
-    server: Loopback | str, *more: str, method: str = "keep-left", limit: int = 6, timeout: float = 5
-) -> list[str]:
-    url = server if isinstance(server, str) else server.url
-    sets = [f"model.base_url={url}", "model.backend=endpoint", f"model.tokenizer={POCKET}", f"model.timeout={timeout}"]
-    head = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", str(limit)]
-    tail = [] if "--mlflow" in more else ["--mlflow", "off"]
-    return [*head, "--model", "some-chat", "--json", "--set", *sets, "model.retries=1", *more, *tail]
-
-
-def last(done: Ended) -> dict[str, Any]:
-    return dict(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1]))
-
-
-def records(done: Ended) -> list[dict[str, Any]]:
-    lines = (Path(last(done)["run"]) / "records.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def content(body: dict[str, Any]) -> str:
-    return str(body["messages"][-1]["content"])
 
 
 def told(body: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from harness.cost.meter import Meter
 from harness.llm.endings import KNOWN, OPENING
 from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces
+from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback
-from tests.llm.test_endpoint import loaded
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
 from harness.llm.load import load_model
-from harness.llm.scripted import Rule, Script, ScriptedModel, ScriptedSession
+from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document, Question
 from methods.compression import config, lingua
 from methods.compression.ranking import choose, perplexities
@@ -29,8 +29,8 @@ from methods.compression.units import joined, kept, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
+from tests.methods.table_model import REPLY, Table
 
-REPLY = [Rule(reply="Mira")]
 QUESTION = Question("q", "Who rowed?", ("d",))
 MADE = sample("musique", 0, tokens=3000, purpose="evaluation", number=0)
 TEXT, ASKED = MADE.documents[0].text, MADE.examples[0].question.text
@@ -65,24 +65,6 @@ def squeezed(text, settings_, model, question=ASKED):
     asked = lingua.Asked(question, question if settings_.prefixed else "")
     found = lingua.squeeze(Document("d", text), asked, settings_, tools_of(model))
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
-
-
-class Table(ScriptedModel):
-    """Every word costs what its last character says: "a7" has probability exp(-7); others cost 1."""
-
-    def __init__(self, window=8192):
-        super().__init__(Script(replies=REPLY, window=window))
-        self.contexts = []
-
-    def session(self, meter, role="reader", adapter=None):
-        return _TableSession(self, meter, role)
-
-
-class _TableSession(ScriptedSession):
-    def score(self, text):
-        self._model.contexts.append(self._context.text())
-        super().score(text)
-        return [-float(t[-1]) if t[-1].isdigit() else -1.0 for t in (text[a:b] for a, b in self._model.offsets(text))]
 
 
 # --- units ------------------------------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
+from harness.method import Method
 from harness.types import Document, Passage, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, lingua2
 from methods.compression.classifier import Tokenized
 from methods.compression.config import LinguaConfig
 from methods.compression.ranking import titled_lines
 from tests.methods.conftest import FakeTools
-from tests.methods.test_compression import Table
+from tests.methods.table_model import Table
 
 QUESTION = Question("q", "Who rowed?", ("d",))
 LONG = " ".join(f"w{i % 10}" for i in range(700))
@@ -150,5 +151,5 @@ PRESETS = {
 def test_presets(name):
     kind, changed = PRESETS[name]
     found = resolve(Choices(method=name, dataset="musique")).config.method
-    assert found.implementation == f"methods.compression:{kind.__name__}"
+    assert registry.load(found.implementation, Method) is kind
     assert kind.Config(**found.params) == kind.Config(**changed)

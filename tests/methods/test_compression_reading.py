@@ -21,7 +21,7 @@ from methods.compression.selective import _groups
 from methods.compression.show import Compressed, placed, read
 from methods.compression.units import units_of
 from tests.methods.conftest import FakeTools
-from tests.methods.test_compression import Table
+from tests.methods.table_model import Table
 
 REPLY = [Rule(reply="Mira")]
 QUESTION = Question("q", "Who rowed the boat?", ("d",))

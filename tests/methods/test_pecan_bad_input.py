@@ -14,7 +14,7 @@ from methods.pecan import Pecan
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
 from tests.methods.conftest import FakeTools
-from tests.methods.test_pecan import SUMMARY, attention, probes, run
+from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
 
 def fed(text, reply="* it", **params):

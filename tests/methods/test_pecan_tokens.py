@@ -19,7 +19,7 @@ from methods.pecan.search import feed_node, node_line, open_search
 from pocket import random_model
 from pocket.eval.card import EMBEDDED
 from tests.methods.conftest import FakeTools
-from tests.methods.test_pecan import SUMMARY, attention, probes, run
+from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
 QUESTION = Question("q", "Where does the mother send her kittens?", ("d",))
 CONFIG = PecanConfig()

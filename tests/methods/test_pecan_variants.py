@@ -28,7 +28,7 @@ from methods.pecan.config import INDEX_FIELDS, PecanConfig
 from reports.compare import config_difference
 from tests.cli.conftest import configs, environment, here
 from tests.methods.conftest import FakeTools
-from tests.methods.test_pecan import CHUNKS, SUMMARY, attention, probes, run
+from tests.methods.pecan_search import CHUNKS, SUMMARY, attention, probes, run
 
 __all__ = ["configs", "environment", "here"]
 

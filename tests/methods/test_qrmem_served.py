@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.llm.endpoint_runs import content, last, records, words
 from tests.llm.loopback import Loopback, completion
-from tests.llm.test_endpoint_run import content, last, records, words
 
 Run = Callable[..., Ended]
 BUILD = ("Summarise", "Find the key entities", "Describe how entities", "Look for what is missing", "Two parts")

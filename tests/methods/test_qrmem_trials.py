@@ -17,7 +17,7 @@ from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from reports.figures.trials import Recorded, shown, stop
 from tests.methods.conftest import FakeTools
-from tests.methods.test_qrmem_navigation import QUESTION, TEXT, Overlap, choose, memory, no, yes
+from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
 
 SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50)
 # What is read last tells which segments there are: 0 | 0, 1, 3 | all four.

@@ -16,8 +16,8 @@ from harness.types import Document, Question
 from methods.compression import LLMLingua, LongLLMLingua
 from methods.memwalker import MemWalker
 from tests.methods.conftest import FakeTools
-from tests.methods.test_compression import Table
-from tests.methods.test_qrmem import DOUBT, ENTITY, RELATION, asked, build
+from tests.methods.qrmem_memory import DOUBT, ENTITY, RELATION, asked, build
+from tests.methods.table_model import Table
 
 QUESTION = Question("q", "Who met Bob?", ("d",))
 

@@ -16,7 +16,7 @@ from harness.llm.scripted import Rule
 from harness.storage.run_folder import read_run
 from harness.storage.summary import summarise
 from tests.methods.conftest import FakeTools
-from tests.methods.test_pecan import SUMMARY, attention, probes, run
+from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
 # The answer tells how far the search was when it was written. Order of visits: 4, 5 | 3, 1, 2, 0 (test_pecan.py).
 REPLIES = [

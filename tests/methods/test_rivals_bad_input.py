@@ -22,7 +22,7 @@ from methods.retrieval import BM25, Dense, RandomChunks, Reranked
 from methods.window import FullContext, SlidingWindow
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors
-from tests.methods.test_compression import Table
+from tests.methods.table_model import Table
 
 CHINESE = (
     "\u6821\u957f\u662f\u8c01\uff1f\u5b66\u6821\u5f88\u5927\u3002\u6cb3\u5f88\u957f\uff0c\u5c71\u5f88\u9ad8\u3002" * 30

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config import registry
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
-from harness.method import Task
+from harness.method import Method, Task
 from harness.types import Document, Question
 from methods.chunks import keep
 from methods.reading import room_for_text
@@ -209,5 +210,5 @@ def test_the_skill_prompts_are_the_shared_ones():
 )
 def test_presets(method, params):
     found = resolve(Choices(method=method, dataset="musique")).config.method
-    assert found.implementation == "methods.window:FullContext"
+    assert registry.load(found.implementation, Method) is FullContext
     assert FullContext.Config(**found.params) == FullContext.Config(**params)

@@ -20,7 +20,7 @@ from pocket.eval import card_page
 from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import skills
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
-from tests.cli.test_startup import REPORT
+from tests.cli.loaded_modules import REPORT
 from tests.pocket import tiny_model
 
 PLAIN = {"TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}  # compiling takes a minute

@@ -21,7 +21,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.run_folder import read_run
 from pocket.reranker.data import Texts, listed
 from pocket.reranker.train import offsets_of
-from tests.cost.test_flops import counted
+from tests.cost.operator_count import counted
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 

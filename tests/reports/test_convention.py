@@ -18,8 +18,8 @@ from reports.page import page
 from reports.step_flops import full_only
 from tests.reports.build import flops, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
-from tests.reports.test_figures_trials import ask, found
-from tests.reports.test_figures_trials import stored as trials_run
+from tests.reports.trial_runs import ask, found
+from tests.reports.trial_runs import stored as trials_run
 
 Call = Callable[..., tuple[int, str, str]]
 SEARCHED = [searched(i, [0.2, 0.6], stop=1) for i in range(2)]

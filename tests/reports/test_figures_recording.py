@@ -21,8 +21,8 @@ from harness.llm.scripted import Rule as Line
 from harness.storage.run_folder import read_run
 from reports.figures.replay import Rule, Search, shown
 from tests.methods.conftest import FakeTools
-from tests.methods.test_pecan import SUMMARY, attention, probes
-from tests.methods.test_pecan import run as search
+from tests.methods.pecan_search import SUMMARY, attention, probes
+from tests.methods.pecan_search import run as search
 from tests.reports.figure_searches import recording
 
 # As in test_pecan.py the nodes are visited in the order 4, 5 | 3, 1, 2, 0; the answer says how far the search was.

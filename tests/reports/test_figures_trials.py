@@ -6,7 +6,6 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,52 +14,25 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.scorers import version
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
 from reports.figures.trials import Recorded, Scored, frame, panels, recorded, sections, shown, stop, wanted
-from tests.reports.build import flops, record, usage, write_run
+from tests.reports.build import record, write_run
 from tests.reports.figure_searches import TERA, step
+from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
 
 Call = Callable[..., tuple[int, str, str]]
-F1 = "longbench.qa_f1_score"
 
 
 registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset of the user named it
-
-
-def ask(updates: int, answer: str | None = None, *, action: str = "ask", **scores: float) -> dict[str, Any]:
-    """The last step of a trial; a recorded answer costs a tenth of a TFLOP, one of a verdict (answers=1) nothing."""
-    told = {"updates": float(updates), "replies": 1.0, "answers": 0.0, **scores}
-    spent = {} if answer is None or told["answers"] else flops(0.1)
-    return step(updates, node=None, action=action, shown=None, scores=told, answer=answer, answer_flops=spent)
-
-
-# Maximum 1, recorded up to 2. q0 answers after one update; q1 does not, and would after two; q2 failed.
-Q0 = [ask(0, "wrong"), ask(1, answers=1.0, ended=1.0)]
-Q1 = [ask(0, "wrong"), ask(1), step(3, action="study", node=3), ask(2, "b", action="study", answers=1.0, ended=1.0)]
-
-
-def found(number: int, steps: list[dict[str, Any]], prediction: str, score: float) -> dict[str, Any]:
-    spent = {"search": usage(1.0), "answer": {**usage(0.5), "requests": number + 1}, "study": usage(9.0)}
-    return record(number, score, steps=steps, prediction=prediction, usage=spent, scores={F1: score})
 
 
 def recorded_up_to(own: int, most: int) -> Recorded:
     return Recorded(own, most, QRMeM(QRMeMConfig(max_trials=own, record_stops=most)))
 
 
-RECORDS = [found(0, Q0, "a", 1.0), found(2, Q1, "wrong", 0.0), record(4, None, scores={F1: 0.0})]
 TOLD = recorded_up_to(1, 2)
-
-
-def settings(**params: Any) -> dict[str, Any]:
-    told = {"max_trials": 1, "record_stops": 2, **params}
-    return {"method": {"name": "qrmem", "implementation": "qrmem", "view": "document", "params": told}}
-
-
-def stored(root: Path, records: list[dict[str, Any]] = RECORDS, **params: Any) -> StoredRun:
-    return read_run(write_run(root, records, method="qrmem", settings=settings(**params)))
 
 
 def test_stops_by_hand() -> None:

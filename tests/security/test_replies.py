@@ -19,9 +19,9 @@ from harness.llm.endpoint_http import Server, Tries
 from harness.llm.endpoint_reply import complete
 from harness.llm.template import cut
 from tests.cli.conftest import configs, environment  # noqa: F401 - fixtures
+from tests.llm.endpoint_requests import BODY, KEY, QUICK
+from tests.llm.endpoint_runs import words
 from tests.llm.loopback import Loopback, completion
-from tests.llm.test_endpoint_http import BODY, KEY, QUICK
-from tests.llm.test_endpoint_run import words
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,21 @@
+"""FLOPs of a call by torch's operator counter."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.llm.conftest import tiny, tiny_folder, tiny_pieces  # noqa: F401
+
+
+def sdpa_flops(query, key, value, *_args, out_val=None, **_kwargs):
+    """QK^T and AV over all query heads; torch's counter gives the CPU kernel 0 (facts, E6)."""
+    batch, heads, rows, size = query
+    return 4 * batch * heads * rows * key[2] * size
+
+
+def counted(run):
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    with FlopCounterMode(display=False, custom_mapping={kernel: sdpa_flops}) as counter:
+        run()
+    return counter.get_total_flops()
