@@ -83,7 +83,7 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     replies, params = CASES[name]
     recording = search(*replies, max_trials=own, record_stops=6, **params)
     plain = search(*replies, max_trials=own, **params)
-    told = Recorded(own, 6)
+    told = Recorded(own, 6, QRMeM(QRMeM.Config()))
     # Recording changes nothing up to the stop.
     assert (recording["prediction"], recording["stop_reason"]) == (plain["prediction"], plain["stop_reason"])
     assert recording["shown"] == plain["shown"]
@@ -110,7 +110,7 @@ def test_by_hand():
     assert marked == [("ask", 0, "one"), ("ask", 1, None), ("study", 2, "four")]
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
-    told = Recorded(1, 2)
+    told = Recorded(1, 2, QRMeM(QRMeM.Config()))
     found = [stop(record, most, told) for most in range(4)]
     assert [(f.answer, f.own, f.requests) for f in found[:3]] == [
         ("one", False, 2),
@@ -122,7 +122,7 @@ def test_by_hand():
 
 def test_without_recording_only_what_the_search_itself_tells_is_known():
     record = search(no("by?"), yes("Toren"), max_trials=4)
-    found = [stop(record, most, Recorded(4, 4)) for most in range(7)]
+    found = [stop(record, most, Recorded(4, 4, QRMeM(QRMeM.Config()))) for most in range(7)]
     assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
     assert all(f.own and f.requests == 2 for f in found[1:])
     assert all(s["answer"] is None for s in record["steps"])
@@ -141,7 +141,12 @@ def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
     assert (record["prediction"], record["stop_reason"]) == ("three", "max trials")
     notes = [(s["action"], s["note"]) for s in record["steps"] if "server" in s["note"]]
     assert notes == [("stop", "not recorded: the server is gone"), ("study", "stop: not recorded: the server is gone")]
-    assert [stop(record, most, Recorded(1, 2)) is None for most in range(4)] == [True, False, True, True]
+    assert [stop(record, most, Recorded(1, 2, QRMeM(QRMeM.Config()))) is None for most in range(4)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
@@ -149,7 +154,13 @@ def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
     record = search(no("by?"), no("river?"), max_trials=1, record_stops=4)
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"].startswith("stop: recording ends: ")
-    assert [stop(record, most, Recorded(1, 4)) is None for most in range(5)] == [False, False, True, True, True]
+    assert [stop(record, most, Recorded(1, 4, QRMeM(QRMeM.Config()))) is None for most in range(5)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("navigation", ["none", "graph-expansion"])
