@@ -137,9 +137,9 @@ def test_declared_skills_have_fingerprints_of_their_own(folder: Path) -> None:
 
 
 def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pocket.tasks import scenes
+    from pocket.tasks import catalog
 
-    monkeypatch.setitem(scenes.SCENES, "never", lambda *_: iter(()))
+    monkeypatch.setitem(catalog.SCENES, "never", lambda *_: iter(()))
     with pytest.raises(CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"):
         fingerprint(probing("never"), folder)
 
