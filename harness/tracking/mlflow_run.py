@@ -126,7 +126,8 @@ class MlflowRun:
         if found is None:
             path = sqlite_path(self.uri)
             # Without this, artifacts of a sqlite store land in ./mlruns of whatever folder one is in.
-            where = None if path is None else inside(path.parent / "mlflow-artifacts", name).resolve().as_uri()
+            # Not resolved: it may go through a link to a folder that a URI cannot name.
+            where = None if path is None else inside(path.parent / "mlflow-artifacts", name).absolute().as_uri()
             view = {f"mlflow.sharedViewState.{_VIEW}": saved_view(first_columns(self.run), _now())}
             try:
                 made = str(self.client.create_experiment(name, artifact_location=where, tags=_KIND | view))

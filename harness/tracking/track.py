@@ -80,11 +80,6 @@ def problems(uri: str) -> list[str]:
         found.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
     elif kind == "sqlite" and sqlite_path(uri) is None:
         found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
-    elif any("\ud800" <= sign <= "\udfff" for sign in uri):
-        found.append(
-            "MLflow cannot open a database in a folder whose name is not UTF-8; rename it, give a database elsewhere "
-            "(--mlflow sqlite:///mlflow.db), or use --mlflow off"
-        )
     return found
 
 

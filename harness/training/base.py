@@ -96,7 +96,11 @@ class Base:
                 trust_remote_code=self.config.trust_remote_code,
             )
         except (OSError, ValueError, RuntimeError) as e:
-            raise CannotRun(f"cannot load the weights of '{self.config.name}': {str(e).splitlines()[0]}") from e
+            why = next(iter(str(e).splitlines()), "") or type(e).__name__
+            raise CannotRun(
+                f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the model's folder again, "
+                "or name another model"
+            ) from e
         net.requires_grad_(False)
         net.config.use_cache = False
         if self.settings.checkpointing:

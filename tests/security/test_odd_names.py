@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
+from harness.errors import SaveError
 from harness.tracking import track as tracking
 from harness.tracking.uri import sqlite_path
 from tests.reports.build import record, write_run
@@ -31,40 +32,38 @@ def test_nothing_is_written_beside_the_results_folder(name: str, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_name_that_is_not_utf8_is_said(tmp_path: Path) -> None:
-    (problem,) = tracking.problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
-    assert "not UTF-8" in problem
-
-
 def test_a_run_in_a_folder_that_is_not_utf8(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is saved and reported with one warning; a database elsewhere takes it."""
+    """Its database and artifacts are in it like any other's; nothing is written beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     out = os.fsdecode(b"a\xffb")
-    arguments = [*QUICK, "--limit", "1", "--out", out]
 
     def call(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as end:
             main(list(arguments))
         return int(end.value.code or 0), capsys.readouterr().err
 
-    code, printed = call(*arguments)
+    code, printed = call(*QUICK, "--limit", "1", "--out", out)
     assert code == 0, printed
-    (warning,) = [line for line in printed.splitlines() if line.startswith("warning: ")]
-    assert "not logged to MLflow" in warning
-    assert "--mlflow sqlite:///mlflow.db" in warning
-    assert len([*Path(out).glob("*/*/records.jsonl")]) == 1
-    code, printed = call("track", out)
-    assert (code, printed.count("\n")) == (2, 1)
-    assert "not UTF-8" in printed
-    assert call("track", out, "--uri", f"sqlite:///{tmp_path}/other.db") == (0, "")
+    assert "warning" not in printed
+    assert call("track", out) == (0, "")
     from mlflow import MlflowClient
 
-    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/other.db")
+    client = MlflowClient(tracking_uri=tracking.default_uri(Path(out)))
     (experiment,) = [e for e in client.search_experiments() if e.name == "pocket/musique"]
-    assert len(client.search_runs([experiment.experiment_id])) == 1
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert client.list_artifacts(run.info.run_id)
+    assert {path.name for path in Path(out).iterdir()} >= {"mlflow.db", "mlflow-artifacts"}
+    assert {os.fsencode(path.name) for path in tmp_path.iterdir()} == {b"a\xffb", b"home"}
+
+
+def test_a_link_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").write_text("a file")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    with pytest.raises(SaveError, match="not UTF-8; rename the folder"):
+        tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb"))
 
 
 @pytest.mark.parametrize("length", [256, 5000])
