@@ -98,8 +98,8 @@ class Base:
         except (OSError, ValueError, RuntimeError) as e:
             why = next(iter(str(e).splitlines()), "") or type(e).__name__
             raise CannotRun(
-                f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the model's folder again, "
-                "or name another model"
+                f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the model's folder "
+                "again, or name another model"
             ) from e
         net.requires_grad_(False)
         net.config.use_cache = False
