@@ -33,6 +33,7 @@ COMMANDS = {
     "Look up": {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",
         "show": "Show a configuration: each value with its origin, and a method's prompts",
+        "doctor": "Check what is installed and what can be run here",
     },
     "Report stored runs": {
         "report": "Print tables of runs, or write them as a page",

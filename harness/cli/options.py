@@ -62,7 +62,7 @@ class Selection:
         choice(
             "--model NAME",
             "Model preset (harness list models), model folder, or hub id owner/name.",
-            "pocket-llama, the embedded model",
+            "smollm2-135m; pocket-llama on pocket data sets",
             complete="models",
         ),
     ] = None

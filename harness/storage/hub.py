@@ -48,11 +48,13 @@ DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give th
 MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
 
 
-def _endpoint() -> str:
+def endpoint() -> str:
+    """The hub's address: HF_ENDPOINT, else Hugging Face's."""
     return (os.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
 
 
-def _offline() -> bool:
+def offline() -> bool:
+    """Whether the user has said that the hub is not to be asked."""
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
@@ -77,7 +79,7 @@ def _remember(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
     entry = {
         "revision": revision,
         "files": sorted(files),
-        "endpoint": _endpoint(),
+        "endpoint": endpoint(),
         "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     try:
@@ -95,18 +97,18 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     try:
         yield
     except errors.RevisionNotFoundError:
-        raise CannotRun(f"the {kind.noun} '{repo}' on {_endpoint()} has no revision '{revision}'") from None
+        raise CannotRun(f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'") from None
     except errors.GatedRepoError:
-        told = f"the {kind.noun} '{repo}' on {_endpoint()} asks for consent first"
+        told = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
         raise CannotRun(f"{told}: accept its terms there and set HF_TOKEN, or {kind.instead}") from None
     except errors.RepositoryNotFoundError:
-        told = f"there is no {kind.noun} '{repo}' on {_endpoint()} (or it is private)"
+        told = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
         raise CannotRun(f"{told}: check {kind.key}, or {kind.instead}") from None
     except errors.HFValidationError as error:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
-        offline = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(kind, repo, offline if _offline() else _brief(error.__cause__ or error)) from error
+        absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
+        raise _unreachable(kind, repo, absent if offline() else _brief(error.__cause__ or error)) from error
     except Exception as error:
         # The hub's client has changed its HTTP library twice, and a proxy may answer anything; whatever is raised
         # here means that nothing was fetched, and the cause stays attached.
@@ -119,23 +121,21 @@ def _brief(error: BaseException) -> str:
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> CannotRun:
-    told = f"the {kind.noun} '{repo}' could not be fetched from {_endpoint()} ({why})"
+    told = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
     return CannotRun(f"{told}: check the connection, or {kind.instead}")
 
 
 def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
     """Ask the hub for the commit and the file names of a revision."""
-    if _offline():
+    if offline():
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
     from huggingface_hub import HfApi
 
     with _sentences(kind, repo, revision):
-        info = HfApi(endpoint=_endpoint()).repo_info(
-            repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT
-        )
+        info = HfApi(endpoint=endpoint()).repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
     if not _COMMIT.fullmatch(commit):
-        raise CannotRun(f"{_endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")
+        raise CannotRun(f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")
     return commit, [entry.rfilename for entry in info.siblings or ()]
 
 
@@ -157,7 +157,6 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     """The local copy of one file at a commit; from the cache where it is there. Raises CannotRun."""
     from huggingface_hub import hf_hub_download
 
-    offline = _offline()
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
     with _sentences(kind, repo, commit), bars_allowed():
@@ -166,8 +165,8 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
             name,
             repo_type=kind.repo_type,
             revision=commit,
-            endpoint=_endpoint(),
+            endpoint=endpoint(),
             etag_timeout=_TIMEOUT,
-            local_files_only=offline,
+            local_files_only=offline(),
         )
     return Path(path)

