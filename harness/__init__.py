@@ -10,6 +10,9 @@ Everything is imported at its first use, so `import harness` is cheap.
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import types
@@ -21,6 +24,32 @@ __all__ = ["__version__", "compare", "read_run", "run", "score"]
 
 __version__ = types.VERSION
 _API = ("compare", "read_run", "run", "score")
+_BESIDE = ("configs", "methods", "pocket", "reports")
+
+
+class _OwnPackages:
+    """Finds this project's other packages beside harness/, whatever the working directory has under their names."""
+
+    place = Path(__file__).parents[1]
+
+    @classmethod
+    def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        """The spec of one of them; None for everything else."""
+        return PathFinder.find_spec(name, [str(cls.place)]) if name in _BESIDE else None
+
+    @classmethod
+    def install(cls) -> None:
+        """Come before the search of sys.path. Raises ImportError where another package has one of the names already."""
+        for name in _BESIDE:
+            origin = getattr(sys.modules.get(name), "__file__", None)
+            if origin and Path(origin).parents[1].resolve() != cls.place.resolve():
+                raise ImportError(
+                    f"harness has a package '{name}' too; import harness before {origin}, or rename that one"
+                )
+        sys.meta_path.insert(0, cls)
+
+
+_OwnPackages.install()
 
 
 def __getattr__(name: str) -> Any:

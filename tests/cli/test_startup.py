@@ -56,3 +56,30 @@ def test_start_up_time(arguments: list[str], goal: float, environment: dict[str,
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert best < 2 * goal
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    """A working directory with packages named like the project's own."""
+    for name in ("methods", "configs", "reports", "pocket"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('{name} of the user')")
+    return tmp_path
+
+
+@pytest.mark.parametrize("program", [["-m", "harness", "show", "bm25"], ["-c", "import harness; harness.run"]])
+def test_folders_of_the_user_never_shadow_the_project(
+    program: list[str], crowded: Path, environment: dict[str, str]
+) -> None:
+    done = subprocess.run([sys.executable, *program], env=environment, cwd=crowded, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_package_of_the_user_that_was_imported_first_is_named(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("")
+    program = "import reports, harness"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "ImportError: harness has a package 'reports' too; import harness before" in done.stderr
