@@ -38,7 +38,7 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
     if reference is None:
         return ""
     ours, theirs = _counted(method), _counted(reference)
-    # A number that another run gives is part of the method; tables print it below, with the run (harness/amounts.py).
+    # A number that another run gives is part of the method; tables print it below, with the run.
     taken = {key for key in type(method).takes if isinstance(choice.params.get(key), str)}  # "from:..."
     changed = [key for key in ours if ours[key] != theirs.get(key) and key not in taken]
     profiles, settings = [], []

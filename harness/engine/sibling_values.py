@@ -109,7 +109,8 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     else:
         value, mean, unit = _pieces(plan, name, rows)
         note = f"{name} = {value}, the same {unit} as {called} ({mean:.4g} a question, {where})"
-    source = {"source": called, "run": str(run.path), "questions": count, "failed": failed}
+    of = {part: run.config[part]["name"] for part in ("dataset", "model")}
+    source = {"source": called, "run": str(run.path), **of, "questions": count, "failed": failed}
     return {"value": value, "note": note, "mean": mean, "unit": unit, **source}
 
 

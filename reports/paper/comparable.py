@@ -15,6 +15,7 @@ from harness.config.registry import short
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
+from harness.engine.plan import FROM
 from reports import stored as facts
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, settings_of, tail
@@ -79,6 +80,8 @@ def _models(value: Value, run: StoredRun, paper: Settings) -> list[str]:
             found.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
         if role not in paper.trained and known:
             found.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
+        if added := used.get("adapter"):
+            found.append(f"model: the {role} has the adapter {tail(added)} added to its weights, the paper's has none")
     return found
 
 
@@ -91,16 +94,15 @@ def _model(role: str, used: Mapping[str, Any], wanted: Model) -> list[str]:
 
 
 def _is(config: Mapping[str, Any], wanted: str) -> bool:
-    """Whether a model or encoder is the one named, where it is in a folder by its name too."""
-    names = (_called(config), tail(str(config.get("source") or "")))
-    return wanted.lower() in [name.lower() for name in names]
+    return _called(config).lower() == wanted.lower()
 
 
 def _called(config: Mapping[str, Any]) -> str:
-    """The last part of a hub id, else the name."""
-    source = str(config.get("source") or "")
-    is_hub_id = source.count("/") == 1 and not source.startswith((".", "~", "/"))
-    return tail(source) if is_hub_id else str(config.get("name") or "not recorded")
+    """The last part of the hub id, folder or file with the weights; the name where none is given.
+
+    A preset's name says nothing about weights that the user put in the place of the preset's.
+    """
+    return tail(str(config.get("source") or config.get("name") or "not recorded"))
 
 
 def _encoders(run: StoredRun, paper: Settings) -> list[str]:
@@ -121,12 +123,23 @@ def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
     own = {**{key: short(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
+    own |= {key: rule for key in params if (rule := _rule(run, key)) and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
         *_differences("method: ", own, paper.method),
         *(f"method: {key} is {_shown(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
     ]
+
+
+def _rule(run: StoredRun, key: str) -> str | None:
+    """The rule by which the run got the number `key`, such as "from:garlic"; None for any other number.
+
+    The source must be a run of this run's model over its data set.
+    """
+    amount = (run.manifest.get("amounts") or {}).get(key) or {}
+    here = {part: run.config[part]["name"] for part in ("dataset", "model")}
+    return f"{FROM}{amount.get('source')}" if here == {part: amount.get(part) for part in here} else None
 
 
 def _prompts(run: StoredRun, paper: Settings) -> list[str]:

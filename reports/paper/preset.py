@@ -61,7 +61,8 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     entry, paper = value.entry, value.paper
     d, method = _resolved(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = d.parts["method"]
-    params = {**method.config.model_dump(mode="json"), **entry.params}
+    rules = {key: one for key in type(method).takes if isinstance(one := choice.params.get(key), str)}  # "from:garlic"
+    params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
     models = {role: _model(value, d, role) for role in method.needs}
     encoders = {role: d.parts[role] for role in method.encoders if role in d.parts}
     said = {**rule.settings, **entry.settings}

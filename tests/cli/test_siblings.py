@@ -49,7 +49,8 @@ def test_a_row_runs_behind_its_source_and_takes_its_mean(here: Cli) -> None:
     note = f"max_nodes = 4, as many nodes as walks visits (3.50, mean of 4 questions of {made[0].name})"
     assert config["origins"]["method.params.max_nodes"] == note
     amount = {"value": 4, "note": note, "mean": 3.5, "unit": "nodes", "source": "walks", "run": str(made[0])}
-    assert manifest["amounts"] == {"max_nodes": {**amount, "questions": 4, "failed": 0}}
+    of = {"dataset": "pocket/musique", "model": config["config"]["model"]["name"]}
+    assert manifest["amounts"] == {"max_nodes": {**amount, **of, "questions": 4, "failed": 0}}
     assert "amounts" not in stored(made[0])[1]
     assert note in here("report", "results", "--format", "markdown").stdout
     # The number is hashed, not where it comes from; the same command again goes on in the same folders.

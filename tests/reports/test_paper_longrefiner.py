@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.config import suites
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.beside import NOT_COMPARABLE
@@ -26,6 +27,7 @@ SETS = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
+    "dataset.demonstration": suites.read("longrefiner-table2-short").sets["dataset.demonstration"],
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.config import presets
+from harness.config import presets, suites
 from reports.paper import frame
 from reports.paper.beside import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from reports.paper.preset import settings_of
@@ -23,6 +23,7 @@ NQ = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
+    "dataset.demonstration": suites.read("longrefiner-table2-short").sets["dataset.demonstration"],
     "roles.refiner": "qwen2.5-3b-instruct",
 }
 LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2-70b-chat-hf", "backend": "hf"}}
