@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,19 @@ def test_an_adapter_of_another_prompt_is_refused_by_the_plan() -> None:
     # What the adapter did not learn may change, and so may everything without the adapter.
     assert plan("longrefiner", "method.prompts.answer=" + ANSWER)
     assert plan("longrefiner", "method.prompts.analysis=One? {question}", "method.analysis_adapter=null")
+
+
+def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> None:
+    """As those that LongRefiner's authors released: they have no card, and were trained on other prompts."""
+    own = plan("longrefiner").models["refiner"].adapters
+    if not own:
+        pytest.skip("no adapters come with this package; make adapters trains them")
+    told = [w for w in plan("longrefiner").warnings if "no card" in w]
+    assert told == []
+    for name in ("analysis", "selection"):
+        shutil.copytree(own[name], tmp_path / name)
+        (tmp_path / name / "card.json").unlink()
+    sets = [f"roles.refiner.adapters.{name}={tmp_path / name}" for name in ("analysis", "selection")]
+    (warning,) = (w for w in plan("longrefiner", *sets).warnings if "no card" in w)
+    assert warning.startswith("no card says on which prompts these adapters were trained: analysis, selection; ")
+    assert "--set method.prompts=FILE" in warning

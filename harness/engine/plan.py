@@ -272,7 +272,7 @@ def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConf
 
 def _check_prompts(sketch: _Sketch, method: Method) -> None:
     """Prompts against the models: a system turn needs a template with the role, an adapter the prompts it learnt."""
-    from harness.llm.adapters import other_prompts
+    from harness.llm.adapters import other_prompts, without_prompts
     from harness.llm.model_info import system_problem
 
     if sketch.problems:
@@ -281,9 +281,9 @@ def _check_prompts(sketch: _Sketch, method: Method) -> None:
     for role, config in sketch.models.items():
         if system and (sentence := system_problem(config)):
             sketch.wrong(sentence)
-        for name in method.adapters().get(role, {}):
-            if name in config.adapters and (found := other_prompts(name, config.adapters[name], method.prompts())):
-                sketch.wrong(found)
+        used = {name: config.adapters[name] for name in method.adapters().get(role, {}) if name in config.adapters}
+        sketch.problems += [UserError(s) for n, at in used.items() if (s := other_prompts(n, at, method.prompts()))]
+        sketch.warnings += without_prompts(used)
 
 
 def _check_skills(sketch: _Sketch, method: Method) -> None:

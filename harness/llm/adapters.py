@@ -96,6 +96,15 @@ def other_prompts(name: str, folder: str | Path, prompts: Mapping[str, str]) -> 
     return None
 
 
+def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
+    """A warning about the adapters (name -> folder) of which nothing says what prompts they were trained on, if any."""
+    names = [name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")]
+    if not names:
+        return []
+    told = f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those in "
+    return [told + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods.md#prompts)"]
+
+
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
     """The model with those of the named adapters that it comes with; what was named by a folder stays that."""
     spec = importlib.util.find_spec(config.package) if config.package and config.offers else None
