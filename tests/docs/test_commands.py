@@ -149,3 +149,11 @@ def test_a_scorer_that_does_not_exist(cli: Cli, tmp_path: Path, scorer: str, mes
     choices = ["--method", "bm25", "--dataset", "mine", "--data", "rows.jsonl", "--set", f"dataset.scorers=[{scorer}]"]
     code, output = cli("validate", *choices, HARNESS_CONFIGS=".")
     assert (code, message in output) == (2, True), output
+
+
+def test_each_real_command_of_the_readme_is_the_papers_setting_or_says_that_it_is_not() -> None:
+    """In the command itself, or in the paragraph behind it."""
+    paragraphs = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+    real = [i for i, text in enumerate(paragraphs) if re.search(r"harness run .*--dataset (?!pocket/)", text)]
+    assert real
+    assert all("--profile paper" in "".join(paragraphs[i : i + 2]) for i in real)
