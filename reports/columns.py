@@ -53,7 +53,9 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
     """
     known = [str(name) for name in frame.columns]
     if columns is None:
-        scores = [score] if score else list(dict.fromkeys(frame["headline"]))
+        # A score of the user's own, "module:function", is shown beside the first one.
+        own = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
+        scores = [score] if score else [*dict.fromkeys(frame["headline"]), *own]
         counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
         columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
     for name in columns:

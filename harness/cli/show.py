@@ -7,6 +7,7 @@ method.t_n            3         --set
 
 from __future__ import annotations
 
+import inspect
 import json as json_
 from dataclasses import dataclass, field, replace
 from types import UnionType
@@ -18,7 +19,7 @@ from harness.cli.command import choice, output
 from harness.cli.list import KINDS, entries, find_kind
 from harness.cli.options import Json, Selection, split
 from harness.cli.output import columns
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.validation import typed
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import UnknownName, UserError
@@ -81,6 +82,8 @@ def show(
 
 def kind_of(name: str) -> str:
     """The one kind that has `name`. Raises UserError when none or several do."""
+    if ":" in name:
+        return "scorers"  # a function of the user's own
     known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
     kinds = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
     if len(kinds) > 1:
@@ -205,10 +208,12 @@ def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
 def _scorer(name: str) -> Shown:
     from harness import scorers
 
-    known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), None)
-    if known is None:
-        raise UnknownName("scorer", name, scorers.names(), "harness list scorers")
+    known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
+    if ":" in known:
+        registry.trust(known)  # the user named it
     values = {"name": known, "summary": scorers.summary(known), "version": scorers.version(known)}
+    if ":" in known:
+        values["summary"] = (inspect.getdoc(registry.load(known)) or values["summary"]).partition("\n")[0]
     return Shown(values, dict.fromkeys(values, "harness.scorers"))
 
 

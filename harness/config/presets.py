@@ -23,6 +23,8 @@ from harness.errors import ConfigError, UnknownName, UserError
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
+# Keys whose values are files or folders, or a mapping or list of them.
+_PLACES = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _SINGULAR = {"methods": "method", "datasets": "data set"}
 
@@ -118,7 +120,8 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
         shown, path = files[name]
         values = read_yaml(path, shown)
         trust(*code_named(values))  # shipped, or in the user's own folder
-        return shown, values
+        own = shown.startswith(f"${ENV}/")
+        return shown, _beside(values, Path(os.environ[ENV]).absolute()) if own else values
     target = additions(GROUPS[kind])[name]
     trust(target)  # its package was installed
     if kind == "methods":
@@ -128,6 +131,19 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
         raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
     trust(*code_named(values))
     return target, dict(values)
+
+
+def _beside(values: Any, folder: Path, key: str = "") -> Any:
+    """A preset of the user's folder with the files that it names there, {"data": "a.jsonl"}, by their whole paths.
+
+    What is not in `folder` stays as it is: a hub id, or a path from the current folder.
+    """
+    if isinstance(values, dict):
+        return {name: _beside(value, folder, key if key in _PLACES else str(name)) for name, value in values.items()}
+    if isinstance(values, list):
+        return [_beside(value, folder, key) for value in values]
+    here = key in _PLACES and isinstance(values, str) and values and (folder / values).exists()
+    return str(folder / values) if here else values
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:

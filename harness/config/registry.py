@@ -129,6 +129,19 @@ def load(target: str, base: type | None = None) -> Any:
         raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
     if target not in known and not trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
+    found = imported(known.get(target, target))
+    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+        raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
+    return found
+
+
+def imported(target: str) -> Any:
+    """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
+
+    Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist,
+    CannotRun for a package that it needs, UnknownName for the name.
+    """
+    module_name, _, name = target.partition(":")
     own = os.environ.get(ENV)
     if own and os.path.abspath(own) not in sys.path:
         # Modules may lie beside the user's own presets; last, so that they shadow nothing.
@@ -138,15 +151,16 @@ def load(target: str, base: type | None = None) -> Any:
     except ModuleNotFoundError as e:
         missing = e.name or ""
         if module_name == missing or module_name.startswith(missing + "."):
-            raise UserError(f"no module '{module_name}' (named by '{target}'); is its package installed?") from e
+            file = f"{module_name.partition('.')[0]}.py"
+            raise UserError(
+                f"no module '{module_name}' (named by '{target}'); put {file} into the folder {ENV}, or install its "
+                "package"
+            ) from e
         raise CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}") from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
         raise UnknownName(f"name in module '{module_name}'", name, close_matches(name, public) or public)
-    found = getattr(module, name)
-    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
-        raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
-    return found
+    return getattr(module, name)
 
 
 @functools.cache

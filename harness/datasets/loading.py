@@ -73,16 +73,12 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
     if name not in known and not registry.trusted(name):
         raise ConfigError([registry.refusal(name, "dataset.format")])
-    try:
-        source = importlib.import_module(module)
-        parser = getattr(source, function)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError([f"dataset.format: '{name}' cannot be imported ({error})"]) from None
+    parser = registry.imported(known.get(name, name))
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name == "longbench":
         parser = partial(parser, subset=config.subset)
-    return parser, tuple(getattr(source, "ROW_KEYS", ())) if name in known else ()
+    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
 
 
 def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:

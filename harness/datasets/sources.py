@@ -112,7 +112,7 @@ def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Sourc
             return Source(_inside(path / names[0], config, patterns), names[0])
         return Source(tuple(path / name for name in names), ", ".join(names))
     if not path.exists():
-        raise DataError(data, None, None, "no such file or folder; check the name after --data")
+        raise DataError(data, None, None, "no such file or folder; check --data, or dataset.data in the preset")
     if kind_of(path) is None:
         raise DataError(data, None, None, f"not a data file by its name; known are {', '.join(SUFFIXES)}, {ARCHIVE}")
     return Source((path,), path.name)

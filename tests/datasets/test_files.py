@@ -13,7 +13,7 @@ import pytest
 
 from harness.config import registry
 from harness.datasets import formats, load
-from harness.errors import CannotRun, ConfigError, DataError, UnknownName
+from harness.errors import CannotRun, ConfigError, DataError, UnknownName, UserError
 from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines
 
 Writer = Callable[[Path, list[dict[str, Any]]], Path]
@@ -208,13 +208,13 @@ def test_duplicate_id_across_files_names_both(tmp_path: Path) -> None:
 
 
 def test_missing_path(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file or folder; check the name after --data$"):
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file or folder; check --data, or dataset"):
         load(config(data=str(tmp_path / "nowhere.jsonl")))
 
 
 CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'?"),
-    ({"format": "no.such.module:f", "data": "x"}, ConfigError, "cannot be imported"),
+    ({"format": "no.such.module:f", "data": "x"}, UserError, "no module 'no.such.module'"),
     ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
     ({}, ConfigError, "neither dataset.hub nor dataset.data says where the rows are"),
     ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),

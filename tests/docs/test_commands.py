@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from glob import glob
@@ -33,6 +35,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("HARNESS_CONFIGS", raising=False)
     path, modules = list(sys.path), set(sys.modules)
+    # As in the installed script: the current folder is no place for modules.
+    monkeypatch.setattr(sys, "path", [str(ROOT), *(place for place in path if place not in ("", ".", str(tmp_path)))])
 
     def call(*arguments: str, **variables: str) -> tuple[int, str]:
         with monkeypatch.context() as here, pytest.raises(SystemExit) as exit_:
@@ -43,7 +47,6 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         return int(exit_.value.code or 0), out + err
 
     yield call
-    sys.path[:] = path
     for name in set(sys.modules) - modules:
         if (tmp_path / f"{name}.py").exists():
             del sys.modules[name]
@@ -117,6 +120,33 @@ def test_commands_name_options_and_presets_that_exist(cli: Cli) -> None:
                     for name in words[words.index(option) + 1].split(","):
                         assert name in presets.names(kind), f"{where}: no {option} {name}"
     assert seen > 40
+
+
+def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path: Path) -> None:
+    """The method, data set and scorer of docs/extending.md, each in a process that knows only HARNESS_CONFIGS."""
+    own, work = tmp_path / "own", tmp_path / "work"
+    work.mkdir()
+    for block in blocks(ROOT / "docs" / "extending.md"):
+        if block.file:
+            (own / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (own / block.file).write_text(block.text, encoding="utf-8")
+    with (own / "datasets" / "mine.yaml").open("a") as preset:
+        preset.write("data: rows.jsonl\n")
+    variables = {"PYTHONPATH": str(ROOT), "HARNESS_CONFIGS": str(own), "HARNESS_HOME": str(tmp_path / "home")}
+
+    def harness(*arguments: str) -> str:
+        script = Path(sys.executable).with_name("harness")
+        done = subprocess.run(
+            [script, *arguments], cwd=work, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "1 questions" in harness("validate", "--method", "bm25", "--dataset", "mine", "--model", "replayed")
+    harness("run", "--method", "longest", "--dataset", "mine", "--model", "replayed", "--mlflow", "off")
+    assert re.search(
+        r"^method +longbench\.qa_f1_score +mine:brevity .*\nlongest +100\.0 +100\.0 ", harness("report"), re.M
+    )
 
 
 def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cli, tmp_path: Path) -> None:

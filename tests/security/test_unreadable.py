@@ -88,8 +88,8 @@ DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
     ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
     ("zip, cut", "r.zip", _cut, "; fetch it again"),
-    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check the name after --data"),
-    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check the name after --data"),
+    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, or dataset.data"),
+    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, or dataset.data"),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
 ]
 
