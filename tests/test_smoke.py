@@ -1,4 +1,4 @@
-"""Every preset on the made-up twin of every data set that is fetched, through the command line, in a fresh process.
+"""Every preset on the made-up twin of every data set that is fetched, through the command line.
 
 The list is read from the program: a preset that is added is run, and one that cannot answer two questions fails here.
 """
@@ -6,33 +6,39 @@ The list is read from the program: a preset that is added is run, and one that c
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.cli.main import main
 from harness.config import presets
 from tests.families import cells
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
-ROOT = Path(__file__).resolve().parent.parent
 TWINS = [twin for name in presets.names("datasets") if (twin := presets.twin(name)) is not None]
+Command = Callable[..., tuple[int, str, str]]
 
 
-def harness(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    whole = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **env}
-    command = [sys.executable, "-m", "harness", *arguments]
-    return subprocess.run(command, cwd=cwd, env=whole, capture_output=True, text=True, timeout=900, check=False)
+@pytest.fixture
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run a command in an empty folder; returns exit code, stdout and stderr. One process loads torch and the model once.
 
+    tests/test_wheel.py runs the installed command in a process of its own.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
-def listed_methods(cwd: Path) -> list[str]:
-    found = harness("list", "methods", "--json", cwd=cwd)
-    assert found.returncode == 0, found.stderr
-    return sorted(json.loads(found.stdout))
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit_:
+            main(list(arguments))
+        out, err = capfd.readouterr()
+        return int(exit_.value.code or 0), out, err
+
+    return call
 
 
 def parts(size: int = 24) -> list[tuple[str, list[str]]]:
@@ -54,26 +60,29 @@ def sources(method: str) -> list[str]:
     return [value.removeprefix("from:") for value in params.values() if str(value).startswith("from:")]
 
 
-def test_the_program_lists_every_preset(tmp_path):
-    assert listed_methods(tmp_path) == presets.names("methods")
+def test_the_program_lists_every_preset(harness: Command) -> None:
+    code, out, err = harness("list", "methods", "--json")
+    assert (code, err) == (0, "")
+    assert sorted(json.loads(out)) == presets.names("methods")
 
 
 @pytest.mark.parametrize(
     ("dataset", "methods"), parts(), ids=lambda value: value if isinstance(value, str) else value[0]
 )
-def test_every_preset_answers_two_questions(dataset, methods, tmp_path):
-    ran = harness(
+def test_every_preset_answers_two_questions(
+    dataset: str, methods: list[str], harness: Command, tmp_path: Path
+) -> None:
+    code, out, err = harness(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
-        "--limit", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=500",
-        cwd=tmp_path,
+        "--limit", "2", "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=500",
     )  # fmt: skip
     # A row whose weights are not on this machine says so and costs the exit code 3; all others run.
-    missing = set(re.findall(r"^error: (\S+) on \S+: not run: weights: ", ran.stderr, re.MULTILINE))
-    assert missing <= RERANKED, ran.stderr
-    assert ran.returncode == (3 if missing else 0), ran.stderr
+    missing = set(re.findall(r"^error: (\S+) on \S+: not run: weights: ", err, re.MULTILINE))
+    assert missing <= RERANKED, err
+    assert code == (3 if missing else 0), err
     methods = [method for method in methods if method not in missing]
-    assert ran.stderr.count("pocket-llama answers, the embedded default") == 1
-    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert err.count("pocket-llama answers, the embedded default") == 1
+    lines = [json.loads(line) for line in out.splitlines()]
     assert len(lines) == len(methods)
     for line in lines:
         summary = line["summary"]
@@ -83,15 +92,15 @@ def test_every_preset_answers_two_questions(dataset, methods, tmp_path):
             assert record["error"] is None
             assert sum(phase["flops"]["full"] for phase in record["usage"].values()) > 0
             assert set(record["scores"]) >= {"longbench.qa_f1_score", "flashrag.acc"}
-    table = harness("compare", *(line["run"] for line in lines), cwd=tmp_path)
-    assert table.returncode == 0, table.stderr
-    assert all(method in table.stdout for method in methods)
+    code, table, err = harness("compare", *(line["run"] for line in lines))
+    assert code == 0, err
+    assert all(method in table for method in methods)
     if not {"pecan", "garlic"} & {*methods}:
         return
     searched = next(line["run"] for line in lines if "/pecan--" in line["run"] or "/garlic--" in line["run"])
-    trace = harness("trace", searched, records[0]["question_id"], cwd=tmp_path)
-    assert trace.returncode == 0, trace.stderr
-    assert "start" in trace.stdout
+    code, steps, err = harness("trace", searched, records[0]["question_id"])
+    assert code == 0, err
+    assert "start" in steps
 
 
 def test_a_search_is_among_the_rows_of_every_data_set():
