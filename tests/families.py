@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from harness.config import presets
 
 __all__ = ["cells"]
 
 ONE = "pocket/musique"
-# The first slice, on every data set: between them they use every kind of view, index and reading.
-EVERYWHERE = {"pecan", "full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
+# On every data set: between them they use every kind of view and reading, with and without an index.
+QUICK = {"full-context", "bm25", "sbert", "closed-book", "oracle-evidence"}
+EVERYWHERE = {"pecan", *QUICK}
 
 
-def cells(datasets: list[str], *, every: bool = True) -> list[tuple[str, str]]:
-    """(preset, data set): EVERYWHERE on all of `datasets`, all others on ONE, and the first preset of each other
+def cells(
+    datasets: list[str], *, every: bool = True, everywhere: Collection[str] = EVERYWHERE
+) -> list[tuple[str, str]]:
+    """(preset, data set): `everywhere` on all of `datasets`, all others on ONE, and the first preset of each other
     implementation on one more, taken in turn. every=False: of the others only those first presets."""
     known: set[tuple[str, str]] = set()
     found: list[tuple[str, str]] = []
@@ -20,8 +25,8 @@ def cells(datasets: list[str], *, every: bool = True) -> list[tuple[str, str]]:
     for name in presets.names("methods"):
         values = {k: v for _, layer in presets.read("methods", name) for k, v in layer.items()}
         family = (values["implementation"], values.get("view", "document"))
-        on = datasets if name in EVERYWHERE else [ONE] if every else []
-        if family not in known and name not in EVERYWHERE:
+        on = datasets if name in everywhere else [ONE] if every else []
+        if family not in known and name not in everywhere:
             on = [ONE, more[len(known) % len(more)]]
         known.add(family)
         found += [(name, dataset) for dataset in datasets if dataset in on]

@@ -10,6 +10,7 @@ A file may say `extends: other-name`; it is then laid over that one. The user's 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,11 +50,16 @@ def shipped_only() -> Iterator[None]:
         _SHIPPED_ONLY.reset(before)
 
 
-def _folders() -> list[tuple[str, Path]]:
-    """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
+@functools.cache
+def _shipped() -> Path:
     import importlib.resources
 
-    shipped = ("configs", Path(str(importlib.resources.files("configs"))))
+    return Path(str(importlib.resources.files("configs")))
+
+
+def _folders() -> list[tuple[str, Path]]:
+    """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
+    shipped = ("configs", _shipped())
     own = os.environ.get(ENV)
     if not own or _SHIPPED_ONLY.get():
         return [shipped]
@@ -89,10 +95,10 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
 _walked: dict[tuple[str, tuple[tuple[str, Path], ...]], tuple[dict[Path, int], dict[str, tuple[str, Path]]]] = {}
 
 
-def _stamp(folder: Path) -> int:
-    """When something was last added to or taken from the folder, in ns; -1 where there is none."""
+def _stamp(path: Path) -> int:
+    """When a file, or what a folder holds, was last changed, in ns; -1 where there is none."""
     try:
-        return folder.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError:
         return -1
 
@@ -106,6 +112,8 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> str:
     """The registered spelling of `name`. Raises UnknownName with close matches."""
     known = names(kind)
+    if name in known:
+        return name
     for candidate in known:
         if fold(candidate) == fold(name):
             return candidate
@@ -118,7 +126,7 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     files = _files(kind)
     if name in files:
         shown, path = files[name]
-        values = read_yaml(path, shown)
+        values = _content(path, shown)
         trust(*code_named(values))  # shipped, or in the user's own folder
         own = shown.startswith(f"${ENV}/")
         return shown, _beside(values, Path(os.environ[ENV]).absolute()) if own else values
@@ -144,6 +152,27 @@ def _beside(values: Any, folder: Path, key: str = "") -> Any:
         return [_beside(value, folder, key) for value in values]
     here = key in _PLACES and isinstance(values, str) and values and (folder / values).exists()
     return str(folder / values) if here else values
+
+
+def _content(path: Path, shown: str) -> dict[str, Any]:
+    """What a file holds, free to be changed. A shipped file is parsed once: a list of all plans asks 4,600 times."""
+    if path.is_relative_to(_shipped()):
+        return dict(_copied(_parsed(path, shown, _stamp(path))))
+    return read_yaml(path, shown)
+
+
+@functools.cache
+def _parsed(path: Path, shown: str, stamp: int) -> dict[str, Any]:
+    """The content of a file that was last changed at `stamp`."""
+    del stamp
+    return read_yaml(path, shown)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of what YAML reads: mappings, lists and scalars."""
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -186,7 +215,7 @@ def download(dataset: str) -> list[str]:
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; from the files, without importing what they name."""
     files = _files(kind)
-    lines = {name: read_yaml(path, shown).get("summary") for name, (shown, path) in files.items()}
+    lines = {name: _content(path, shown).get("summary") for name, (shown, path) in files.items()}
     found = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
     for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
         found.setdefault(name, f"added by {target}")

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, attempt, foreign_keys, layers
@@ -407,11 +407,16 @@ def _role(d: Draft, layers: list[Layer], role: str) -> None:
     return None
 
 
+@cache
+def _scalar_fields() -> type[BaseModel]:
+    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in SCALARS}
+    return create_model("Scalars", **fields)
+
+
 def _scalars(d: Draft, layers: list[Layer]) -> None:
     """seed, limit and failed, checked by RunConfig's own fields."""
-    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in SCALARS}
     tree = Tree()
     for origin, values in layers:
         _over(d, tree, {k: values[k] for k in SCALARS if k in values}, origin)
     d.origins.update({k: tree.origins.get(k, "default") for k in SCALARS})
-    d.parts.update(build(create_model("Scalars", **fields), tree, "").model_dump())
+    d.parts.update(build(_scalar_fields(), tree, "").model_dump())

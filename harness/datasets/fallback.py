@@ -11,6 +11,7 @@ put on made-up rows that were not. Open-domain questions, which come without doc
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
@@ -39,13 +40,14 @@ _loaded: dict[str, Dataset | HarnessError] = {}
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load once in a process: several methods over one data set share it, and an unreachable hub is asked once.
+    """Load once in a process: several methods over one data set share it, and an unreachable hub is asked once. Files
+    that have changed since are read again.
 
     limit: questions, None for all. Raises what harness.datasets.load raises, each time.
     """
     from harness.datasets import load
 
-    key = canonical([config.model_dump(mode="json"), limit])
+    key = canonical([config.model_dump(mode="json"), limit, _files(config)])
     if key not in _loaded:
         try:
             _loaded[key] = load(config, limit)
@@ -55,6 +57,16 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     if isinstance(found, HarnessError):
         raise found
     return found
+
+
+def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
+    """Path, time of the last change in ns and size of every local file that the rows are read from."""
+    places = [Path(str(place)).absolute() for place in (config.data, config.options.get("documents")) if place]
+    try:
+        files = [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+        return [(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.is_file()]
+    except OSError:  # a name that is too long; `load` says what is wrong with it
+        return []
 
 
 def find(d: Draft) -> Found:

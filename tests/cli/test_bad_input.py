@@ -1,4 +1,4 @@
-"""Bad input to real methods, each in a fresh process: one clear message with what to do, and the exit code.
+"""Bad input to real methods: one clear message with what to do, and the exit code.
 
 exit 2: nothing was run, and no results folder is left · exit 3: the run went on, what failed is recorded
 """
@@ -41,11 +41,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(cli: Cli, models: Path, tmp_path: Path) -> Cli:
-    """The command in a fresh process, in a folder with the models."""
+def run(here: Cli, models: Path, tmp_path: Path) -> Cli:
+    """The command in a folder with the models."""
     for folder in models.iterdir():
         (tmp_path / folder.name).symlink_to(folder)
-    return cli
+    return here
 
 
 def write(path: Path, spoil: Callable[[Rows], Any], line: int = 0, text: str = "") -> None:

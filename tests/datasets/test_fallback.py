@@ -15,6 +15,7 @@ from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
 from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
+from tests.made_up import musique_rows, write_rows
 
 FILES = {
     "methods/echo.yaml": (
@@ -162,3 +163,18 @@ def test_rows_that_are_given_have_no_stand_in() -> None:
 def test_a_data_set_that_is_made_up_has_no_stand_in() -> None:
     (problem,) = problems("pocket/musique", tokens="1000000000000")
     assert "would take about" in problem
+
+
+def test_rows_that_have_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same words in another folder, and a file that was mended, are other rows."""
+    found = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        for number in (1, 2):
+            rows = musique_rows(number)
+            rows[0]["question"] = f"Who lives in {name}?"
+            write_rows(Path("rows.jsonl"), rows)
+            loaded = plan_choices(Choices(method="bm25", dataset="musique", data="rows.jsonl", model="random")).dataset
+            found.append((loaded.examples[0].question.text, len(loaded.examples)))
+    assert found == [(f"Who lives in {name}?", number) for name in "ab" for number in (1, 2)]

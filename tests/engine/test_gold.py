@@ -14,7 +14,7 @@ from harness.engine.runner import run
 from harness.errors import HarnessError
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
-from tests.families import cells
+from tests.families import QUICK, cells
 
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
@@ -31,10 +31,12 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False))
+# A data set's rows and views are alike for every method: the quick ones meet each of them, the others two.
+@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False, everywhere=QUICK))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    said = {"profile": "pocket", "limit": 2, "sets": {"dataset.tokens": 300}}
+    questions = 2 if method in QUICK else 1  # one on each of two data sets
+    said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 300}}
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     try:
         plan = plan_choices(Choices(method=method, dataset=dataset, **said))
@@ -52,4 +54,4 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
     clean = predictions(replace(plan, config=config), tmp_path / "clean", monkeypatch)
     poison = replace(plan, config=config, dataset=replace(plan.dataset, examples=examples))
     assert predictions(poison, tmp_path / "poisoned", monkeypatch) == clean
-    assert len(clean) == 2
+    assert len(clean) == questions

@@ -57,19 +57,25 @@ READING = [
     ["run", "--config", "RUN/run.yaml", "--mlflow", "off", "--out", "again", "--limit", "1"],
     ["validate", "--config", "RUN/run.yaml"],
 ]
-# Runs every verb in one process: starting one for each would take a minute.
+# Runs every verb on every attack in one process: starting one for each would take minutes.
 DRIVER = """
-import json, sys
+import json, os, sys
 from harness.cli.main import main
-codes = []
-for arguments in json.loads(sys.stdin.read()):
-    sys.argv = ["harness", *arguments]
-    try:
-        main()
-    except SystemExit as end:
-        codes.append(end.code)
-    except BaseException as error:
-        codes.append(repr(error))
+codes = {}
+for attack, (folder, calls) in json.loads(sys.stdin.read()).items():
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    os.environ["SENTINEL"] = os.path.join(folder, "imported")
+    codes[attack] = []
+    for arguments in calls:
+        sys.argv = ["harness", *arguments]
+        try:
+            main()
+        except SystemExit as end:
+            codes[attack].append(end.code)
+        except BaseException as error:
+            codes[attack].append(repr(error))
+    sys.path.remove(folder)
 print("CODES", json.dumps(codes))
 """
 
@@ -94,25 +100,29 @@ def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path, attack: str) -> None:
+def attacked(stored: Path, place: Path, attack: str) -> list[list[str]]:
+    """Put a run with the attack, and the code that it names, into the folder `place`; returns the verbs to call."""
+    place.mkdir()
     for name in ("evil_format", "evil_scorer", "evil_method"):
-        (tmp_path / f"{name}.py").write_text(SENTINEL)
+        (place / f"{name}.py").write_text(SENTINEL)
     for name in ("evil_package", "evil_model", "evil_encoder"):
-        (tmp_path / name / "inner").mkdir(parents=True)
-        (tmp_path / name / "__init__.py").write_text(SENTINEL)
-        (tmp_path / name / "inner" / "__init__.py").write_text(SENTINEL)
-        for inside in (tmp_path / name, tmp_path / name / "inner"):
+        (place / name / "inner").mkdir(parents=True)
+        (place / name / "__init__.py").write_text(SENTINEL)
+        (place / name / "inner" / "__init__.py").write_text(SENTINEL)
+        for inside in (place / name, place / name / "inner"):
             (inside / "rows.jsonl").write_text(json.dumps(musique_rows(1)[0]) + "\n")
-    run = hostile(stored, tmp_path, ATTACKS[attack])
+    run = hostile(stored, place, ATTACKS[attack])
     question = json.loads((run / "records.jsonl").read_text().splitlines()[0])["question_id"]
-    words = {"RUNS": str(tmp_path / "results"), "RUN": str(run), "RUN/run.yaml": str(run / "run.yaml")}
-    calls = [[words.get(word, question if word == "QUESTION" else word) for word in verb] for verb in READING]
-    mark = tmp_path / "imported"
+    words = {"RUNS": str(place / "results"), "RUN": str(run), "RUN/run.yaml": str(run / "run.yaml")}
+    return [[words.get(word, question if word == "QUESTION" else word) for word in verb] for verb in READING]
+
+
+def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path) -> None:
+    places = {attack: tmp_path / str(number) for number, attack in enumerate(ATTACKS)}
+    calls = {attack: [str(place), attacked(stored, place, attack)] for attack, place in places.items()}
     environment = {
         **{k: v for k, v in os.environ.items() if k != "HARNESS_CONFIGS"},
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
-        "SENTINEL": str(mark),
+        "PYTHONPATH": str(ROOT),
         "HARNESS_HOME": str(tmp_path / "home"),
     }
     done = subprocess.run(
@@ -127,9 +137,11 @@ def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path, a
     )
     assert "CODES" in done.stdout, done.stderr[-2000:]
     codes = json.loads(done.stdout.partition("CODES ")[2].splitlines()[0])
-    wrong = {" ".join(verb): code for verb, code in zip(READING, codes, strict=True) if code not in (0, 2, 3)}
-    assert not wrong, done.stderr[-3000:]
-    assert not mark.exists(), mark.read_text()
+    for attack, place in places.items():
+        pairs = zip(READING, codes[attack], strict=True)
+        wrong = {" ".join(verb): code for verb, code in pairs if code not in (0, 2, 3)}
+        assert not wrong, f"{attack}: {done.stderr[-3000:]}"
+        assert not (place / "imported").exists(), f"{attack}: {(place / 'imported').read_text()}"
 
 
 def test_a_format_that_nobody_chose_is_not_loaded(tmp_path: Path) -> None:
