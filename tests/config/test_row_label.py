@@ -83,6 +83,18 @@ def test_pecan_under_the_paper_profile_has_the_papers_values_only() -> None:
     assert wanted.items() <= params.items()
 
 
+def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
+    """No shared prompt that was chosen for the embedded model: docs/methods.md#raptor-summary, #memwalker-walk."""
+    found = {name: planned(name).method for name in ("raptor-ct", "pecan-no-graph", "memwalker", "summary")}
+    raptor, tree, walk, shared = (method.prompts() for method in found.values())
+    assert "as many of its important details as you can" in raptor["summary"]
+    assert tree["summary"] == raptor["summary"]  # "following RAPTOR"
+    assert len({raptor["summary"], walk["segment summary"], shared["summary"]}) == 3
+    triage = walk["triage, with reasons"]
+    assert triage.index("{question}") < triage.index("{summaries}")
+    assert found["memwalker"].config.model_dump()["summary_tokens"] is None
+
+
 def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() -> None:
     """Sizes and trained prompts only: a word or a switch is a choice, but for what stands in for missing weights."""
     ((_, values),) = presets.read("profiles", "pocket")
