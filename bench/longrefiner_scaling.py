@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_one
+from harness.config.resolve import resolve_part
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
@@ -61,7 +61,7 @@ def trained(name: str, count: int, sizes: Sizes, folder: Path) -> tuple[Course, 
     """The adapters, the minutes of their training, and the headline of each task's exam: before -> after."""
     method = LongRefiner(LongRefinerConfig())
     tasks = method.training()
-    base = resolve_one("models", Choices(model=name)).parts["model"]
+    base = resolve_part("models", Choices(model=name)).parts["model"]
     sets: dict[str, Any] = {"scenes": count} | ({} if sizes.exam is None else {"exam": sizes.exam})
     settings = read("longrefiner", "pocket", [t.name for t in tasks], sets)
     made = Course("longrefiner", method, base, tasks, settings, folder / f"{base.name}-{count}", 0)

@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_one
+from harness.config.resolve import resolve_part
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
@@ -75,8 +75,8 @@ class Real(Tools):
     def __init__(self) -> None:
         self.meter = Meter("index")
         choices = Choices(profile="pocket")
-        self._encoder_config: EncoderConfig = resolve_one("encoders", choices).parts["encoder"]
-        config: ModelConfig = resolve_one("models", choices).parts["model"]
+        self._encoder_config: EncoderConfig = resolve_part("encoders", choices).parts["encoder"]
+        config: ModelConfig = resolve_part("models", choices).parts["model"]
         self._net = load_model(config)
         self.encoder().encode(["a text, so that nothing is loaded later"], "passage")
 

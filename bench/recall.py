@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_one
+from harness.config.resolve import resolve_part
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.datasets import load
@@ -38,7 +38,7 @@ Rank = Callable[[str, list[str]], np.ndarray]
 
 def candidates(path: Path, dataset: str) -> Iterator[tuple[str, list[str], set[int]]]:
     """Question, paragraphs, and which of them support the answer."""
-    config = resolve_one("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
+    config = resolve_part("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
     data = load(config)
     for example in data.examples:
         document = data.documents[example.question.id]
@@ -60,7 +60,7 @@ def bm25(question: str, texts: list[str]) -> np.ndarray:
 
 
 def similar(name: str) -> Rank:
-    config: EncoderConfig = resolve_one("encoders", Choices(sets={"encoder": name})).parts["encoder"]
+    config: EncoderConfig = resolve_part("encoders", Choices(sets={"encoder": name})).parts["encoder"]
     encoder: Any = load_encoder(config, Meter(), "encoder")
 
     def rank(question: str, texts: list[str]) -> np.ndarray:

@@ -23,8 +23,11 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ParamSpec, TextIO, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
 _LONGEST = 2_000
@@ -57,6 +60,11 @@ class HarnessError(Exception):
 
     midway = False
     """Whether it ended a run that had recorded answers before: no longer a command that ran nothing (exit 3, not 2)."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The message as a list."""
+        return [str(self)]
 
 
 class UserError(HarnessError):
@@ -96,6 +104,11 @@ class ConfigError(UserError):
             super().__init__(self.problems[0])
         else:
             super().__init__(f"{len(self.problems)} mistakes:\n" + "\n".join(f"  - {p}" for p in self.problems))
+
+    @property
+    def sentences(self) -> list[str]:
+        """One for each mistake."""
+        return self.problems
 
 
 class DataError(UserError):
@@ -146,6 +159,24 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     if near:
         return UserError(f"unknown {what}. Did you mean {' or '.join(repr(n) for n in near)}?")
     return UserError(f"unknown {what}. Known: {', '.join(known)}." if known else f"unknown {what}.")
+
+
+def attempt(problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """Call `function`; a UserError that it raises is added to `problems`, and None returned."""
+    try:
+        return function(*args, **kwargs)
+    except UserError as e:
+        problems.append(e)
+        return None
+
+
+def raise_all(problems: Sequence[HarnessError]) -> None:
+    """Raise a single problem as it is and several as one ConfigError; return if there is none."""
+    sentences = list(dict.fromkeys(sentence for problem in problems for sentence in problem.sentences))
+    if len(problems) == 1 and len(sentences) == 1:
+        raise problems[0]
+    if sentences:
+        raise ConfigError(sentences)
 
 
 # --- the terminal ---

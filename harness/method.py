@@ -24,8 +24,10 @@ from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from harness.cost.meter import Meter
-    from harness.models import Encoder, MeteredModel, Reranker
+    from harness.models import MeteredModel
 
 
 Index = dict[str, Any]
@@ -144,6 +146,32 @@ class Reads:
     requests: int = 1
     embedded: int = 0
     ranked: int = 0
+
+
+class Encoder(Protocol):
+    """A sentence encoder bound to a meter: what `tools.encoder()` returns.
+
+    name: as in tables; identity: everything that changes its vectors, for cache keys and the manifest.
+    """
+
+    name: str
+    identity: dict[str, Any]
+
+    def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
+        """Vectors of shape [len(texts), width], float32; `kind` picks prefix and length limit."""
+
+    def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
+        """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
+
+
+class Reranker(Protocol):
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+
+    name: str
+    identity: dict[str, Any]
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Scores of shape [passages], higher is better."""
 
 
 class Tools(Protocol):

@@ -1,4 +1,4 @@
-"""Interfaces of language models, sentence encoders and rerankers.
+"""Interface of language models.
 
 A session is one growing context; every token goes through the model once.
 
@@ -14,21 +14,21 @@ A session is one growing context; every token goes through the model once.
     with s.branch(): ...                rolled back afterwards
     s.room(); s.close()
 
-Methods see only this file's interface. The back ends are in harness/llm; encoders and rerankers in harness/embed.
+Methods see only this file's interface. The back ends are in harness/llm.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from harness.errors import CannotRun
+from harness.errors import CannotRun, WindowExceeded
 
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
@@ -74,6 +74,23 @@ class Probe:
     mass: dict[str, float]
     top: str | None = None
 
+    @classmethod
+    def of(cls, mass: dict[str, float], top: str | None) -> Probe:
+        """The probe with these raw probabilities; every label has the same `p` where all are 0."""
+        total = sum(mass.values())
+        return cls({label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}, mass, top)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
 
 @dataclass(frozen=True)
 class Written:
@@ -106,42 +123,88 @@ class Written:
 
 
 class Session(abc.ABC):
-    """One growing context; see the module's docstring. Used as a context manager it closes itself."""
+    """One growing context; see the module's docstring. Used as a context manager it closes itself.
+
+    The public methods keep the order of turns and check window and capabilities. A back end implements `length` and the
+    methods that begin with an underscore; `_turn` is the turn that is open: start, system, user, reply or closed.
+    """
+
+    can_begin_replies = True
+    """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
+
+    def __init__(self, name: str, window: int) -> None:
+        """name: of the model, for messages; window: tokens of context, output included."""
+        self._name, self._window = name, window
+        self._turn = "start"
+
+    # -- the context ---------------------------------------------------------------------------------------------------
 
     def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
         """Before the first turn: begin with the token that parts texts (BOS, else EOS) where nothing else does."""
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn of `text`. Raises CannotRun where the model takes none."""
-        raise CannotRun("this model takes no system turn; use prompts without one")
+        if self._turn != "start" or self.length():
+            raise ValueError("system() comes before everything else in a context")
+        return self._begin_turn("system", text)
 
-    @abc.abstractmethod
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
+        if self._turn == "user":
+            raise ValueError("user() inside an open user turn: call reply() or write() first")
+        return self._begin_turn("user", text)
 
-    @abc.abstractmethod
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
         """Append `text` to the open turn, encoded on its own; markers of the chat template in it stay plain text.
 
-        Raises WindowExceeded when it does not fit, ForgedTurn for a marker that has no other tokens.
+        watch: earlier spans; the attention of the text's tokens to them is measured. Raises WindowExceeded when the
+        text does not fit, ForgedTurn for a marker that has no other tokens, CannotRun for `watch` without attention.
         """
+        self._need_user_turn("feed")
+        if watch:
+            self._require("attention")
+        span = self._append(text)
+        return self._watch(span, text, watch) if watch else span
 
-    @abc.abstractmethod
-    def flush(self) -> None:
+    def reply(self, text: str) -> Span:
+        """Close the user turn and put `text` into the context as the model's reply."""
+        self._need_user_turn("reply")
+        return self._begin_turn("reply", text)
+
+    def flush(self) -> None:  # noqa: B027 - some back ends queue nothing
         """Run what is queued."""
 
-    @abc.abstractmethod
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Everything inside is rolled back afterwards."""
+        self.flush()
+        turn, state = self._turn, self._save()
+        try:
+            yield
+        finally:
+            self._turn = turn
+            self._restore(state)
+
+    # -- the model's part ----------------------------------------------------------------------------------------------
+
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
         """Next-token probabilities of `labels` as if the user turn ended here and the reply began with `after`.
 
-        Raises ValueError when two labels share their first token.
+        The context is unchanged. Raises ValueError when two labels share their first token, CannotRun where the model
+        gives no probabilities or takes no `after`.
         """
+        self._need_user_turn("probe", after)
+        self._require("probe")
+        return self._probe(labels, self._first_tokens(labels), after)
 
-    @abc.abstractmethod
-    def reply(self, text: str) -> Span:
-        """Close the user turn and put `text` into the context as the model's reply."""
+    def score(self, text: str) -> list[float]:
+        """Log-probability (nats) of each token of `text` in this context; the context is unchanged.
 
-    @abc.abstractmethod
+        Raises CannotRun where the model gives none.
+        """
+        self._require("score")
+        return self._score(text)
+
     def write(
         self,
         max_tokens: int,
@@ -153,27 +216,104 @@ class Session(abc.ABC):
         watch: Sequence[Span] = (),
         begin: str = "",
     ) -> Written:
-        """Let the model reply, at most `max_tokens` tokens; `begin` is put into its mouth first (not returned)."""
+        """Close the user turn and let the model reply, at most `max_tokens` tokens, up to the first string of `stop`.
 
-    @abc.abstractmethod
-    def score(self, text: str) -> list[float]:
-        """Log-probability (nats) of each token of `text` in this context; the context is unchanged."""
+        begin: the reply begins with it; it is not returned. watch: earlier spans, as for `feed`. Raises WindowExceeded
+        where context and `max_tokens` exceed the window, CannotRun where the model takes no `watch` or `begin`.
+        """
+        self._need_user_turn("write", begin)
+        if max_tokens < 1:
+            raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
+        if watch:
+            self._require("attention")
+        self._open("reply")
+        if begin:
+            self._append(begin)
+        self._check_window(max_tokens)
+        self._turn = "reply"
+        return self._write(Decoding(max_tokens, tuple(stop), temperature, top_p, seed), watch)
 
-    @abc.abstractmethod
-    def branch(self) -> AbstractContextManager[None]:
-        """Everything inside is rolled back afterwards."""
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def length(self) -> int:
         """Tokens in the context, queued ones included."""
 
-    @abc.abstractmethod
     def room(self) -> int:
         """Tokens left in the window."""
+        return self._window - self.length()
 
-    @abc.abstractmethod
     def close(self) -> None:
         """Free the context."""
+        self._turn = "closed"
+
+    # -- for back ends -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _open(self, turn: str) -> None:
+        """Append what the chat template puts between `self._turn` and `turn`: "system", "user" or "reply"."""
+
+    @abc.abstractmethod
+    def _append(self, text: str) -> Span:
+        """Append text from data, or of a reply, to the open turn."""
+
+    def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        """`span`, which `text` fills, with its attention to `watch`; for back ends that have "attention"."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def _first_token(self, label: str) -> Any:
+        """The first token of a label, in any form that can be compared; None for an empty one."""
+
+    @abc.abstractmethod
+    def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
+        """Probe; firsts[i] is the first token of labels[i]."""
+
+    def _score(self, text: str) -> list[float]:
+        """Score; for back ends that have "score"."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        """Write the reply whose turn is open."""
+
+    @abc.abstractmethod
+    def _save(self) -> Any:
+        """What `_restore` needs to undo all that happens from now on, `_turn` apart; nothing is queued."""
+
+    @abc.abstractmethod
+    def _restore(self, state: Any) -> None:
+        """Undo all that happened since `_save` returned `state`."""
+
+    def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
+        """Raise CannotRun where the model lacks a capability."""
+
+    def _begin_turn(self, turn: str, text: str) -> Span:
+        self._open(turn)
+        self._turn = turn
+        return self._append(text)
+
+    def _need_user_turn(self, verb: str, begin: str = "") -> None:
+        """Check the order of turns, and whether the model takes `begin`."""
+        if self._turn != "user":
+            raise ValueError(f"{verb}() needs an open user turn, but the context is at '{self._turn}'")
+        if begin and not self.can_begin_replies:
+            raise CannotRun(f"a reply of '{self._name}' cannot be begun for it; use a model that is loaded here")
+
+    def _check_window(self, tokens: int) -> None:
+        """Raise WindowExceeded where `tokens` more do not fit."""
+        if tokens > self.room():
+            raise WindowExceeded(
+                f"{self.length()} tokens of context and {tokens} more do not fit the window of {self._window} of "
+                f"'{self._name}'; shorten the input or raise model.window"
+            )
+
+    def _first_tokens(self, labels: Sequence[str]) -> list[Any]:
+        """First token of each label. Raises ValueError when two labels share it or one is empty."""
+        firsts = [self._first_token(label) for label in labels]
+        if any(first is None for first in firsts) or len(set(firsts)) < len(firsts):
+            raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{self._name}'")
+        return firsts
 
     def __enter__(self) -> Self:
         return self
@@ -242,49 +382,9 @@ class MeteredModel:
         self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
         self.name, self.window, self.identity = model.name, model.window, model.identity
         self.capabilities, self.shape = model.capabilities, model.shape
+        self.offsets, self.count = model.offsets, model.count
+        self.turn_tokens, self.system_tokens = model.turn_tokens, model.system_tokens
 
     def session(self, adapter: str | None = None) -> Session:
         """Open a metered session."""
         return self._model.session(self._meter, self.role, adapter or self._adapter)
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """As LanguageModel.offsets."""
-        return self._model.offsets(text)
-
-    def count(self, text: str) -> int:
-        """As LanguageModel.count."""
-        return self._model.count(text)
-
-    def turn_tokens(self) -> int:
-        """As LanguageModel.turn_tokens."""
-        return self._model.turn_tokens()
-
-    def system_tokens(self, text: str) -> int:
-        """As LanguageModel.system_tokens."""
-        return self._model.system_tokens(text)
-
-
-class Encoder(Protocol):
-    """A sentence encoder bound to a meter: what `tools.encoder()` returns.
-
-    name: as in tables; identity: everything that changes its vectors, for cache keys and the manifest.
-    """
-
-    name: str
-    identity: dict[str, Any]
-
-    def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors of shape [len(texts), width], float32; `kind` picks prefix and length limit."""
-
-    def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
-
-
-class Reranker(Protocol):
-    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
-
-    name: str
-    identity: dict[str, Any]
-
-    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Scores of shape [passages], higher is better."""

@@ -11,7 +11,7 @@ import pytest
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_one
+from harness.config.resolve import resolve_part
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import assignments
 from harness.cost.meter import Meter
@@ -51,7 +51,7 @@ UNSEEN: dict[str, set[str]] = {
 
 
 def method(preset: str, **prompts: Any) -> Method:
-    d = resolve_one("methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {}))
+    d = resolve_part("methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {}))
     return make_method(d)
 
 

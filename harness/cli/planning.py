@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.cli.options import Selection, split
 from harness.cli.output import say
 from harness.engine.siblings import Lost, arrange
-from harness.errors import ConfigError, HarnessError, UserError
+from harness.errors import ConfigError, HarnessError, UserError, raise_all
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -49,7 +49,6 @@ def plan_all(wanted: Sequence[Choices]) -> Planned:
 
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
     """
-    from harness.config.resolve import raise_all
     from harness.engine.plan import plan_choices
 
     planned = Planned()
@@ -63,9 +62,8 @@ def plan_all(wanted: Sequence[Choices]) -> Planned:
         try:
             planned.plans.append(plan_choices(row))
         except UserError as e:
-            sentences = e.problems if isinstance(e, ConfigError) else [str(e)]
-            problems += [f"{name}: {sentence}" for sentence in sentences]
-            planned.lost.append(Lost(name, "; ".join(sentences)))
+            problems += [f"{name}: {sentence}" for sentence in e.sentences]
+            planned.lost.append(Lost(name, "; ".join(e.sentences)))
         except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
             traceback.print_exc()
             planned.lost.append(Lost(name, bug(e)))
@@ -88,8 +86,8 @@ def bug(error: Exception) -> str:
 
 def _mistakes(row: Choices) -> list[HarnessError]:
     """Wrong names and keys of a row; where its bundled sample is used instead, those that the sample does not have."""
-    from harness.config.resolve import draft
-    from harness.datasets.fallback import find
+    from harness.config.resolve import resolve
+    from harness.datasets.fallback import load_or_sample
 
-    d = draft(row)
-    return find(d).draft.problems if d.problems else []
+    resolution = resolve(row)
+    return load_or_sample(resolution)[0].problems if resolution.problems else []

@@ -73,10 +73,11 @@ def _missing(name: str, methods: Sequence[str]) -> str:
 
 def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
     """The preset's name, the names of the method's fields and the values set; None where the row has a mistake."""
-    from harness.config.resolve import parameters, resolve_one
+    from harness.config.method_settings import parameters
+    from harness.config.resolve import resolve_part
 
     try:
-        method = resolve_one("methods", row).parts["method"]
+        method = resolve_part("methods", row).parts["method"]
         return str(method.name), parameters(str(method.implementation)), dict(method.params)
     except UserError:
         return None
@@ -84,12 +85,12 @@ def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
 
 def _accepts(row: Choices, mine: Mapping[str, float]) -> bool:
     """Whether the row's method, which is right without them, is right with these values too."""
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
     def right(sets: Mapping[str, Any]) -> bool:
         try:
-            make_method(resolve_one("methods", replace(row, sets=sets)))
+            make_method(resolve_part("methods", replace(row, sets=sets)))
         except UserError:
             return False
         return True

@@ -11,16 +11,13 @@ the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last line
 
 from __future__ import annotations
 
-import contextlib
 import json as json_
 import shlex
-import signal
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
@@ -32,6 +29,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
 from harness.engine.siblings import Key, Lost, NotFinished, key, settled
 from harness.errors import HarnessError, UnknownName, UserError
+from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 from harness.tracking.trackers import Trackers
 
@@ -112,7 +110,7 @@ def run(selection: Selection, execution: Execution) -> int:
     Every method runs on every data set. Answers are scored and saved one by one, so nothing is lost when a run stops.
     """
     command = ["harness", *sys.argv[1:]]
-    with _signals_as_interrupt():
+    with interrupt_on_signals():
         try:
             return _run_all(selection, execution, command)
         except KeyboardInterrupt:
@@ -305,20 +303,3 @@ def _print_result(result: RunResult, json: bool) -> None:
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
     lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
-
-
-@contextlib.contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the command as Ctrl-C does, also while it still plans; an ignored one stays ignored."""
-
-    def interrupt(number: int, _frame: Any) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    changed = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is signal.SIG_DFL]
-    for s in changed:
-        signal.signal(s, interrupt)
-    try:
-        yield
-    finally:
-        for s in changed:
-            signal.signal(s, signal.SIG_DFL)

@@ -22,10 +22,10 @@ from harness.cli.output import columns
 from harness.config import presets, registry
 from harness.config.validation import typed
 from harness.config.yaml_tree import Tree, flatten
-from harness.errors import UnknownName, UserError
+from harness.errors import UnknownName, UserError, attempt, raise_all
 
 if TYPE_CHECKING:
-    from harness.config.resolve import Draft
+    from harness.config.resolve import Resolution
     from harness.config.schema import DatasetConfig
 
 _REPLACED = "method.params.prompts."
@@ -93,16 +93,16 @@ def kind_of(name: str) -> str:
     return kinds[0]
 
 
-def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Draft, Any]:
+def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
     """One method, data set, model or encoder with the layers that `selection` adds. Raises UserError."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
     chosen = selection.choices() if selection else Choices()
     part = _PARTS[kind]
     named: dict[str, Any] = {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
-    d = resolve_one(kind, replace(chosen, **named))
-    return d, d.parts[part]
+    resolution = resolve_part(kind, replace(chosen, **named))
+    return resolution, resolution.parts[part]
 
 
 def _describe(selection: Selection, kind: str, name: str) -> Shown:
@@ -112,8 +112,8 @@ def _describe(selection: Selection, kind: str, name: str) -> Shown:
         return _file(kind, name)
     if kind == "methods" and selection.dataset:
         return _run(selection, name)
-    d, part = one(kind, name, selection)
-    shown = _shown(d, {_PARTS[kind]: part})
+    resolution, part = one(kind, name, selection)
+    shown = _shown(resolution, {_PARTS[kind]: part})
     if kind == "methods":
         _add_by_dataset(shown, name)
     return replace(shown, notes=_dataset_notes(name, part)) if kind == "datasets" else shown
@@ -170,35 +170,33 @@ def _add_by_dataset(shown: Shown, name: str) -> None:
 
 def _run(selection: Selection, method: str) -> Shown:
     """The whole configuration of a run."""
-    from harness.config.resolve import draft, raise_all
+    from harness.config.resolve import resolve
 
     datasets = split(selection.dataset)
     if len(datasets) > 1:
         raise UserError("show one data set at a time")
-    d = draft(selection.choices(method, datasets[0]))
-    try:
-        shown = _shown(d, d.parts)
-    except UserError as e:
-        d.problems.append(e)
-    raise_all(d.problems)
+    resolution = resolve(selection.choices(method, datasets[0]))
+    shown = attempt(resolution.problems, _shown, resolution, resolution.parts)
+    raise_all(resolution.problems)
+    assert shown is not None  # no problems
     return shown
 
 
-def _shown(d: Draft, parts: dict[str, Any]) -> Shown:
+def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
     from harness.engine.plan import awaited, make_method
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
     for path, part in parts.items():
         if path == "method":
-            made = make_method(d)
+            made = make_method(resolution)
             prompts = made.prompts()
             params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         values.update(flatten(inner, path))
-    origins = {k: d.origins.get(k, "default") for k in values}
-    for key, origin in d.origins.items():
+    origins = {k: resolution.origins.get(k, "default") for k in values}
+    for key, origin in resolution.origins.items():
         if key.startswith(_REPLACED):
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin

@@ -9,9 +9,10 @@ import contextlib
 import shlex
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from harness.cli.output import say
+from harness.parallel.signals import on_signals
 from harness.storage.paths import masked
 
 
@@ -22,19 +23,13 @@ def say_again(what: str, command: Sequence[str]) -> None:
     say(shlex.join(shown))
 
 
-@contextlib.contextmanager
-def signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` at the first signal, raise KeyboardInterrupt at the second."""
+def signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
+    """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the second."""
 
-    def ask(*_: object) -> None:
+    def ask(_number: int) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         say("stopping after this step; press Ctrl-C again to stop at once")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return on_signals(ask, signal.SIGINT, signal.SIGTERM)

@@ -197,10 +197,10 @@ def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _method(name: str) -> tuple[str, Method]:
     """The preset's name, and its method. Raises UnknownName, UserError for one without adapters."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
-    drawn = resolve_one("methods", Choices(method=name))
+    drawn = resolve_part("methods", Choices(method=name))
     preset, method = str(drawn.parts["method"].name), make_method(drawn)
     if not method.training():
         raise UserError(f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner")
@@ -227,14 +227,14 @@ def _tasks(name: str, method: Method, wanted: Sequence[str]) -> list[TrainingTas
 
 def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
-    config: ModelConfig = resolve_one("models", Choices(model=name, sets=sets)).parts["model"]
+    config: ModelConfig = resolve_part("models", Choices(model=name, sets=sets)).parts["model"]
     return config
 
 
 def _dataset(options: TrainOptions, sets: Mapping[str, Any]) -> Any:
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
-    return resolve_one("datasets", Choices(dataset=options.dataset, data=options.data, sets=sets)).parts["dataset"]
+    return resolve_part("datasets", Choices(dataset=options.dataset, data=options.data, sets=sets)).parts["dataset"]

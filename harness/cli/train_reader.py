@@ -49,7 +49,7 @@ def train(options: TrainOptions, out: Path) -> int:
 def _training(options: TrainOptions, out: Path) -> ReaderTraining:
     """All that is said, checked, before anything is loaded. Raises UserError."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
     from harness.training.settings import read_as
@@ -64,7 +64,7 @@ def _training(options: TrainOptions, out: Path) -> ReaderTraining:
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
     settings = read_as(ReaderSettings, NAME, options.profile or PROFILE, [NAME], rest, own)
-    base = resolve_one("models", Choices(model=options.model, sets=of_model)).parts["model"]
+    base = resolve_part("models", Choices(model=options.model, sets=of_model)).parts["model"]
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
     return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json as json_
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Json, Selection
 from harness.cli.planning import plan_all, rows
 from harness.config import presets, registry
-from harness.config.layers import attempt
-from harness.errors import ConfigError, HarnessError, UnknownName
+from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -62,8 +60,7 @@ def _everything(json: bool) -> int:
             try:
                 check(kind, name)
             except HarnessError as e:
-                sentences = e.problems if isinstance(e, ConfigError) else [str(e)]
-                problems += [f"{kind}/{name}: {sentence}" for sentence in sentences]
+                problems += [f"{kind}/{name}: {sentence}" for sentence in e.sentences]
     if problems:
         raise ConfigError(problems)
     if json:
@@ -87,17 +84,17 @@ def _check_suite(name: str) -> None:
     """A suite's settings must fit every method and data set it names."""
     from harness.config import suites
     from harness.config.layers import Choices
-    from harness.config.resolve import draft, raise_all
+    from harness.config.resolve import resolve
     from harness.engine.plan import make_method
 
     suite = suites.read(name)
     problems: list[HarnessError] = []
     for dataset in suite.datasets:
         for method in suite.methods:
-            d = draft(Choices(method=method, dataset=dataset, suite=suite))
-            problems += d.problems
-            if "method" in d.parts:
-                attempt(problems, partial(make_method, d))
+            r = resolve(Choices(method=method, dataset=dataset, suite=suite))
+            problems += r.problems
+            if "method" in r.parts:
+                attempt(problems, make_method, r)
     raise_all(problems)
 
 
@@ -105,14 +102,15 @@ def _check_profile(name: str) -> None:
     """A profile must fit every method; a key that it sets for all of them ("*") must exist in at least one."""
     from harness.cli.show import one
     from harness.config.layers import Choices
-    from harness.config.resolve import draft, parameters, raise_all
+    from harness.config.method_settings import parameters
+    from harness.config.resolve import resolve
     from harness.engine.plan import make_method
     from harness.errors import unknown
 
     for method in presets.names("methods"):
-        d = draft(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
-        raise_all(d.problems)
-        make_method(d)
+        r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
+        raise_all(r.problems)
+        make_method(r)
     known: set[str] = set()
     for method in presets.names("methods"):
         known |= parameters(str(one("methods", method)[1].implementation))
@@ -125,13 +123,12 @@ def _check_profile(name: str) -> None:
 def _check_method(name: str) -> None:
     """A method's parameters must fit it, and those for each data set too."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
     tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
     for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
-        d = resolve_one("methods", Choices(method=name, dataset=dataset))
-        make_method(d)
+        make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
 
 
 def _check_part(kind: str, name: str) -> None:

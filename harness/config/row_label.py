@@ -57,11 +57,11 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
 
 def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:
-        found = resolve_one("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
+        found = resolve_part("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
     except UserError:
         return None
     if found.implementation != choice.implementation:

@@ -1,40 +1,31 @@
-"""The data set that a run asks for, or its made-up twin where it cannot be had.
+"""The rows of a run's data set, or of its bundled synthetic sample where they cannot be loaded.
 
-    find(draft) ─► Found(draft, dataset, problems, warnings)
+    load_or_sample(resolution) ─► (resolution, dataset, problems)
 
 Where `musique` cannot be fetched, no rows are given with --data and no other model than a default is named, the run is
-drawn anew with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables say what was run.
-What was set for the data set is set for its twin; what the twin cannot do is an error. A model that was chosen is never
-put on made-up rows that were not. Open-domain questions, which come without documents, have one twin in common.
+resolved again with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables name the data
+set that was run. What was set for the data set is set for its sample; what the sample cannot do is an error. A model
+that the user chose never runs on synthetic rows that the user did not choose. Open-domain questions, which come without
+documents, share one sample.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
-from harness.config.resolve import Draft, draft
+from harness.config.resolve import Resolution, resolve
 from harness.config.schema import DatasetConfig, canonical
-from harness.errors import CannotRun, ConfigError, HarnessError, UserError
+from harness.errors import CannotRun, HarnessError, UserError
 
 if TYPE_CHECKING:
     from harness.datasets.base import Dataset
 
 
-@dataclass(frozen=True)
-class Found:
-    """draft: the one to go on with; dataset: None where a problem (of the draft, or among `problems`) says why."""
-
-    draft: Draft
-    dataset: Dataset | None = None
-    problems: list[HarnessError] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-# Format of the data sets -> their twin, where they have none of their own name.
-_IN_COMMON = {"retrieved": "pocket/retrieved"}
+# Format of data sets -> their sample, where they have none of their own name.
+_SHARED = {"retrieved": "pocket/retrieved"}
 
 _loaded: dict[str, Dataset | HarnessError] = {}
 
@@ -53,10 +44,10 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
             _loaded[key] = load(config, limit)
         except HarnessError as e:
             _loaded[key] = e
-    found = _loaded[key]
-    if isinstance(found, HarnessError):
-        raise found
-    return found
+    loaded = _loaded[key]
+    if isinstance(loaded, HarnessError):
+        raise loaded
+    return loaded
 
 
 def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
@@ -69,80 +60,89 @@ def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
         return []
 
 
-def find(d: Draft) -> Found:
-    """Load the data set of a draft or, where that may be, its twin; nothing is raised for a user's mistake."""
-    dataset, mistake = _tried(d)
-    told = Found(d, dataset, [mistake] if mistake else [])
-    name = _twin(d) if dataset is None else None
-    if name is None:
-        return told
-    other = draft(replace(d.choices, dataset=name))
-    why = mistake if isinstance(mistake, CannotRun) else _unreachable(d, other)
-    return told if why is None else _stand_in(d, other, name, why)
+def load_or_sample(r: Resolution) -> tuple[Resolution, Dataset | None, list[HarnessError]]:
+    """Load the data set of `r` or, where that is allowed, its sample. A user's mistake is not raised.
+
+    Returns the resolution to go on with (the sample's, where that is used), the rows, and mistakes about the rows; the
+    rows are None where one of these, or of the resolution's own, is the reason.
+    """
+    dataset, mistake = _load(r)
+    name = _sample(r) if dataset is None else None
+    if name is not None:
+        sample = resolve(replace(r.choices, dataset=name))
+        reason = mistake if isinstance(mistake, CannotRun) else _reason(r, sample)
+        if reason is not None:
+            return _use_sample(r, sample, name, reason)
+    return r, dataset, [mistake] if mistake else []
 
 
-def _tried(d: Draft) -> tuple[Dataset | None, UserError | None]:
-    """The data set of a draft, or why it cannot be loaded; neither where the draft has none (and says why)."""
-    config: DatasetConfig | None = d.parts.get("dataset")
+def _load(r: Resolution) -> tuple[Dataset | None, UserError | None]:
+    """The data set of `r`, or why it cannot be loaded; neither where `r` has none (and its problems say why)."""
+    config: DatasetConfig | None = r.parts.get("dataset")
     if config is None:
         return None, None
     try:
-        return load_once(config, d.parts.get("limit")), None
+        return load_once(config, r.parts.get("limit")), None
     except UserError as e:
         return None, e
 
 
-def _twin(d: Draft) -> str | None:
-    """The twin of the draft's data set, where there is one and it may be used."""
-    config: DatasetConfig | None = d.parts.get("dataset")
-    models = {path: m for path, m in d.parts.items() if path == "model" or path.startswith("roles.")}
-    unnamed = d.origins.get("model.name") == "default"  # the twin then has its own
+def _sample(r: Resolution) -> str | None:
+    """The name of the data set's sample, where there is one and it may be used."""
+    config: DatasetConfig | None = r.parts.get("dataset")
+    models = {path: m for path, m in r.parts.items() if path == "model" or path.startswith("roles.")}
+    unnamed = r.origins.get("model.name") == "default"  # the sample then has its own
     chosen = not models or not all(m.embedded or (path == "model" and unnamed) for path, m in models.items())
-    if chosen or d.choices.require_full or d.choices.data is not None or (config and config.data is not None):
+    if chosen or r.choices.require_full or r.choices.data is not None or (config and config.data is not None):
         return None
-    name = config.name if config else d.choices.dataset or ""
-    return presets.twin(name) or _IN_COMMON.get(config.format if config else _format(name))
+    name = config.name if config else r.choices.dataset or ""
+    return presets.twin(name) or _SHARED.get(config.format if config else _format(name))
 
 
 def _format(name: str) -> str:
-    """The format of a data set by its files alone, "" for what is none: for a draft whose settings are wrong."""
+    """The format of a data set by its files alone, "" for an unknown name: for settings that are wrong."""
     known = {presets.fold(n): n for n in presets.names("datasets")}
     layers = presets.read("datasets", known[presets.fold(name)]) if presets.fold(name) in known else []
     return str({key: value for _, values in layers for key, value in values.items()}.get("format", ""))
 
 
-def _unreachable(d: Draft, other: Draft) -> CannotRun | None:
-    """Why the data set cannot be had, where all that is wrong so far is an option that its twin alone has."""
+def _reason(r: Resolution, sample: Resolution) -> CannotRun | None:
+    """Why the data set cannot be loaded, where all that is wrong so far is an option that its sample alone has."""
     from harness.datasets import option_names
 
-    twin: DatasetConfig | None = other.parts.get("dataset")
-    if twin is None:
+    config: DatasetConfig | None = sample.parts.get("dataset")
+    if config is None:
         return None
-    own = {f"dataset.{start}{name}" for name in option_names(twin.format) for start in ("", "options.")}
-    suite = d.choices.suite
+    own = {f"dataset.{start}{name}" for name in option_names(config.format) for start in ("", "options.")}
+    suite = r.choices.suite
     if suite is not None:
         suite = replace(suite, sets={k: v for k, v in suite.sets.items() if k not in own})
-    plain = draft(replace(d.choices, sets={k: v for k, v in d.choices.sets.items() if k not in own}, suite=suite))
-    config: DatasetConfig | None = plain.parts.get("dataset")
+    sets = {k: v for k, v in r.choices.sets.items() if k not in own}
+    without = resolve(replace(r.choices, sets=sets, suite=suite))
+    config = without.parts.get("dataset")
     if config is None or config.data is not None:
         return None
-    _, mistake = _tried(plain)
+    _, mistake = _load(without)
     return mistake if isinstance(mistake, CannotRun) else None
 
 
-def _stand_in(d: Draft, other: Draft, name: str, why: CannotRun) -> Found:
-    """The twin, drawn as `other`, or what keeps it from being made as the user asked."""
-    asked = d.parts["dataset"].name if "dataset" in d.parts else str(d.choices.dataset)
-    known = {str(problem) for problem in d.problems}
-    new = [problem for problem in other.problems if str(problem) not in known]
-    made, mistake = (None, None) if new else _tried(other)
+def _use_sample(
+    r: Resolution, sample: Resolution, name: str, reason: CannotRun
+) -> tuple[Resolution, Dataset | None, list[HarnessError]]:
+    """Load the sample `name`; what keeps it from being made as the user asked is a mistake."""
+    asked = r.parts["dataset"].name if "dataset" in r.parts else str(r.choices.dataset)
+    known = {str(problem) for problem in r.problems}
+    new = [problem for problem in sample.problems if str(problem) not in known]
+    dataset, mistake = (None, None) if new else _load(sample)
     if mistake is not None:
         new = [mistake]
     if new:
-        head = f"'{asked}' cannot be had ({why}), and '{name}' cannot stand in for it as asked: "
-        sentences = [s for p in new for s in (p.problems if isinstance(p, ConfigError) else [str(p)])]
-        # Where it can be drawn, its draft has no complaint about options that are the twin's own.
-        return Found(other if "dataset" in other.parts else d, problems=[UserError(head + s) for s in sentences])
-    other.origins["dataset.name"] = f"stand-in for {asked}"
-    told = f"'{asked}' cannot be had ({why}); using the bundled sample '{name}' of a synthetic world instead"
-    return Found(other, made, warnings=[told])
+        head = f"'{asked}' cannot be had ({reason}), and '{name}' cannot stand in for it as asked: "
+        problems: list[HarnessError] = [UserError(head + sentence) for p in new for sentence in p.sentences]
+        # Where the sample's data set is right, its resolution does not complain about options that are its own.
+        return sample if "dataset" in sample.parts else r, None, problems
+    sample.origins["dataset.name"] = f"stand-in for {asked}"
+    sample.warnings.append(
+        f"'{asked}' cannot be had ({reason}); using the bundled sample '{name}' of a synthetic world instead"
+    )
+    return sample, dataset, []

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.engine.progress import Progress
 from harness.engine.tools import seed_everything
 from harness.parallel.scheduler import Crew, Stopped
 
@@ -129,44 +128,3 @@ def _states() -> dict[str, object]:
     if torch := sys.modules.get("torch"):
         states["torch"] = torch.get_rng_state().numpy().tobytes()
     return states
-
-
-class OneAtATime(Progress):
-    """The progress of a run whose questions report from several threads."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._lock = progress, threading.RLock()
-
-    def start(self, total: int, headline: str) -> None:
-        """As Progress.start."""
-        with self._lock:
-            self._progress.start(total, headline)
-
-    def seen(self, row: dict[str, Any]) -> None:
-        """As Progress.seen."""
-        with self._lock:
-            self._progress.seen(row)
-
-    def done(self, row: dict[str, Any]) -> None:
-        """As Progress.done."""
-        with self._lock:
-            self._progress.done(row)
-
-    def part(self, done: int, total: int, what: str) -> None:
-        """As Progress.part."""
-        with self._lock:
-            self._progress.part(done, total, what)
-
-    def note(self, text: str) -> None:
-        """As Progress.note."""
-        with self._lock:
-            self._progress.note(text)
-
-    def stop(self) -> None:
-        """As Progress.stop."""
-        with self._lock:
-            self._progress.stop()
-
-    def line(self) -> str:
-        """As Progress.line."""
-        return self._progress.line()

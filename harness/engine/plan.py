@@ -1,8 +1,8 @@
-"""Names, configuration, data and what is known of the models, checked together before anything is loaded.
+"""Check names, configuration, data and models together, before anything is loaded.
 
-    settings.resolve(choices) ──► make_plan ──► Plan ──► runner.run(plan, out)
-                                     │
-                                     └─ ConfigError: every mistake at once
+    plan_choices(choices) ──► Plan ──► runner.run(plan, out)
+           │
+           └─ ConfigError: every mistake at once
 
 Nothing heavy is imported: a method's module, the data set's rows and the models' small files are all it reads.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import Draft, Resolved, config_of, draft, raise_all
+from harness.config.resolve import Resolution, resolve
 from harness.config.row_label import mark
 from harness.config.schema import (
     DatasetConfig,
@@ -30,8 +30,8 @@ from harness.config.schema import (
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
-from harness.datasets.fallback import find
-from harness.errors import HarnessError, UserError
+from harness.datasets.fallback import load_or_sample
+from harness.errors import UserError, attempt, raise_all
 from harness.method import Method, Task
 from harness.prompts import wrong
 from harness.storage.code_version import own_code
@@ -78,311 +78,75 @@ class Plan:
         return {role: sizes(model) for role, model in self.models.items() if model.backend == "endpoint"}
 
 
-@dataclass
-class _Sketch:
-    """A plan while it is drawn; `problems` grows and the rest is filled as far as it can be."""
-
-    draft: Draft
-    method: Method | None = None
-    dataset: Dataset | None = None
-    models: dict[str, ModelConfig] = field(default_factory=dict)
-    encoders: dict[str, EncoderConfig] = field(default_factory=dict)
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    problems: list[HarnessError] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    awaits: dict[str, str] = field(default_factory=dict)
-
-    def wrong(self, sentence: str) -> None:
-        self.problems.append(UserError(sentence))
-
-
-def make_plan(resolved: Resolved) -> Plan:
-    """Check `resolved` against code, data and models. Raises ConfigError with all mistakes (UserError for one)."""
-    config = resolved.config
-    parts: dict[str, Any] = {k: getattr(config, k) for k in RunConfig.model_fields if k != "roles"}
-    parts.update({f"roles.{role}": model for role, model in config.roles.items()})
-    origins, warnings = dict(resolved.origins), list(resolved.warnings)
-    return _plan(Draft(resolved.choices, parts, origins, resolved.raw, warnings=warnings))
-
-
 def plan_choices(choices: Choices) -> Plan:
-    """Resolve and plan in one go, so that mistakes of both kinds are reported together."""
-    return _plan(draft(choices))
+    """Resolve `choices` and check them against code, data and models.
 
-
-def _plan(d: Draft) -> Plan:
-    found, choices = find(d), d.choices
-    d = found.draft  # another one where the data set's twin stands in for it
-    sketch = _Sketch(d, dataset=found.dataset)
-    sketch.problems += [*d.problems, *found.problems]
-    sketch.warnings += [*d.warnings, *found.warnings]
-    if "method" in d.parts:
-        _check_method(sketch, d.parts["method"])
-    if "dataset" in d.parts:
-        _check_dataset(sketch, d.parts["dataset"])
-    if "model" in d.parts and sketch.method is not None:
-        _check_models(sketch, sketch.method)
-        _check_compressor(sketch, sketch.method)
-    if sketch.method is not None:
-        _check_encoders(sketch, sketch.method)
-        for sentence in sketch.method.problems():
-            sketch.wrong(sentence)
-        _check_prompts(sketch, sketch.method)
-    if sketch.dataset is not None and "method" in d.parts:
-        _check_view(sketch, d.parts["method"], sketch.dataset)
-    if sketch.method is not None:
-        _check_skills(sketch, sketch.method)
-    raise_all(sketch.problems)
-    assert sketch.method is not None  # no problems: both are there
-    assert sketch.dataset is not None
-    return replace(_finish(sketch, sketch.method, sketch.dataset), choices=choices)
-
-
-# --- the method -------------------------------------------------------------------------------------------------------
-
-
-def make_method(d: Draft) -> Method:
-    """Import the method of a draft and give it its checked parameters; a number to come from a run is 1 until then.
-
-    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
+    Raises ConfigError with every mistake (UserError for one).
     """
-    choice: MethodChoice = d.parts["method"]
-    cls: type[Method] = registry.load(choice.implementation, Method)
-    head = "method.params."
-    tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}
-    tree.origins = {k.removeprefix(head): v for k, v in d.origins.items() if k.startswith(head)}
-    tree.raw = {k.removeprefix(head): v for k, v in d.raw.items() if k.startswith(head)}
-    made = cls(build(cls.Config, tree, "method.params"))
-    known = {prompt.name: prompt for prompt in made.templates()}
-    raise_all([UserError(s) for n, said in made.config.prompts.items() if (s := wrong(choice.name, n, said, known))])
-    return made
+    r, dataset, problems = load_or_sample(resolve(choices))  # the sample's resolution where it replaces the data set
+    r.problems += problems
+    method = attempt(r.problems, _method, r) if "method" in r.parts else None
+    if "dataset" in r.parts:
+        _check_dataset(r, dataset)
+    models: dict[str, ModelConfig] = {}
+    encoders: dict[str, EncoderConfig] = {}
+    identities: dict[str, dict[str, Any]] = {}
+    if method is not None:
+        if "model" in r.parts:
+            models = _models(r, method, identities)
+            _check_compressor(r, method)
+        encoders = _encoders(r, method, identities)
+        for sentence in method.problems():
+            r.wrong(sentence)
+        _check_prompts(r, method, models)
+    if dataset is not None and "method" in r.parts:
+        _check_view(r, r.parts["method"], dataset)
+    if method is not None:
+        _check_skills(r, method, models)
+    raise_all(r.problems)
+    assert method is not None  # no problems: both are there
+    assert dataset is not None
+    return replace(_finish(r, method, dataset, models, encoders, identities), choices=choices)
 
 
-def awaited(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters whose number is to come from a run: {"max_nodes": "from:pecan"}."""
-    return {name: text for name in cls.takes if isinstance(text := params.get(name), str) and text.startswith(FROM)}
-
-
-def _check_method(sketch: _Sketch, choice: MethodChoice) -> None:
-    try:
-        sketch.method = make_method(sketch.draft)
-    except UserError as e:
-        sketch.problems.append(e)
-        return
-    sketch.awaits = awaited(type(sketch.method), choice.params)
-    params = sketch.method.config.model_dump(mode="json") | sketch.awaits
-    sketch.draft.parts["method"] = choice.model_copy(update={"params": params})
-    origins = sketch.draft.origins
-    for leaf in flatten(params, "method.params"):
-        origins.setdefault(leaf, "default")
-
-
-# --- the data set -----------------------------------------------------------------------------------------------------
-
-
-def _check_dataset(sketch: _Sketch, config: DatasetConfig) -> None:
-    from harness import scorers
-
-    for sentence in scorers.problems(list(config.scorers)):
-        sketch.wrong(sentence)
-    if sketch.dataset is not None and not len(sketch.dataset):
-        sketch.wrong(f"the data set '{config.name}' has no questions ({sketch.dataset.source})")
-
-
-def _check_view(sketch: _Sketch, choice: MethodChoice, dataset: Dataset) -> None:
-    if choice.view != "evidence" or not len(dataset):
-        return
-    without = sum(not e.gold.supporting for e in dataset.examples)
-    if without == len(dataset):
-        sketch.wrong(
-            f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
-            "leave this method out"
-        )
-    elif without:
-        sketch.warnings.append(
-            f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so '{choice.name}' "
-            "answers them from an empty text"
-        )
-
-
-# --- models and encoders ----------------------------------------------------------------------------------------------
-
-
-def _check_models(sketch: _Sketch, method: Method) -> None:
-    from harness.llm.model_info import model_facts
-    from harness.models import ModelFacts
-
-    parts = sketch.draft.parts
-    known: dict[str, ModelFacts] = {}
-    for role in method.needs:
-        config = _with_adapters(sketch, method, role, parts.get(f"roles.{role}", parts["model"]))
-        sketch.models[role] = config
-        key = canonical(config.model_dump(mode="json"))
-        if key not in known:
-            known[key] = facts = model_facts(config)
-            for sentence in facts.problems:
-                sketch.wrong(sentence)
-            sketch.warnings += facts.warnings
-        sketch.facts[role] = known[key].identity
-        _check_pair(sketch, method, role, known[key])
-    for path in parts:
-        role = path.removeprefix("roles.")
-        if path.startswith("roles.") and role not in method.needs:
-            sketch.warnings.append(
-                f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
-                f"{', '.join(method.needs) or 'none'}"
-            )
-
-
-def _check_compressor(sketch: _Sketch, method: Method) -> None:
-    """Say where the reader compresses its own text: the papers have a smaller model for it."""
-    parts = sketch.draft.parts
-    if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
-        return
-    name, reader = parts["method"].name, parts["model"].name
-    own: dict[str, Any] = {}
-    for _, values in presets.read("profiles", "paper"):
-        own = values.get("methods", {}).get(name, {}).get("roles", own)
-    model = own.get("compressor")
-    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
-    setting = f"--set roles.compressor={model or 'NAME'}"
-    sketch.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
-
-
-def _with_adapters(sketch: _Sketch, method: Method, role: str, config: ModelConfig) -> ModelConfig:
-    """The role's model with the adapters that the method uses of those it comes with."""
-    from harness.llm.adapters import furnished
-
-    wanted = method.adapters().get(role, {})
-    config = furnished(config, wanted)
-    missing = [name for name, needed in wanted.items() if needed and name not in config.adapters]
-    if missing:
-        preset = sketch.draft.parts["method"].name
-        folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
-        ways = [f"name them (--set {folders})"]
-        ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
-        ways += [method.without_adapters] if method.without_adapters else []
-        sketch.wrong(
-            f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the model '{config.name}' "
-            f"does not have; {', or '.join(ways)}"
-        )
-    return config
-
-
-def _check_prompts(sketch: _Sketch, method: Method) -> None:
-    """Prompts against the models: a system turn needs a template with the role, an adapter the prompts it learnt."""
-    from harness.llm.adapters import other_prompts, without_prompts
-    from harness.llm.model_info import system_problem
-
-    if sketch.problems:
-        return  # nothing is known of a model that cannot be used
-    system = any(prompt.of(method.config).system for prompt in method.templates())
-    for role, config in sketch.models.items():
-        if system and (sentence := system_problem(config)):
-            sketch.wrong(sentence)
-        used = {name: config.adapters[name] for name in method.adapters().get(role, {}) if name in config.adapters}
-        sketch.problems += [UserError(s) for n, at in used.items() if (s := other_prompts(n, at, method.prompts()))]
-        sketch.warnings += without_prompts(used)
-
-
-def _check_skills(sketch: _Sketch, method: Method) -> None:
-    """Whether an embedded model was trained on what the method asks of it; never an error."""
-    from harness.engine import model_warnings as embedded
-
-    if not sketch.problems:
-        sketch.warnings += embedded.untrained(sketch.models.values(), method, sketch.draft.parts["method"].name)
-
-
-def _check_pair(sketch: _Sketch, method: Method, role: str, facts: Any) -> None:
-    """What a method needs of the model in a role against what the model can do, and its window."""
-    if facts.problems:
-        return  # nothing is known of a model that cannot be used
-    name = sketch.draft.parts["method"].name
-    missing = sorted(method.needs[role] - facts.capabilities)
-    if missing:
-        from harness.engine.suggest import fitting
-
-        served = ", ".join(fitting(facts.capabilities)) or "none"
-        reasons = "".join(f": {facts.refusals[one]}" for one in missing if one in facts.refusals)
-        sketch.wrong(
-            f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
-            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}){reasons}; choose another model, or "
-            f"a method that this one can serve ({served})"
-        )
-    dataset: DatasetConfig | None = sketch.draft.parts.get("dataset")
-    if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
-        sketch.wrong(
-            f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer of up to "
-            f"{dataset.max_answer_tokens} tokens; raise model.window or lower dataset.max_answer_tokens"
-        )
-
-
-def _check_encoders(sketch: _Sketch, method: Method) -> None:
-    from harness.embed.encoder_info import chunk_warning, encoder_facts
-
-    parts = sketch.draft.parts
-    # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
-    chunk = (
-        None if getattr(method.config, "chunks", None) == "sentences" else getattr(method.config, "chunk_tokens", None)
-    )
-    for role in method.encoders:
-        config: EncoderConfig | None = parts.get(role)
-        if config is None:
-            if role == "reranker":
-                sketch.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
-            continue  # a missing encoder is reported by settings already
-        facts = encoder_facts(config)
-        for sentence in facts.problems:
-            sketch.wrong(sentence)
-        sketch.encoders[role], sketch.facts[role] = config, facts.identity
-        if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
-            sketch.warnings.append(cut)
-        _name_stand_in(sketch, role, config.name)
-    origins = sketch.draft.origins
-    for role in ("encoder", "reranker"):
-        said = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
-        if said and role not in method.encoders:
-            sketch.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
-
-
-def _name_stand_in(sketch: _Sketch, role: str, used: str) -> None:
-    """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
-    choice: MethodChoice = sketch.draft.parts["method"]
-    own, suffix = getattr(choice, role, None), f"[{used}]"
-    if own is not None and presets.fold(own) != presets.fold(used) and not choice.name.endswith(suffix):
-        sketch.draft.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
-
-
-# --- the result -------------------------------------------------------------------------------------------------------
-
-
-def _finish(sketch: _Sketch, method: Method, dataset: Dataset) -> Plan:
-    choice: MethodChoice = sketch.draft.parts["method"]
-    said = mark(method, choice, dataset.name, sketch.draft.origins)
-    sketch.draft.parts["method"] = choice.model_copy(update={"mark": said})
-    config = config_of(sketch.draft)
-    task = answer_prefix.task(config.dataset)
-    hash8 = "pending" if sketch.awaits else digest(_what_counts(sketch, config, method, dataset, task))[:8]
-    names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
-    folder = inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
+def _finish(
+    r: Resolution,
+    method: Method,
+    dataset: Dataset,
+    models: dict[str, ModelConfig],
+    encoders: dict[str, EncoderConfig],
+    identities: dict[str, dict[str, Any]],
+) -> Plan:
+    choice: MethodChoice = r.parts["method"]
+    label = mark(method, choice, dataset.name, r.origins)
+    r.parts["method"] = choice.model_copy(update={"mark": label})
+    config, task = r.config, answer_prefix.task(r.parts["dataset"])
+    awaits = awaited(type(method), choice.params)
+    hash8 = "pending" if awaits else digest(_what_counts(config, method, dataset, task, identities))[:8]
     return Plan(
         config=config,
-        origins=dict(sorted(sketch.draft.origins.items())),
+        origins=dict(sorted(r.origins.items())),
         method=method,
         dataset=dataset,
         task=task,
-        models=sketch.models,
-        encoders=sketch.encoders,
-        facts=sketch.facts,
+        models=models,
+        encoders=encoders,
+        facts=identities,
         hash8=hash8,
-        folder=folder,
-        warnings=tuple(dict.fromkeys(sketch.warnings)),
-        awaits=sketch.awaits,
+        folder=_folder(config, hash8),
+        warnings=tuple(dict.fromkeys(r.warnings)),
+        awaits=awaits,
     )
 
 
-def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Dataset, task: Task) -> dict[str, Any]:
+def _folder(config: RunConfig, hash8: str) -> str:
+    names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
+    return inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
+
+
+def _what_counts(
+    config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     """All that changes a prediction, and nothing else: no limit, path, scorer, batch size or place to run."""
     return {
         "method": {
@@ -395,6 +159,224 @@ def _what_counts(sketch: _Sketch, config: RunConfig, method: Method, dataset: Da
         },
         "task": task.model_dump(mode="json"),
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
-        "identities": {role: sketch.facts[role] for role in sorted(sketch.facts)},
+        "identities": dict(sorted(identities.items())),
         "seed": config.seed,
     }
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
+
+def make_method(r: Resolution) -> Method:
+    """Import the resolved method and check its parameters; a number that is to come from a run is 1 until then.
+
+    Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
+    """
+    choice: MethodChoice = r.parts["method"]
+    cls: type[Method] = registry.load(choice.implementation, Method)
+    head = "method.params."
+    tree = Tree()
+    tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}
+    tree.origins = {k.removeprefix(head): v for k, v in r.origins.items() if k.startswith(head)}
+    tree.raw = {k.removeprefix(head): v for k, v in r.raw.items() if k.startswith(head)}
+    made = cls(build(cls.Config, tree, "method.params"))
+    known = {prompt.name: prompt for prompt in made.templates()}
+    raise_all([UserError(s) for n, turns in made.config.prompts.items() if (s := wrong(choice.name, n, turns, known))])
+    return made
+
+
+def awaited(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters whose number is to come from a run: {"max_nodes": "from:pecan"}."""
+    return {name: text for name in cls.takes if isinstance(text := params.get(name), str) and text.startswith(FROM)}
+
+
+def _method(r: Resolution) -> Method:
+    """The method; its parameters in `r` become all of them, defaults included. Raises as `make_method` does."""
+    method, choice = make_method(r), r.parts["method"]
+    params = method.config.model_dump(mode="json") | awaited(type(method), choice.params)
+    r.parts["method"] = choice.model_copy(update={"params": params})
+    for leaf in flatten(params, "method.params"):
+        r.origins.setdefault(leaf, "default")
+    return method
+
+
+# --- the data set -----------------------------------------------------------------------------------------------------
+
+
+def _check_dataset(r: Resolution, dataset: Dataset | None) -> None:
+    from harness import scorers
+
+    config: DatasetConfig = r.parts["dataset"]
+    for sentence in scorers.problems(list(config.scorers)):
+        r.wrong(sentence)
+    if dataset is not None and not len(dataset):
+        r.wrong(f"the data set '{config.name}' has no questions ({dataset.source})")
+
+
+def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
+    if choice.view != "evidence" or not len(dataset):
+        return
+    without = sum(not e.gold.supporting for e in dataset.examples)
+    if without == len(dataset):
+        r.wrong(
+            f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
+            "leave this method out"
+        )
+    elif without:
+        r.warnings.append(
+            f"{without} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, so '{choice.name}' "
+            "answers them from an empty text"
+        )
+
+
+# --- models and encoders ----------------------------------------------------------------------------------------------
+
+
+def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
+    """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
+    from harness.llm.model_info import model_facts
+    from harness.models import ModelFacts
+
+    parts = r.parts
+    models: dict[str, ModelConfig] = {}
+    known: dict[str, ModelFacts] = {}
+    for role in method.needs:
+        models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
+        key = canonical(config.model_dump(mode="json"))
+        if key not in known:
+            known[key] = facts = model_facts(config)
+            for sentence in facts.problems:
+                r.wrong(sentence)
+            r.warnings += facts.warnings
+        identities[role] = known[key].identity
+        _check_pair(r, method, role, known[key])
+    for path in parts:
+        role = path.removeprefix("roles.")
+        if path.startswith("roles.") and role not in method.needs:
+            r.warnings.append(
+                f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
+                f"{', '.join(method.needs) or 'none'}"
+            )
+    return models
+
+
+def _check_compressor(r: Resolution, method: Method) -> None:
+    """Say where the reader compresses its own text: the papers have a smaller model for it."""
+    parts = r.parts
+    if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
+        return
+    name, reader = parts["method"].name, parts["model"].name
+    own: dict[str, Any] = {}
+    for _, values in presets.read("profiles", "paper"):
+        own = values.get("methods", {}).get(name, {}).get("roles", own)
+    model = own.get("compressor")
+    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
+    setting = f"--set roles.compressor={model or 'NAME'}"
+    r.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
+
+
+def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
+    """The role's model with the adapters that the method uses of those it comes with."""
+    from harness.llm.adapters import furnished
+
+    wanted = method.adapters().get(role, {})
+    config = furnished(config, wanted)
+    missing = [name for name, needed in wanted.items() if needed and name not in config.adapters]
+    if missing:
+        preset = r.parts["method"].name
+        folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
+        ways = [f"name them (--set {folders})"]
+        ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
+        ways += [method.without_adapters] if method.without_adapters else []
+        r.wrong(
+            f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the model '{config.name}' "
+            f"does not have; {', or '.join(ways)}"
+        )
+    return config
+
+
+def _check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
+    """Prompts against the models: a system turn needs a template with the role, an adapter the prompts it learnt."""
+    from harness.llm.adapters import other_prompts, without_prompts
+    from harness.llm.model_info import system_problem
+
+    if r.problems:
+        return  # nothing is known of a model that cannot be used
+    system = any(prompt.of(method.config).system for prompt in method.templates())
+    for role, config in models.items():
+        if system and (sentence := system_problem(config)):
+            r.wrong(sentence)
+        used = {name: config.adapters[name] for name in method.adapters().get(role, {}) if name in config.adapters}
+        r.problems += [UserError(s) for n, at in used.items() if (s := other_prompts(n, at, method.prompts()))]
+        r.warnings += without_prompts(used)
+
+
+def _check_skills(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
+    """Whether an embedded model was trained on what the method asks of it; never an error."""
+    from harness.engine.model_warnings import untrained
+
+    if not r.problems:
+        r.warnings += untrained(models.values(), method, r.parts["method"].name)
+
+
+def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
+    """What a method needs of the model in a role against what the model can do, and its window."""
+    if facts.problems:
+        return  # nothing is known of a model that cannot be used
+    name = r.parts["method"].name
+    missing = sorted(method.needs[role] - facts.capabilities)
+    if missing:
+        from harness.engine.suggest import fitting
+
+        served = ", ".join(fitting(facts.capabilities)) or "none"
+        reasons = "".join(f": {facts.refusals[one]}" for one in missing if one in facts.refusals)
+        r.wrong(
+            f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
+            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}){reasons}; choose another model, or "
+            f"a method that this one can serve ({served})"
+        )
+    dataset: DatasetConfig | None = r.parts.get("dataset")
+    if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
+        r.wrong(
+            f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer of up to "
+            f"{dataset.max_answer_tokens} tokens; raise model.window or lower dataset.max_answer_tokens"
+        )
+
+
+def _encoders(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, EncoderConfig]:
+    """The encoder and reranker that the method uses, checked; adds what identifies each to `identities`."""
+    from harness.embed.encoder_info import chunk_warning, encoder_facts
+
+    parts = r.parts
+    # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
+    chunk = (
+        None if getattr(method.config, "chunks", None) == "sentences" else getattr(method.config, "chunk_tokens", None)
+    )
+    encoders: dict[str, EncoderConfig] = {}
+    for role in method.encoders:
+        config: EncoderConfig | None = parts.get(role)
+        if config is None:
+            if role == "reranker":
+                r.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
+            continue  # a missing encoder is reported by settings already
+        facts = encoder_facts(config)
+        for sentence in facts.problems:
+            r.wrong(sentence)
+        encoders[role], identities[role] = config, facts.identity
+        if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
+            r.warnings.append(cut)
+        _name_stand_in(r, role, config.name)
+    origins = r.origins
+    for role in ("encoder", "reranker"):
+        is_set = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
+        if is_set and role not in method.encoders:
+            r.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
+    return encoders
+
+
+def _name_stand_in(r: Resolution, role: str, used: str) -> None:
+    """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
+    choice: MethodChoice = r.parts["method"]
+    own, suffix = getattr(choice, role, None), f"[{used}]"
+    if own is not None and presets.fold(own) != presets.fold(used) and not choice.name.endswith(suffix):
+        r.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})

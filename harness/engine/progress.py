@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from typing import Any, TextIO
 
@@ -17,10 +18,12 @@ from harness.cost.flops import DEFAULT
 from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
+COUNTED = ("error", "scores", "usage")
+"""The keys of a record that `seen` and `done` read."""
 
 
 class Progress:
-    """Counts records and draws; everything it knows comes through its methods."""
+    """Counts records and draws; questions that run in parallel report from several threads."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -31,9 +34,10 @@ class Progress:
         self._headline = ""
         self._begun = time.monotonic()
         self._drawn = 0.0
-        self._told = -1
+        self._tenth = -1
         self._part = ""
         self._gone = False
+        self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
         """A run over `total` questions begins; `headline` is the scorer whose running mean is shown."""
@@ -45,21 +49,24 @@ class Progress:
 
     def done(self, row: dict[str, Any]) -> None:
         """A question has just been recorded."""
-        self._count(row)
-        self._fresh += 1
-        self._part = ""
-        self._draw()
+        with self._lock:
+            self._count(row)
+            self._fresh += 1
+            self._part = ""
+            self._draw()
 
     def part(self, done: int, total: int, what: str) -> None:
         """A long step inside a question is at `done` of `total`."""
-        self._part = f"{what} {done}/{total}"
-        if self._live:
-            self._draw()
+        with self._lock:
+            self._part = f"{what} {done}/{total}"
+            if self._live:
+                self._draw()
 
     def note(self, text: str) -> None:
-        """Say something that stays on the screen."""
-        self._write(text + "\n")
-        self._drawn = 0.0
+        """Print a line that stays on the screen."""
+        with self._lock:
+            self._write(text + "\n")
+            self._drawn = 0.0
 
     def stop(self) -> None:
         """The run ends: the last state stays as a line of its own."""
@@ -102,8 +109,8 @@ class Progress:
     def _draw(self) -> None:
         if not self._live:
             tenth = 10 * self._done // max(self._total, 1)
-            if tenth != self._told:
-                self._told = tenth
+            if tenth != self._tenth:
+                self._tenth = tenth
                 self._write(self.line() + "\n")
             return
         now = time.monotonic()

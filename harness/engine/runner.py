@@ -13,11 +13,8 @@ stay in this one. A question's `seconds` then hold what it waited for the others
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +24,12 @@ from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine.document_view import View
 from harness.engine.indexing import Indexer
-from harness.engine.parallel_questions import OneAtATime, draws_watched, in_flight, places_for
+from harness.engine.parallel_questions import draws_watched, in_flight, places_for
+from harness.engine.progress import COUNTED
 from harness.engine.rescore import recover, refresh, rejudged
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError
+from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
@@ -41,8 +40,6 @@ from harness.storage.summary import summarise
 from harness.types import Answer, Document, Example, Record
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
 
@@ -85,7 +82,7 @@ def run(
         raise UserError(f"method.{name}={text} has no number yet; call sibling_values.settle first.")
     folder = Path(out) / plan.folder
     try:
-        with _signals_interrupt():
+        with interrupt_on_signals():
             config = plan.config.model_dump(mode="json")
             _check_ids(plan)
             with RunStore.open(folder, plan.dataset.fingerprint, progress.note) as store:
@@ -95,27 +92,6 @@ def run(
                 return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the run as Ctrl-C does; one that is ignored (nohup) stays ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals can be handled by the main thread only
-        return
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGHUP)}
-    changed = {s: handler for s, handler in before.items() if handler is signal.SIG_DFL}
-    for s in changed:
-        signal.signal(s, interrupt)
-    try:
-        yield
-    finally:
-        for s, handler in changed.items():
-            signal.signal(s, handler)
 
 
 def _check_ids(plan: Plan) -> None:
@@ -135,7 +111,7 @@ class _Job:
 
     def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int) -> None:
         self.plan, self.store, self.parallel = plan, store, parallel
-        self.progress = progress = progress if parallel == 1 else OneAtATime(progress)
+        self.progress = progress
         self.models = Models(plan)
         cache = IndexCache(cache_root(), progress.note, plan.served())
         self.indexer = Indexer(plan, self.models, cache, store, progress)
@@ -170,17 +146,16 @@ class _Job:
         """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         asked = {example.question.id for example in self.examples}
+        # Of a question that was asked again the last record counts; of a record, no more is held than is counted.
+        rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in self.store.records()}
         # An answer that could not be scored was paid for: it is not asked for again.
-        last = {r["question_id"]: not answered(r) for r in self.store.records()}
-        again = {q for q, failed in last.items() if failed and retry_failed and q in asked}
-        kept = asked - again
-        place = {row["question_id"]: n for n, row in enumerate(self.store.records())}
-        for n, row in enumerate(self.store.records()):
-            if row["question_id"] in kept and place[row["question_id"]] == n:
+        again = {q for q, row in rows.items() if retry_failed and q in asked and not answered(row)}
+        for question_id, row in rows.items():
+            if question_id in asked - again:
                 self.progress.seen(row)
-        if beyond := len(last.keys() - asked):
+        if beyond := len(rows.keys() - asked):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-        return last.keys() - again
+        return rows.keys() - again
 
     def _ask(self, examples: list[Example]) -> None:
         """Answer the questions and put their records on disk as they come."""

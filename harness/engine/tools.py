@@ -26,7 +26,7 @@ from harness.stats.rng import derived_seed
 if TYPE_CHECKING:
     from harness.config.schema import EncoderConfig
     from harness.engine.plan import Plan
-    from harness.models import Encoder, Reranker
+    from harness.method import Encoder, Reranker
     from harness.storage.index_cache import Parts
     from harness.types import Question
 

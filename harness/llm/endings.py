@@ -12,7 +12,7 @@ the replies. docs/methods.md#end-markers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # Of the models that chat servers run; the tokenizer that counts for a server need not be its model's own.
 KNOWN = (
@@ -71,6 +71,13 @@ def end_of(text: str, endings: re.Pattern[str] | None) -> int:
     """Where `text` ends without the markers at its end."""
     found = endings.search(text) if endings is not None else None
     return len(text) if found is None else found.start()
+
+
+def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
+    """Where a reply ends: before the first stop string, and before markers there; and whether there were any."""
+    stopped = min((text.index(s) for s in stop if s in text), default=len(text))
+    end = end_of(text[:stopped], endings)
+    return end, end < stopped
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:

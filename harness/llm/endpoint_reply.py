@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.llm.endings import end_of
+from harness.llm.endings import reply_end
 from harness.llm.endpoint_http import Server, Tries
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
@@ -41,10 +41,9 @@ class Reply:
 
     def cut(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
         """The reply up to the first stop string, without markers at its end."""
-        stopped = min((self.text.index(s) for s in stop if s in self.text), default=len(self.text))
-        end = end_of(self.text[:stopped], endings)
+        end, ending = reply_end(self.text, stop, endings)
         finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
-        return replace(self, text=self.text[:end], finish=finish, ending=end < stopped)
+        return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:

@@ -12,30 +12,26 @@ Spans, room and budgets are counted with the local tokenizer.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, ModelOutputError, WindowExceeded
+from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endpoint_http import Server, Tries
 from harness.llm.endpoint_reply import Reply, complete
 from harness.llm.endpoint_tokens import Tokens
-from harness.models import Probe, Session, Span, Written
-
-if TYPE_CHECKING:
-    pass
+from harness.models import Decoding, Probe, Session, Span, Written
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """One turn of the conversation: who speaks, and what was said."""
+    """One turn of the conversation."""
 
     role: str
     text: str
@@ -70,78 +66,40 @@ class Served(Protocol):
 class EndpointSession(Session):
     """One conversation; see harness.models for what each call means."""
 
+    can_begin_replies = False  # a chat has no way to begin a reply for the model
+
     def __init__(self, model: Served, meter: Meter, role: str) -> None:
+        super().__init__(model.name, model.window)
         self._model, self._meter, self._role = model, meter, role
         self._turns: list[_Turn] = []
         self._length = 0
-        self._turn = "start"
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
-    def _need(self, turn: str, verb: str) -> None:
-        if self._turn != turn:
-            raise ValueError(f"{verb}() needs an open {turn} turn, but the context is at '{self._turn}'")
-
     def _grow(self, tokens: int) -> Span:
-        if self._length + tokens > self._model.window:
-            raise WindowExceeded(
-                f"{self._length + tokens} tokens do not fit the window of {self._model.window} of "
-                f"'{self._model.name}'; shorten the input or raise model.window"
-            )
+        self._check_window(tokens)
         self._length += tokens
         return Span(self._length - tokens, self._length)
 
-    def _say(self, role: str, text: str) -> Span:
-        """Put text behind what `role` has said in the turn that is open."""
+    def _open(self, turn: str) -> None:
+        if turn != "reply":  # whose frame is counted with the user turn's
+            self._grow(self._model.turn_tokens())
+        self._turns.append(_Turn("assistant" if turn == "reply" else turn, ""))
+
+    def _append(self, text: str) -> Span:
         span = self._grow(self._model.tokens.count(text))
         last = self._turns[-1]
-        self._turns[-1] = _Turn(role, last.text + text)
+        self._turns[-1] = _Turn(last.role, last.text + text)
         return span
 
-    def system(self, text: str) -> Span:
-        """Begin the conversation with a system turn."""
-        if self._turns:
-            raise ValueError("system() comes before everything else in a context")
-        self._grow(self._model.turn_tokens())
-        self._turns.append(_Turn("system", ""))
-        return self._say("system", text)
+    def _save(self) -> tuple[list[_Turn], int]:
+        return list(self._turns), self._length
 
-    def user(self, text: str = "") -> Span:
-        """Open a user turn and put `text` in it."""
-        if self._turn == "user":
-            raise ValueError("user() inside an open user turn: call reply() or write() first")
-        self._grow(self._model.turn_tokens())
-        self._turns.append(_Turn("user", ""))
-        self._turn = "user"
-        return self._say("user", text)
+    def _restore(self, state: tuple[list[_Turn], int]) -> None:
+        self._turns, self._length = state
 
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append `text` to the open user turn. Raises CannotRun for `watch`: a server shows no attention."""
-        self._need("user", "feed")
-        self._refuse(bool(watch), "attention")
-        return self._say("user", text)
-
-    def flush(self) -> None:
-        """Nothing is queued: a server reads the context when it is asked."""
-
-    def reply(self, text: str) -> Span:
-        """Close the user turn; `text` is what the model is taken to have said."""
-        self._need("user", "reply")
-        self._turns.append(_Turn("assistant", ""))
-        self._turn = "reply"
-        return self._say("assistant", text)
-
-    @contextlib.contextmanager
-    def branch(self) -> Iterator[None]:
-        """Everything inside is rolled back afterwards."""
-        turns, length, turn = list(self._turns), self._length, self._turn
-        try:
-            yield
-        finally:
-            self._turns, self._length, self._turn = turns, length, turn
-
-    def _refuse(self, asked: bool, capability: str) -> None:
-        if asked:
+    def _require(self, capability: str) -> None:
+        if capability not in self._model.capabilities:
             raise CannotRun(
                 f"'{self._model.name}' runs behind a server and has no capability '{capability}'; use a model that is "
                 "loaded here"
@@ -151,8 +109,9 @@ class EndpointSession(Session):
 
     def _messages(self) -> tuple[list[dict[str, str]], int]:
         """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
-        turns = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in self._turns]
-        return [{"role": role, "content": text} for role, text, _ in turns], sum(count for *_, count in turns)
+        turns = self._turns[:-1] if self._turn == "reply" else self._turns  # the reply's turn is still to be filled
+        broken = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in turns]
+        return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
 
     def _ask(self, kind: Kind, body: dict[str, Any]) -> Reply:
         """Send the conversation; book what it cost, a failure too."""
@@ -185,18 +144,11 @@ class EndpointSession(Session):
             wrote = Event(role, name, phase, "decode", more, read, logits=more, pairs=pairs, out=out)
             self._meter.record(wrote, self._model.shape)
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Next-token probabilities of `labels` as if the turn ended here; 0 for one that is not among those listed.
+    def _first_token(self, label: str) -> str | None:
+        return self._model.tokens.first(label) or None
 
-        Raises CannotRun where the server gives no log-probabilities, and for `after`, which a chat cannot put into a
-        model's mouth.
-        """
-        self._need("user", "probe")
-        self._refuse("probe" not in self._model.capabilities, "probe")
-        self._refuse(bool(after), "probe behind a begun reply")
-        firsts = [self._model.tokens.first(label) for label in labels]
-        if not all(firsts) or len(set(firsts)) < len(firsts):
-            raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{self._model.name}'")
+    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
+        """The labels' part of the tokens that the server lists; 0 for a label that is not among them."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
         listed = self._ask("probe", body).first_token
         if not listed:
@@ -204,75 +156,32 @@ class EndpointSession(Session):
                 f"the server of '{self._model.name}' gives no log-probabilities; set model.logprobs=0 and choose a "
                 "method that needs no probe"
             )
-        return _shares(labels, firsts, listed)
+        weights: dict[str, float] = {}
+        for token, logprob in listed:
+            weights[token] = weights.get(token, 0.0) + math.exp(min(logprob, 0.0))
+        mass = {label: weights.get(first, 0.0) for label, first in zip(labels, firsts, strict=True)}
+        best = max(weights, key=lambda token: weights[token])
+        return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
-    def score(self, text: str) -> list[float]:
-        """Raises CannotRun: a chat server tells no probabilities of a given text."""
-        raise CannotRun(f"'{self._model.name}' runs behind a server and has no capability 'score'")
-
-    def write(
-        self,
-        max_tokens: int,
-        stop: Sequence[str] = (),
-        *,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        watch: Sequence[Span] = (),
-        begin: str = "",
-    ) -> Written:
-        """Close the user turn and let the model reply; see Session.write.
-
-        Raises RequestFailed where the server gives no usable reply, CannotRun for `watch` and for `begin`.
-        """
-        self._need("user", "write")
-        if max_tokens < 1:
-            raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
-        self._refuse(bool(watch), "attention")
-        self._refuse(bool(begin), "begin a reply")
-        if self.room() < max_tokens:
-            raise WindowExceeded(
-                f"{self._length} tokens of context and {max_tokens} to write do not fit the window of "
-                f"{self._model.window} of '{self._model.name}'"
-            )
-        body: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed % 2**31}
-        if temperature > 0:
-            body["top_p"] = top_p
-        if stop:
-            body["stop"] = list(stop)
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        """Raises RequestFailed where the server gives no usable reply."""
+        body: dict[str, Any] = {
+            "max_tokens": how.max_tokens,
+            "temperature": how.temperature,
+            "seed": how.seed % 2**31,
+            **({"top_p": how.top_p} if how.temperature > 0 else {}),
+            **({"stop": list(how.stop)} if how.stop else {}),
+        }
         reply = self._ask("prefill", body)
         if reply.finish == "content_filter":
             raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
         text = reply.text
-        self._turns.append(_Turn("assistant", text))
-        self._turn = "reply"
+        self._turns[-1] = _Turn("assistant", text)
         offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
         return Written(text, span, "length" if reply.finish == "length" else "stop", offsets, ending=reply.ending)
 
-    # -- bookkeeping ---------------------------------------------------------------------------------------------------
-
     def length(self) -> int:
         """Tokens in the context, by the local tokenizer, the frames of its turns included."""
         return self._length
-
-    def room(self) -> int:
-        """Tokens left in the window."""
-        return self._model.window - self._length
-
-    def close(self) -> None:
-        """Nothing is kept open."""
-        self._turn = "closed"
-
-
-def _shares(labels: Sequence[str], firsts: Sequence[str], listed: Sequence[tuple[str, float]]) -> Probe:
-    """The labels' part of the listed tokens; where none is listed every label has the same share, and a mass of 0."""
-    weights: dict[str, float] = {}
-    for token, logprob in listed:
-        weights[token] = weights.get(token, 0.0) + math.exp(min(logprob, 0.0))
-    mass = {label: weights.get(first, 0.0) for label, first in zip(labels, firsts, strict=True)}
-    total = sum(mass.values())
-    shares = {label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}
-    best = max(weights, key=lambda token: weights[token])
-    return Probe(shares, mass, labels[firsts.index(best)] if best in firsts else None)

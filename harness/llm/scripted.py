@@ -14,11 +14,10 @@ A token is a word with the white space before it. While writing, a token's row t
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,8 +27,9 @@ from pydantic import BaseModel, ConfigDict
 from harness.config.schema import ModelConfig
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.models import LanguageModel, ModelFacts, Probe, Session, Span, Written
+from harness.errors import CannotRun, ModelOutputError
+from harness.llm.endings import reply_end
+from harness.models import Decoding, LanguageModel, ModelFacts, Probe, Session, Span, Written
 from harness.storage.limits import yaml_problem
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
@@ -76,44 +76,23 @@ class ScriptedSession(Session):
     """A context whose model is a table."""
 
     def __init__(self, model: ScriptedModel, meter: Meter, role: str) -> None:
+        super().__init__(model.name, model.window)
         self._model, self._meter, self._role = model, meter, role
         self._context = _Turns()
         self._run = 0
-        self._turn = "start"
+        self._asked = ""  # the context in front of the reply
 
-    def _add(self, text: str) -> Span:
-        span = self._context.add(text)
-        if span.end > self._model.window:
-            raise WindowExceeded(f"{span.end} tokens do not fit the window of {self._model.window}")
-        return span
+    def _open(self, turn: str) -> None:
+        self._asked = self._context.text()
+        self._append(f"[{turn}]" if turn == "system" else f"\n[{turn}]")
 
-    def _need(self, verb: str) -> None:
-        if self._turn != "user":
-            raise ValueError(f"{verb}() needs an open user turn")
+    def _append(self, text: str) -> Span:
+        self._check_window(len(_TOKEN.findall(text)))
+        return self._context.add(text)
 
-    def system(self, text: str) -> Span:
-        """Begin with a system turn."""
-        if self.length():
-            raise ValueError("system() comes before everything else in a context")
-        self._add("[system]")
-        return self._add(text)
-
-    def user(self, text: str = "") -> Span:
-        """Open a user turn."""
-        if self._turn == "user":
-            raise ValueError("user() inside an open user turn")
-        self._turn = "user"
-        self._add("\n[user]")
-        return self._add(text)
-
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append text; attention comes from the table."""
-        self._need("feed")
-        span = self._add(text)
-        if watch:
-            values = (self._model.attend(text, self._context.text(w.start, w.end)) for w in watch)
-            return Span(span.start, span.end, None, tuple(values))
-        return span
+    def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        values = (self._model.attend(text, self._context.text(w.start, w.end)) for w in watch)
+        return Span(span.start, span.end, None, tuple(values))
 
     def _event(self, kind: Kind, new: int, cached: int, requests: int = 0, out: int = 0) -> None:
         e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, 0, 0, requests, out)
@@ -128,72 +107,41 @@ class ScriptedSession(Session):
             self._event("prefill", self.length() - self._run, self._run, requests)
             self._run = self.length()
 
-    @contextlib.contextmanager
-    def branch(self) -> Iterator[None]:
-        """Roll back afterwards."""
-        self.flush()
-        length, turn = self.length(), self._turn
-        try:
-            yield
-        finally:
-            del self._context.tokens[length:]
-            self._run, self._turn = length, turn
+    def _save(self) -> int:
+        return self.length()
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Probabilities from the table."""
-        self._need("probe")
-        if len({label[:1] for label in labels}) < len(labels):
-            raise ValueError(f"labels {list(labels)} share their first token")
+    def _restore(self, state: int) -> None:
+        del self._context.tokens[state:]
+        self._run = state
+
+    def _first_token(self, label: str) -> str | None:
+        return label[:1] or None
+
+    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         self.flush()
-        rule = self._model.pick("probes", self._context.text())
+        p = self._model.pick("probes", self._context.text()).p or {}
         self._event("probe", 1, self.length(), requests=1)
-        mass = {label: (rule.p or {}).get(label, 0.0) for label in labels}
-        total = sum(mass.values()) or 1.0
-        best = max(rule.p or {"": 0.0}, key=lambda token: (rule.p or {}).get(token, 0.0))
-        return Probe({k: v / total for k, v in mass.items()}, mass, best if mass.get(best) else None)
+        mass = {label: p.get(label, 0.0) for label in labels}
+        best = max(p or {"": 0.0}, key=lambda token: p.get(token, 0.0))
+        return Probe.of(mass, best if mass.get(best) else None)
 
-    def reply(self, text: str) -> Span:
-        """Put a reply into the context."""
-        self._need("reply")
-        self._turn = "reply"
-        self._add("\n[reply]")
-        return self._add(text)
-
-    def score(self, text: str) -> list[float]:
-        """Log-probabilities -1, -2, -3, ... token by token: a known answer for any text."""
+    def _score(self, text: str) -> list[float]:
+        """-1, -2, -3, ... token by token: a known answer for any text."""
         self.flush()
-        found = [-float(i + 1) for i in range(len(_TOKEN.findall(text)))]
-        self._event("score", len(found), self.length(), requests=1)
-        return found
+        scores = [-float(i + 1) for i in range(len(_TOKEN.findall(text)))]
+        self._event("score", len(scores), self.length(), requests=1)
+        return scores
 
-    def write(
-        self,
-        max_tokens: int,
-        stop: Sequence[str] = (),
-        *,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        watch: Sequence[Span] = (),
-        begin: str = "",
-    ) -> Written:
-        """The first fitting reply, cut at `max_tokens` tokens and at stop strings."""
-        self._need("write")
-        rule = self._model.pick("replies", self._context.text())
-        self._turn = "reply"
-        self._add("\n[reply]" + begin)
-        if self.room() < max_tokens:
-            raise WindowExceeded(f"{self.length()} tokens and {max_tokens} to write do not fit {self._model.window}")
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        reply = self._model.pick("replies", self._asked).reply or ""
         self._flush(requests=1)
-        reply = rule.reply or ""
-        cut = min((reply.index(s) for s in stop if s in reply), default=len(reply))
-        tokens = _TOKEN.findall(reply[:cut])
-        finish = "length" if len(tokens) > max_tokens else "stop"
-        text = "".join(tokens[:max_tokens])
-        span = self._add(text)
+        tokens = _TOKEN.findall(reply[: reply_end(reply, how.stop, None)[0]])
+        text = "".join(tokens[: how.max_tokens])
+        span = self._append(text)
         self._event("decode", len(span), span.start, out=len(span))
         self._run = self.length()
         offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
+        finish = "length" if len(tokens) > how.max_tokens else "stop"
         return Written(text, span, finish, offsets, self._rows(text, offsets, watch) if watch else None)
 
     def _rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
@@ -207,14 +155,6 @@ class ScriptedSession(Session):
     def length(self) -> int:
         """Tokens in the context."""
         return len(self._context.tokens)
-
-    def room(self) -> int:
-        """Tokens left in the window."""
-        return self._model.window - self.length()
-
-    def close(self) -> None:
-        """Nothing to free."""
-        self._turn = "closed"
 
 
 class ScriptedModel(LanguageModel):

@@ -22,15 +22,15 @@ import torch
 from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
-from harness.errors import ModelOutputError, WindowExceeded
+from harness.errors import ModelOutputError
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
-from harness.llm.endings import end_of
+from harness.llm.endings import reply_end
 from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
-from harness.llm.template import Pieces, no_system
+from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
 from harness.llm.together import Ask
-from harness.models import Probe, Session, Span, Written
+from harness.models import Decoding, Probe, Session, Span, Written
 from harness.parallel.scheduler import current
 
 
@@ -46,14 +46,12 @@ class _Cost:
     endings: int = 0
 
 
-class Loaded(Protocol):
+class Loaded(Framed, Protocol):
     """What a session needs of a loaded model; `HFModel` has it.
 
-    layers: number of layers; begin, mid, next, system: token ids of the chat template between contents; stop_ids:
-    tokens that end a reply; endings: markers that are cut off a reply.
+    layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply.
     """
 
-    name: str
     window: int
     dtype: str
     layers: int
@@ -61,10 +59,6 @@ class Loaded(Protocol):
     prefill_chunk: int
     pieces: Pieces
     text: Text
-    begin: list[int]
-    mid: list[int]
-    next: list[int]
-    system: tuple[list[int], list[int]] | None
     stop_ids: frozenset[int]
     endings: re.Pattern[str] | None
 
@@ -82,22 +76,18 @@ class HFSession(Session):
     """One context on a transformers model; see harness.models for what each call means."""
 
     def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
+        super().__init__(model.name, model.window)
         self._model, self._meter, self._role, self._adapter = model, meter, role, adapter
         self._cache = new_cache(model.layers)
         self.ids: list[int] = []
         self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
-        self._turn = "start"
         self._content = 0  # where the content of the turn begins: behind the last piece of the template
 
     # -- building the context ------------------------------------------------------------------------------------
 
     def _queue(self, ids: Sequence[int]) -> Span:
-        if len(self.ids) + len(ids) > self._model.window:
-            raise WindowExceeded(
-                f"{len(self.ids) + len(ids)} tokens do not fit the window of {self._model.window} of "
-                f"'{self._model.name}'; shorten the input or raise model.window"
-            )
+        self._check_window(len(ids))
         span = Span(len(self.ids), len(self.ids) + len(ids))
         self.ids.extend(ids)
         return span
@@ -109,13 +99,14 @@ class HFSession(Session):
         self._queue(piece)
         self._content = len(self.ids)
 
-    def _say(self, text: str) -> Span:
-        """Queue text from data, or a reply that the model is taken to have given."""
+    def _open(self, turn: str) -> None:
+        self._frame(opening(self._model, self._turn, turn))
+
+    def _append(self, text: str) -> Span:
         return self._queue(self._model.text.behind(self.ids, text))
 
-    def _need(self, turn: str, verb: str) -> None:
-        if self._turn != turn:
-            raise ValueError(f"{verb}() needs an open {turn} turn, but the context is at '{self._turn}'")
+    def _require(self, capability: str) -> None:
+        self._model.require(capability)
 
     def begin_text(self) -> None:
         """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2, Phi-2)."""
@@ -128,48 +119,23 @@ class HFSession(Session):
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn. Raises CannotRun where the chat template has no system role."""
-        if self._turn != "start" or self.ids:
-            raise ValueError("system() comes before everything else in a context")
-        if self._model.system is None:
-            raise no_system(self._model.name)
-        self._frame(self._model.system[0])
-        self._turn = "system"
-        return self._say(text.strip() if self._model.pieces.trims else text)
+        return super().system(text.strip() if self._model.pieces.trims else text)
 
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
-        if self._turn == "user":
-            raise ValueError("user() inside an open user turn: call reply() or write() first")
-        if self._turn == "system" and self._model.system is not None:
-            self._frame(self._model.system[1])
-        else:
-            self._frame(self._model.begin if self._turn == "start" else self._model.next)
-        self._turn = "user"
         # A template that trims contents would not show white space at the start of a turn either.
-        return self._say(text.lstrip() if self._model.pieces.trims else text)
+        return super().user(text.lstrip() if self._model.pieces.trims else text)
 
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append `text` to the open user turn; `watch` are earlier spans whose attention is wanted."""
-        self._need("user", "feed")
-        span = self._say(text)
-        if watch:
-            self._model.require("attention")
-            columns = tuple((w.start, w.end) for w in watch)
-            if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
-                raise ValueError("a watched span must be non-empty and stand before the text that is fed")
-            if len(span):
-                span.session = self
-                self._watched.append((span, columns))
-            else:
-                span._attention = (0.0,) * len(watch)
+    def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        columns = tuple((w.start, w.end) for w in watch)
+        if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
+            raise ValueError("a watched span must be non-empty and stand before the text that is fed")
+        if len(span):
+            span.session = self
+            self._watched.append((span, columns))
+        else:
+            span._attention = (0.0,) * len(watch)
         return span
-
-    def reply(self, text: str) -> Span:
-        """Close the user turn; `text` is what the model is taken to have said."""
-        self._need("user", "reply")
-        self._frame(self._model.mid)
-        self._turn = "reply"
-        return self._say(text)
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
@@ -240,118 +206,78 @@ class HFSession(Session):
 
     # -- asking --------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def branch(self) -> Iterator[None]:
-        """Everything inside is rolled back afterwards."""
-        self.flush()
-        length, turn, content = self._cached, self._turn, self._content
-        try:
-            yield
-        finally:
-            del self.ids[length:]
-            self._cached, self._turn, self._content, self._watched = length, turn, content, []
-            rewind(self._cache, length)
+    def _save(self) -> tuple[int, int]:
+        return self._cached, self._content
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Next-token probabilities of `labels` as if the turn ended here; the context is unchanged."""
-        self._need("user", "probe")
-        self._model.require("probe")
-        firsts = first_tokens(self._model, labels)
+    def _restore(self, state: tuple[int, int]) -> None:
+        self._cached, self._content = state
+        del self.ids[self._cached :]
+        self._watched = []
+        rewind(self._cache, self._cached)
+
+    def _first_token(self, label: str) -> int | None:
+        return next(iter(self._model.text.plain(label)), None)
+
+    def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         with self.branch():
-            self._frame(self._model.mid)
-            self._say(after)
+            self._open("reply")
+            self._append(after)
             with self._booked("probe", requests=1) as cost:
                 logits = self._forward(self.ids[self._cached :], cost, 1)
             assert logits is not None
             mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
             best = int(logits[-1].argmax())
-        top = labels[firsts.index(best)] if best in firsts else None
-        total = sum(mass)
-        shares = [m / total for m in mass] if total > 0 else [1 / len(mass)] * len(mass)
-        return Probe(p=dict(zip(labels, shares, strict=True)), mass=dict(zip(labels, mass, strict=True)), top=top)
+        return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
-    def score(self, text: str) -> list[float]:
-        """Log-probability (nats) of each token of `text` in this context; the context is unchanged."""
-        self._model.require("score")
+    def _score(self, text: str) -> list[float]:
         ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
+        scores: list[float] = []
         with self.branch(), kept_tail(self._cache), self._booked("score", requests=1) as cost:
             cached = self._cached
             # The last cached token is run again for its logits: that one position is booked, and put back afterwards.
             rewind(self._cache, cached - 1)
             self._queue(ids)
-            found = []
             whole = self.ids[cached - 1 : -1]
             for i in range(0, len(whole), self._model.prefill_chunk):
                 piece = whole[i : i + self._model.prefill_chunk]
                 logits = self._forward(piece, cost, len(piece))
                 assert logits is not None
                 target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
-                found += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
-        return found
+                scores += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
+        return scores
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def write(
-        self,
-        max_tokens: int,
-        stop: Sequence[str] = (),
-        *,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        watch: Sequence[Span] = (),
-        begin: str = "",
-    ) -> Written:
-        """Close the user turn and let the model reply; see Session.write."""
-        self._need("user", "write")
-        if max_tokens < 1:
-            raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
-        if watch:
-            self._model.require("attention")
-        self._frame(self._model.mid)
-        self._say(begin)
-        if self.room() < max_tokens:
-            raise WindowExceeded(
-                f"{len(self.ids)} tokens of context and {max_tokens} to write do not fit the window of "
-                f"{self._model.window} of '{self._model.name}'"
-            )
-        self._turn = "reply"
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         logits = self._flush(1, requests=1)
-        sampler = Sampler(temperature, top_p, seed)
-        return self._decode(logits, max_tokens, stop, sampler, tuple((w.start, w.end) for w in watch))
+        return self._decode(logits, how, tuple((w.start, w.end) for w in watch))
 
-    def _decode(
-        self,
-        logits: torch.Tensor | None,
-        max_tokens: int,
-        stop: Sequence[str],
-        sampler: Sampler,
-        spans: tuple[tuple[int, int], ...],
-    ) -> Written:
+    def _decode(self, logits: torch.Tensor | None, how: Decoding, spans: tuple[tuple[int, int], ...]) -> Written:
         start = len(self.ids)
+        sampler = Sampler(how.temperature, how.top_p, how.seed)
         capture = WriteCapture(start, spans) if spans else None
         finish = "length"
         with self._booked("decode") as cost:
-            while logits is not None and cost.out < max_tokens:
+            while logits is not None and cost.out < how.max_tokens:
                 token = sampler.pick(logits[-1])
                 if token in self._model.stop_ids:
                     finish = "stop"
                     break
                 self.ids.append(token)
                 cost.out += 1
-                if stop and self._stops(start, stop):
+                if how.stop and self._stops(start, how.stop):
                     finish = "stop"
                     break
-                if cost.out < max_tokens or capture is not None:
+                if cost.out < how.max_tokens or capture is not None:
                     logits = self._forward([token], cost, 1, capture)
                     self._cached += 1
                     if capture is not None and capture.waiting() >= BLOCK:
                         self._reduce(capture)
             if capture is not None:
                 self._reduce(capture)
-            written = self._written(start, stop, finish, capture.result().numpy() if capture else None)
+            written = self._written(start, how.stop, finish, capture.result().numpy() if capture else None)
             cost.endings = int(written.ending)
         return written
 
@@ -372,8 +298,7 @@ class HFSession(Session):
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
-        stopped = min((text.index(s) for s in stop if s in text), default=len(text))
-        cut = end_of(text[:stopped], self._model.endings)
+        cut, ending = reply_end(text, stop, self._model.endings)
         kept = len(ids)
         while kept and offsets[kept - 1][0] >= cut and cut < len(text):
             kept -= 1
@@ -387,7 +312,7 @@ class HFSession(Session):
             finish=finish,
             offsets=tuple(offsets[:kept]),
             attention=attention[:kept] if attention is not None else None,
-            ending=cut < stopped,
+            ending=ending,
         )
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------
@@ -396,19 +321,7 @@ class HFSession(Session):
         """Tokens in the context, queued ones included."""
         return len(self.ids)
 
-    def room(self) -> int:
-        """Tokens left in the window."""
-        return self._model.window - len(self.ids)
-
     def close(self) -> None:
         """Free keys and values."""
+        super().close()
         self._cache = new_cache(0)
-        self._turn = "closed"
-
-
-def first_tokens(model: Loaded, labels: Sequence[str]) -> list[int]:
-    """First token of each label. Raises ValueError when two labels share it or one is empty."""
-    firsts = [model.text.plain(label)[:1] for label in labels]
-    if any(not f for f in firsts) or len({f[0] for f in firsts}) < len(firsts):
-        raise ValueError(f"labels {list(labels)} do not have distinct first tokens for '{model.name}'")
-    return [f[0] for f in firsts]

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.errors import CannotRun
 
@@ -50,6 +50,32 @@ class Pieces:
 
 
 PLAIN = Pieces(begin="", mid="\n", next="\n\n")
+
+
+class Framed(Protocol):
+    """Pieces of a chat template as token ids; system: before and behind a system turn's content."""
+
+    name: str
+    begin: list[int]
+    mid: list[int]
+    next: list[int]
+    system: tuple[list[int], list[int]] | None
+
+
+def opening(model: Framed, before: str, turn: str) -> list[int]:
+    """Tokens of the template between turn `before` ("start" where there is none) and `turn`.
+
+    Raises CannotRun for a system turn where the template has none.
+    """
+    if turn == "system":
+        if model.system is None:
+            raise no_system(model.name)
+        return model.system[0]
+    if turn == "reply":
+        return model.mid
+    if before == "system" and model.system is not None:
+        return model.system[1]
+    return model.begin if before == "start" else model.next
 
 
 def no_system(name: str) -> CannotRun:

@@ -119,9 +119,9 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
 
 def _rows(dataset: str, path: Path) -> list[RealRow]:
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
-    config: DatasetConfig = resolve_one("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
+    config: DatasetConfig = resolve_part("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
     rows = (

@@ -9,13 +9,12 @@ heard.scored         for every text that was scored the mean log-probability (na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self, cast
 
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
 from harness.method import Heard, Scene, Skill
-from harness.models import LanguageModel, MeteredModel, Probe, Session, Span, Written
+from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.training.teacher import SceneTools
 
 _MORE = 16  # tokens that a reply may have beyond twice those of the right one
@@ -59,55 +58,37 @@ class _Listened(MeteredModel):
         self._heard, self._most = heard, most
 
     def session(self, adapter: str | None = None) -> Session:
-        """A session with an ear at it."""
-        return _Ear(super().session(adapter), self._heard, self._most)
+        """A session that is recorded."""
+        return cast("Session", _RecordedSession(super().session(adapter), self._heard, self._most))
 
 
-class _Ear(Session):
-    """Hands everything on; writes down what comes back."""
+class _RecordedSession:
+    """A session that records what it writes, probes and scores; all else is the inner session's."""
 
     def __init__(self, inner: Session, heard: Heard, most: int) -> None:
         self._inner, self._heard, self._most = inner, heard, most
 
-    def begin_text(self) -> None:
-        self._inner.begin_text()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
-    def user(self, text: str = "") -> Span:
-        return self._inner.user(text)
+    def __enter__(self) -> Self:
+        return self
 
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        return self._inner.feed(text, watch)
-
-    def flush(self) -> None:
-        self._inner.flush()
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        found = self._inner.probe(labels, after)
-        self._heard.p_first.append(found.p[labels[0]])
-        return found
-
-    def reply(self, text: str) -> Span:
-        return self._inner.reply(text)
+        probe = self._inner.probe(labels, after)
+        self._heard.p_first.append(probe.p[labels[0]])
+        return probe
 
     def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
-        found = self._inner.write(min(max_tokens, self._most), stop, **how)
-        self._heard.written.append(found.text.strip())
-        return found
+        written = self._inner.write(min(max_tokens, self._most), stop, **how)
+        self._heard.written.append(written.text.strip())
+        return written
 
     def score(self, text: str) -> list[float]:
-        found = self._inner.score(text)
-        if found:  # an empty text has no token whose likelihood could be heard
-            self._heard.scored.append(sum(found) / len(found))
-        return found
-
-    def branch(self) -> AbstractContextManager[None]:
-        return self._inner.branch()
-
-    def length(self) -> int:
-        return self._inner.length()
-
-    def room(self) -> int:
-        return self._inner.room()
-
-    def close(self) -> None:
-        self._inner.close()
+        scores = self._inner.score(text)
+        if scores:  # an empty text has no token, so no mean
+            self._heard.scored.append(sum(scores) / len(scores))
+        return scores

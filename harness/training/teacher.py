@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.template import cut, no_system
+from harness.llm.template import cut, no_system, opening
 from harness.llm.text import Text
 from harness.method import Scene, Skill, Task
-from harness.models import LanguageModel, MeteredModel, Probe, Session, Span, Written
+from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.types import Question
 
 WINDOW = 2048
@@ -61,7 +61,9 @@ class Teacher(LanguageModel):
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
-        self.system = None if pieces.system is None else tuple(self.text.trusted(text) for text in pieces.system)
+        self.system: tuple[list[int], list[int]] | None = None
+        if pieces.system is not None:
+            self.system = self.text.trusted(pieces.system[0]), self.text.trusted(pieces.system[1])
         self._scene: Scene | None = None
         self._told = Told()
 
@@ -114,95 +116,64 @@ class TeacherSession(Session):
     def __init__(self, model: Teacher, told: Told) -> None:
         if told.ids:
             raise UserError("a skill opens one session only; make two skills of it")
+        super().__init__(model.name, model.window)
         self._model, self._told = model, told
         self._ended = False  # what was written ended its turn, so the next one only begins
-        self._between: Sequence[int] | None = None  # behind a system turn: what stands before the user turn
 
     def _add(self, ids: Iterable[int]) -> Span:
         start = len(self._told.ids)
         self._told.ids.extend(ids)
         return Span(start, len(self._told.ids))
 
-    def system(self, text: str) -> Span:
-        """Begin with a system turn. Raises CannotRun where the chat template has no system role."""
-        if self._told.ids:
-            raise ValueError("system() comes before everything else in a context")
-        if self._model.system is None:
-            raise no_system(self._model.name)
-        before, self._between = self._model.system
-        self._add(before)
-        return self._add(self._model.plain(text))
-
-    def user(self, text: str = "") -> Span:
-        """Open a user turn."""
-        head = self._model.next if self._told.ids else self._model.begin
-        if self._between is not None:
-            head, self._between = list(self._between), None
-        self._add(head[1:] if self._ended else head)
+    def _open(self, turn: str) -> None:
+        piece = opening(self._model, self._turn, turn)
+        self._add(piece[1:] if self._ended else piece)
         self._ended = False
+
+    def _append(self, text: str) -> Span:
         return self._add(self._model.plain(text))
 
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append text."""
-        span = self._add(self._model.plain(text))
+    def _check_window(self, tokens: int) -> None:
+        """Nothing: whoever trains on the scene checks its length."""
+
+    def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         return Span(span.start, span.end, None, (0.0,) * len(watch))
 
-    def flush(self) -> None:
-        """Nothing is queued."""
+    def _first_token(self, label: str) -> int | None:
+        return next(iter(self._model.plain(label)), None)
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Write down which label is right: the first where the scene says so, else the second."""
-        right = labels[0] if self._model.next_verdict() else labels[1]
-        ids = (*self._model.mid, *self._model.plain(after), self._model.plain(right)[0])
+    def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
+        """Record which label is right: the first where the scene says so, else the second."""
+        right = 0 if self._model.next_verdict() else 1
+        ids = (*self._model.mid, *self._model.plain(after), firsts[right])
         self._told.asides.append(Aside(len(self._told.ids), ids))
-        p = {label: float(label == right) for label in labels}
+        p = {label: float(label == labels[right]) for label in labels}
         return Probe(p, p)
 
-    def reply(self, text: str) -> Span:
-        """What the model is taken to have said: context, not a target."""
-        self._add(self._model.mid)
-        return self._add(self._model.plain(text))
-
-    def write(
-        self,
-        max_tokens: int,
-        stop: Sequence[str] = (),
-        *,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        watch: Sequence[Span] = (),
-        begin: str = "",
-    ) -> Written:
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         """Reply as the scene says, and end the turn; both are targets."""
         text = self._model.next_reply()
-        self._add((*self._model.mid, *self._model.plain(begin)))
-        span = self._add(self._model.plain(text))
+        span = self._append(text)
         # The end of the turn is the first token of what the template puts between turns.
         self._told.targets += range(span.start, self._add(self._model.next[:1]).end)
         self._ended = True
         return Written(text, span, "stop")
 
-    def score(self, text: str) -> list[float]:
+    def _score(self, text: str) -> list[float]:
         """All of `text` is what the model is to find likely; nothing can follow it."""
-        span = self._add(self._model.plain(text))
+        span = self._append(text)
         self._told.targets += range(span.start, span.end)
-        return [0.0] * (span.end - span.start)
+        return [0.0] * len(span)
 
-    def branch(self) -> AbstractContextManager[None]:
-        """Not asked of a teacher."""
+    def _save(self) -> Any:
         raise UserError("a skill cannot branch; make two skills of it")
+
+    def _restore(self, state: Any) -> None:
+        """Never called."""
 
     def length(self) -> int:
         """Tokens so far."""
         return len(self._told.ids)
-
-    def room(self) -> int:
-        """Tokens left in the window."""
-        return self._model.window - len(self._told.ids)
-
-    def close(self) -> None:
-        """Nothing to free."""
 
 
 class SceneTools:

@@ -34,9 +34,9 @@ class Adapters:
 def embedded() -> ModelConfig:
     """The embedded model as its preset describes it."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
-    config: ModelConfig = resolve_one("models", Choices(model=NAME)).parts["model"]
+    config: ModelConfig = resolve_part("models", Choices(model=NAME)).parts["model"]
     return config
 
 
@@ -90,8 +90,8 @@ def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
 def mark(preset: str) -> dict[str, str]:
     """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
-    made = make_method(resolve_one("methods", Choices(method=preset, profile="pocket")))
+    made = make_method(resolve_part("methods", Choices(method=preset, profile="pocket")))
     return adapters.marks(made.prompts())

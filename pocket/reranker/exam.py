@@ -113,11 +113,11 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
 def _minilm() -> Any:
     """The encoder of the rows sbert in profile pocket; None where its package is not installed."""
     from harness.config.layers import Choices
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
     from harness.embed.encoder_info import encoder_facts
     from harness.embed.load import load_encoder
 
-    config: EncoderConfig = resolve_one("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
+    config: EncoderConfig = resolve_part("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
     return None if encoder_facts(config).problems else load_encoder(config, Meter(), "encoder")
 
 

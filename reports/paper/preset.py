@@ -14,11 +14,11 @@ from typing import Any
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import Draft, draft, raise_all
+from harness.config.resolve import Resolution, resolve
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import flatten
 from harness.engine.plan import make_method
-from harness.errors import ConfigError
+from harness.errors import ConfigError, raise_all
 from harness.method import Method
 from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
@@ -59,12 +59,12 @@ class Settings:
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
     """The settings of a value's row on one of its data sets. Raises UserError or ConfigError for a wrong preset."""
     entry, paper = value.entry, value.paper
-    d, method = _resolved(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
-    choice = d.parts["method"]
-    rules = {key: one for key in type(method).takes if isinstance(one := choice.params.get(key), str)}  # "from:garlic"
-    params = {**method.config.model_dump(mode="json"), **rules, **entry.params}
-    models = {role: _model(value, d, role) for role in method.needs}
-    encoders = {role: d.parts[role] for role in method.encoders if role in d.parts}
+    r, method = _resolved(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
+    choice = r.parts["method"]
+    awaited = {key: one for key, one in choice.params.items() if key in type(method).takes and isinstance(one, str)}
+    params = {**method.config.model_dump(mode="json"), **awaited, **entry.params}  # awaited: "from:garlic"
+    models = {role: _model(value, r, role) for role in method.needs}
+    encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
     said = {**rule.settings, **entry.settings}
     ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
     return Settings(
@@ -74,7 +74,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
             **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
         },
         prompts=method.prompts(),
-        dataset={key: one for key, one in _dataset(d.parts["dataset"], said).items() if key not in ignored},
+        dataset={key: one for key, one in _dataset(r.parts["dataset"], said).items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
         encoders={role: Model(tail(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()},
         trained=frozenset(method.adapters()),
@@ -91,24 +91,24 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 
 @cache
-def _resolved(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Draft, Method]:
-    """The draft of a run of the preset under profile paper, and its method, with those models that are shipped."""
+def _resolved(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
+    """The settings of a run of the preset under profile paper, and its method, with those models that are shipped."""
     with presets.shipped_only():
         known = _shipped()
         sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
         model = known.get(reader.lower())
-        d = draft(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
-        raise_all(d.problems)
-        return d, _method(d)
+        r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
+        raise_all(r.problems)
+        return r, _method(r)
 
 
-def _method(d: Draft) -> Method:
+def _method(r: Resolution) -> Method:
     """The preset's method, also where a package that it needs is missing: a report reads its parameters alone."""
     try:
-        return make_method(d)
+        return make_method(r)
     except ConfigError:
-        cls: type[Method] = registry.load(d.parts["method"].implementation, Method)
-        return cls(cls.Config.model_construct(**d.parts["method"].params))
+        cls: type[Method] = registry.load(r.parts["method"].implementation, Method)
+        return cls(cls.Config.model_construct(**r.parts["method"].params))
 
 
 @cache
@@ -122,13 +122,13 @@ def _shipped() -> dict[str, str]:
     return found
 
 
-def _model(value: Value, d: Draft, role: str) -> Model | None:
+def _model(value: Value, r: Resolution, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
-    wanted, own = value.paper.roles, d.parts.get(f"roles.{role}")
+    wanted, own = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in wanted and wanted[role] is None:
         return None
     name = str(wanted.get(role) or (tail(own.source or own.name) if own is not None else value.paper.model))
-    config: ModelConfig = d.parts["model"] if own is None else own
+    config: ModelConfig = r.parts["model"] if own is None else own
     if tail(config.source or config.name).lower() != name.lower():
         return Model(name, {})
     ours = value.paper.model_settings

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.registry import load, trust
-from harness.config.resolve import Resolved, resolve
+from harness.config.resolve import Resolution, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw, Tree, flatten, read_yaml, scalar
-from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
+from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError, raise_all
 
 FILES = {
     "methods/base.yaml": (
@@ -46,8 +46,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own
 
 
-def get(method: str = "base", dataset: str = "one", **more: Any) -> Resolved:
-    return resolve(Choices(method=method, dataset=dataset, **more))
+def get(method: str = "base", dataset: str = "one", **more: Any) -> Resolution:
+    resolution = resolve(Choices(method=method, dataset=dataset, **more))
+    raise_all(resolution.problems)
+    return resolution
 
 
 # --- text to values ---------------------------------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def test_a_profiles_default_encoder_is_for_methods_without_one(folder, method, s
     resolved = get(method, profile="print", sets=sets)
     assert resolved.config.encoder.name == encoder
     assert resolved.origins["encoder.name"].endswith(origin)
-    assert resolved.warnings == ()
+    assert resolved.warnings == []
     # It is the method's own from there on: a run with another one says so in its name.
     assert resolved.config.method.encoder == {"base": None, "dense": "mpnet", "own": "contriever"}[method]
     assert get("dense", sets=sets).config.method.encoder is None
@@ -378,7 +380,7 @@ def test_settings_made_for_another_model_keep_how_it_is_run_and_say_what_is_drop
     model = other.config.model
     assert (model.name, model.source, model.tokenizer) == ("big", "org/big", None)
     assert (model.window, model.dtype) == (50, "float16")
-    assert other.warnings == ("a.yaml sets source, tokenizer of model 'mine'; not used, as 'big' was chosen",)
+    assert other.warnings == ["a.yaml sets source, tokenizer of model 'mine'; not used, as 'big' was chosen"]
 
 
 def test_a_role_is_a_preset_or_the_reader_with_changes() -> None:

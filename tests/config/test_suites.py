@@ -11,10 +11,10 @@ import pytest
 from harness.cli import validate
 from harness.config import presets, suites
 from harness.config.layers import Choices
-from harness.config.resolve import Resolved, resolve
+from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
 from harness.engine.plan import plan_choices
-from harness.errors import UnknownName
+from harness.errors import UnknownName, raise_all
 from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
@@ -35,8 +35,10 @@ def own(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return configs
 
 
-def get(**more: Any) -> Resolved:
-    return resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read("whole"), **more))
+def get(**more: Any) -> Resolution:
+    resolution = resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read("whole"), **more))
+    raise_all(resolution.problems)
+    return resolution
 
 
 def test_a_suites_settings_are_its_own_origin(own: Path) -> None:

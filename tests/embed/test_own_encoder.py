@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from harness.config.layers import Choices
-from harness.config.resolve import Resolved
-from harness.engine.plan import make_plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.errors import HarnessError
 
 ROWS = [
@@ -39,9 +39,9 @@ def test_a_row_whose_weights_are_missing_is_not_run(method, encoder):
         plan_choices(choices(method))
     assert "minilm" not in str(caught.value)
     part = "reranker" if "reranker" in method else "encoder"
-    from harness.config.resolve import draft
+    from harness.config.resolve import resolve
 
-    d = draft(choices(method))
+    d = resolve(choices(method))
     assert d.parts[part].name == encoder
     assert d.origins[f"{part}.name"] == d.origins[f"method.{part}"] == "configs/methods/" + method + ".yaml"
 
@@ -59,9 +59,11 @@ def test_a_preset_without_an_encoder_of_its_own_keeps_its_name():
         assert plan_choices(choices(method, profile="pocket")).config.method.name == method
 
 
-def test_a_stored_configuration_is_not_named_twice():
+def test_a_stored_configuration_is_not_named_twice(tmp_path):
     p = plan_choices(choices("dragon", profile="pocket"))
-    again = make_plan(Resolved(p.config, p.origins))
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump({"config": p.config.model_dump(mode="json"), "origins": p.origins}))
+    again = plan_choices(Choices(files=(str(file),)))
     assert (again.config.method.name, again.hash8, again.folder) == (p.config.method.name, p.hash8, p.folder)
 
 
@@ -93,9 +95,9 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
     ],
 )
 def test_what_the_papers_say_of_each_encoder(name, pooling, similarity, query_prefix, passage_prefix):
-    from harness.config.resolve import resolve_one
+    from harness.config.resolve import resolve_part
 
-    found = resolve_one("encoders", Choices(sets={"encoder": name})).parts["encoder"]
+    found = resolve_part("encoders", Choices(sets={"encoder": name})).parts["encoder"]
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)
     assert said == (pooling, similarity, query_prefix, passage_prefix)
     assert (found.query_source is not None) == (name == "dragon")

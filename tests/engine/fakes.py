@@ -20,13 +20,14 @@ from harness.engine.progress import Silent
 from harness.engine.runner import RunResult, run
 from harness.errors import WindowExceeded
 from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.models import LanguageModel
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
 
 SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)
 SCORER = "musique.answer_f1"
 
 
-class FakeModel:
+class FakeModel(LanguageModel):
     """Reports one event a call and keeps the first prompt, as a back end does."""
 
     capabilities: frozenset[str] = frozenset()
@@ -37,7 +38,7 @@ class FakeModel:
         self.name, self.identity = config.name, {"weights": config.name}
         self.first_prompts: dict[str, dict[str, Any]] = {}
 
-    def session(self, meter: Any, role: str = "reader", adapter: str | None = None) -> FakeSession:
+    def session(self, meter: Any, role: str = "reader", adapter: str | None = None) -> FakeSession:  # type: ignore[override]
         return FakeSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:

@@ -11,12 +11,11 @@ import harness.datasets
 import harness.embed.encoder_info
 import harness.llm.model_info
 from harness.config.layers import Choices
-from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
 from harness.embed.encoder_info import EncoderFacts
-from harness.engine.plan import Plan, make_plan, plan_choices
+from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
 from harness.models import ModelFacts
@@ -106,7 +105,7 @@ def choose(**more: Any) -> Choices:
 
 
 def plan(**more: Any) -> Plan:
-    return make_plan(resolve(choose(**more)))
+    return plan_choices(choose(**more))
 
 
 def problems(**more: Any) -> list[str]:

@@ -277,7 +277,7 @@ def test_what_a_server_cannot_do_is_refused() -> None:
             lambda: s.score("x"),
             lambda: model.session(Meter(), adapter="fast"),
         ):
-            with pytest.raises(CannotRun, match="behind a server"):
+            with pytest.raises(CannotRun, match=r"behind a server|cannot be begun"):
                 call()
         assert loopback.asked == []
         assert model.capabilities == {"sampling"}
@@ -287,7 +287,7 @@ def test_the_window_is_kept_by_the_local_count() -> None:
     with Loopback() as loopback:
         s = loaded(loopback, window=60).session(Meter())
         s.user("word " * 20)
-        with pytest.raises(WindowExceeded, match=r"and 60 to write do not fit the window of 60"):
+        with pytest.raises(WindowExceeded, match=r"and 60 more do not fit the window of 60"):
             s.write(60)
         with pytest.raises(WindowExceeded, match="do not fit the window of 60 of 'm'"):
             s.feed("word " * 60)

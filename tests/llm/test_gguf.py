@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config.resolve import Choices, resolve_one
+from harness.config.resolve import Choices, resolve_part
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, SaveError
@@ -115,7 +115,7 @@ def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind
 
 def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net) -> None:
     file = write(tmp_path / "tiny.gguf", net)
-    config = resolve_one("models", Choices(model=str(file))).parts["model"]
+    config = resolve_part("models", Choices(model=str(file))).parts["model"]
     assert config.name == "tiny"
     model = load_model(config)
     assert model.window == WINDOW

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.cost.meter import Meter
 from harness.method import Scene, Skill, Task, Tools
-from harness.models import LanguageModel, Probe, Session, Span, Written
+from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)
 
@@ -16,39 +16,33 @@ class Parrot(Session):
     """Writes what it was fed last; P(first label) is the number it was fed last."""
 
     def __init__(self) -> None:
+        super().__init__("parrot", 10_000)
         self.last, self.asked = "", 0
 
-    def user(self, text: str = "") -> Span:
+    def _open(self, turn: str) -> None: ...
+
+    def _append(self, text: str) -> Span:
         self.last = text
         return Span(0, 0)
 
-    def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        return self.user(text)
+    def _first_token(self, label: str) -> str:
+        return label
 
-    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         p = float(self.last)
         return Probe({labels[0]: p, labels[1]: 1 - p}, {})
 
-    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
-        self.asked = max_tokens
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        self.asked = how.max_tokens
         return Written(self.last, Span(0, 0), "stop")
 
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
-    def reply(self, text: str) -> Span:
-        return Span(0, 0)
+    def _check_window(self, tokens: int) -> None: ...
 
-    def score(self, text: str) -> list[float]:
-        raise NotImplementedError
-
-    def branch(self) -> Any:
-        raise NotImplementedError
+    def _save(self) -> Any: ...
+    def _restore(self, state: Any) -> None: ...
 
     def length(self) -> int:
         return 0
-
-    def room(self) -> int:
-        return 10_000
 
 
 class Parrots(LanguageModel):
@@ -77,6 +71,7 @@ def skill(name: str, scene: str, says: Callable[[Scene], list[str]]) -> Skill:
             for p in told[: len(scene.verdicts)]:
                 s.user(p)
                 s.probe(["Yes", "No"])
+                s.reply("")
             for text in told[len(scene.verdicts) :]:
                 s.user(text)
                 s.write(100_000)

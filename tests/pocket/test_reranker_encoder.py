@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_one
+from harness.config.resolve import resolve_part
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, encoder_folder
@@ -28,7 +28,7 @@ ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 
 @pytest.fixture(scope="module")
 def config() -> EncoderConfig:
-    found: EncoderConfig = resolve_one("encoders", Choices(sets={"encoder": "pocket-reranker"})).parts["encoder"]
+    found: EncoderConfig = resolve_part("encoders", Choices(sets={"encoder": "pocket-reranker"})).parts["encoder"]
     return found
 
 

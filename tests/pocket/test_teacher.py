@@ -14,7 +14,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.llm.load import load_model
-from harness.llm.session import HFSession, first_tokens
+from harness.llm.session import HFSession
 from harness.method import Scene, Skill, Task, Tools
 from harness.models import Span, Written
 from harness.stats.rng import Dice
@@ -132,10 +132,14 @@ def two_sessions(scene: Scene, tools: Tools) -> None:
 
 
 REFUSED = [
-    ("a second reply", calls(lambda s: s.write(4), lambda s: s.write(4)), "asks for more replies than a scene of kind"),
+    (
+        "a second reply",
+        calls(lambda s: s.write(4), lambda s: s.user("y"), lambda s: s.write(4)),
+        "asks for more replies than a scene of kind",
+    ),
     ("a third verdict", calls(*[lambda s: s.probe(["Yes", "No"])] * 3), "asks for more verdicts than a scene of kind"),
     ("nothing", calls(), "did not ask for all that its scene knows"),
-    ("one verdict of two", calls(lambda s: s.write(4), lambda s: s.probe(["a", "b"])), "did not ask for all"),
+    ("one verdict of two", calls(lambda s: s.probe(["a", "b"]), lambda s: s.write(4)), "did not ask for all"),
     ("verdicts, no reply", calls(*[lambda s: s.probe(["Yes", "No"])] * 2), "did not ask for all"),
     ("a branch", calls(lambda s: s.branch().__enter__()), "cannot branch; make two skills"),
     ("a score", calls(lambda s: s.score("x")), "did not ask for all"),
@@ -182,7 +186,7 @@ class Forced(HFSession):
     def probe(self, labels: Sequence[str], after: str = "") -> Any:
         at, self.queued = len(self.ids), []
         found = super().probe(labels, after)
-        self.probes.append((at, tuple(self.queued), first_tokens(self._model, labels)))
+        self.probes.append((at, tuple(self.queued), self._first_tokens(labels)))
         return found
 
     def score(self, text: str) -> list[float]:

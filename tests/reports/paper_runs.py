@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.config.resolve import config_of, draft, raise_all
+from harness.config.resolve import resolve
 from harness.engine.plan import make_method
 from harness.storage.run_folder import StoredRun, read_run
 from tests.reports.build import record, write_run
@@ -19,10 +19,9 @@ GONE = object()
 
 def settings(preset: str, dataset: str, sets: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """run.yaml's config and the manifest of a run under profile paper; `sets` as after --set."""
-    d = draft(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
-    raise_all(d.problems)
-    method = make_method(d)
-    config = config_of(d).model_dump(mode="json")
+    r = resolve(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
+    method = make_method(r)
+    config = r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
     return config, {"prompts": method.prompts(), "models": {role: {} for role in method.needs}}
 

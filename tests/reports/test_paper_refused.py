@@ -10,7 +10,7 @@ import pytest
 from harness.cli.main import main
 from harness.config import suites
 from harness.config.layers import Choices
-from harness.config.resolve import config_of, draft
+from harness.config.resolve import resolve
 from harness.engine.plan import make_method
 from reports.paper.comparable import reasons
 from reports.paper.printed import load
@@ -126,9 +126,8 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(
     sets = {"dataset.documents": "retrieved.jsonl", "dataset.top": 8}
     if dataset == "hotpotqa":
         sets["dataset.format"] = "retrieved"
-    d = draft(Choices(method=preset, dataset=dataset, sets=sets, suite=suites.read(suite)))
-    assert d.problems == []
-    method, config = make_method(d), config_of(d).model_dump(mode="json")
+    r = resolve(Choices(method=preset, dataset=dataset, sets=sets, suite=suites.read(suite)))
+    method, config = make_method(r), r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
     own = [v for v in load() if v.entry.table.startswith("Table 2 (generator") and v.entry.preset == preset]
     one = next(v for v in own if v.rules[0].dataset == dataset)

@@ -165,17 +165,17 @@ def test_the_loader_itself_refuses_too() -> None:
 
 def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path: Path) -> None:
     from harness.config.layers import Choices
-    from harness.config.resolve import draft
+    from harness.config.resolve import resolve
 
     file = tmp_path / "received.yaml"
     file.write_text(
         "dataset: {name: musique, format: 'statistics:mean'}\nmodel: {name: random, trust_remote_code: true}\n"
     )
-    problems = [str(p) for p in draft(Choices(method="bm25", files=(str(file),))).problems]
+    problems = [str(p) for p in resolve(Choices(method="bm25", files=(str(file),))).problems]
     assert any("dataset.format names code ('statistics:mean')" in p for p in problems)
     assert any("model.trust_remote_code would execute code" in p for p in problems)
     sets = {"dataset.format": "statistics:mean", "model.trust_remote_code": True}
-    agreed = [str(p) for p in draft(Choices(method="bm25", files=(str(file),), sets=sets)).problems]
+    agreed = [str(p) for p in resolve(Choices(method="bm25", files=(str(file),), sets=sets)).problems]
     assert not [p for p in agreed if "names code" in p or "would execute" in p]
 
 
@@ -203,7 +203,7 @@ def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, sets: dict[str, str], refused: str | None
 ) -> None:
     from harness.config.layers import Choices
-    from harness.config.resolve import draft
+    from harness.config.resolve import resolve
 
     (tmp_path / "models").mkdir()
     mine = "backend: endpoint\nbase_url: https://mine.example/v1\napi_key_env: MY_KEY\n"
@@ -214,7 +214,7 @@ def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
     choices = Choices(method="bm25", dataset="musique", files=(str(file),), sets=sets)
     if "name" not in content.partition("roles")[0]:
         choices = replace(choices, model="mine")
-    problems = [str(p) for p in draft(choices).problems if "environment variable" in str(p)]
+    problems = [str(p) for p in resolve(choices).problems if "environment variable" in str(p)]
     if refused is None:
         assert problems == []
     else:

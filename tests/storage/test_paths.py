@@ -125,14 +125,14 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypat
 
 
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path: Path) -> None:
-    from harness.config.layers import Choices, layers
+    from harness.config.layers import Choices, read_layers
 
     params = {"source": "/home/ann/model"}
     with RunStore.open(tmp_path / "d" / "run", "f", print) as store:
         store.describe({"method": {"name": "x", "params": params}}, {})
     stored = tmp_path / "d" / "run" / "run.yaml"
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
-    ((_, values),) = layers(Choices(files=(str(stored),)), []).layers
+    ((_, values),) = read_layers(Choices(files=(str(stored),)), [])
     assert values["method"]["params"] == params
 
 

@@ -1,0 +1,107 @@
+"""What a profile or config file sets for methods by name.
+
+methods:
+  "*": {chunk_tokens: 200}                            every method that has the parameter
+  pecan: {t_p: 0.6, roles: {builder: small}}          one method, with models for its roles
+  bm25: {prompts: own-prompts.yaml}                   prompts: a mapping, or a file with one
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config import presets, registry
+from harness.config.layers import Layer
+from harness.config.schema import MethodChoice
+from harness.config.yaml_tree import Raw, read_yaml
+from harness.errors import HarnessError, UserError, close_matches, unknown
+
+if TYPE_CHECKING:
+    from harness.method import Method
+
+
+def method_class(implementation: str) -> type[Method]:
+    """Import a method's class. Raises UserError when it cannot be imported."""
+    from harness.method import Method
+
+    cls: type[Method] = registry.load(implementation, Method)
+    return cls
+
+
+def parameters(implementation: str) -> set[str]:
+    """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
+    return set(method_class(implementation).Config.model_fields)
+
+
+def for_method(table: dict[str, Any], name: str, implementation: str, origin: str) -> list[dict[str, Any]]:
+    """The settings for method `name` in the mapping `methods` of a layer: those under "*", then its own.
+
+    Raises UserError for an unknown method, and for what is no mapping of parameters.
+    """
+    known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
+    for key, params in table.items():
+        if key != "*" and presets.fold(key) not in known:
+            raise unknown(f"method '{key}' ({origin})", key, known.values())
+        if not isinstance(params, dict):
+            raise UserError(f"{origin}: methods.{key} must be a mapping of parameters")
+    settings: list[dict[str, Any]] = []
+    if "*" in table:
+        if "roles" in table["*"]:
+            raise UserError(f"{origin}: models for the roles of all methods belong under roles, not under methods.*")
+        fields = parameters(implementation)
+        general = {k: v for k, v in table["*"].items() if k in fields}
+        if "prompts" in general:
+            general["prompts"] = _existing_prompts(_replacements(general["prompts"], origin), implementation)
+        settings.append(general)
+    settings += [params for key, params in table.items() if presets.fold(key) == presets.fold(name)]
+    return [{"params": {k: v for k, v in params.items() if k != "roles"}} for params in settings]
+
+
+def role_models(layers: list[Layer], method: MethodChoice | None, problems: list[HarnessError]) -> list[Layer]:
+    """The layers, each followed by the models that it names for roles of the method that is run."""
+    out: list[Layer] = []
+    for origin, values in layers:
+        out.append((origin, values))
+        for name, params in values.get("methods", {}).items():
+            is_run = method is not None and presets.fold(name) == presets.fold(method.name)
+            if not is_run or not isinstance(params, dict) or "roles" not in params:
+                continue
+            roles = params["roles"]
+            if isinstance(roles, dict) and all(isinstance(model, str) for model in roles.values()):
+                out.append((origin, {"roles": {role: {"name": model} for role, model in roles.items()}}))
+            else:
+                sentence = f"{origin}: methods.{name}.roles must be a mapping of roles to model names"
+                problems.append(UserError(sentence))
+    return out
+
+
+def with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """Settings of a method with its replaced prompts as name -> turns, those of a file too."""
+    params = values.get("params")
+    if not isinstance(params, dict) or "prompts" not in params:
+        return values
+    return {**values, "params": {**params, "prompts": _replacements(params["prompts"], origin)}}
+
+
+def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
+    """A layer's `prompts` as name -> turns; text typed after `--set` is taken as it is.
+
+    Raises UserError for what is neither a mapping nor a file with one.
+    """
+    if isinstance(prompts, str):
+        prompts = read_yaml(Path(prompts).expanduser(), prompts)
+    if not isinstance(prompts, dict):
+        raise UserError(f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one")
+    out: dict[str, dict[str, object]] = {}
+    for name, turns in prompts.items():
+        turns = turns if isinstance(turns, dict) else {"user": turns}
+        out[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
+    return out
+
+
+def _existing_prompts(prompts: dict[str, dict[str, Any]], implementation: str) -> dict[str, Any]:
+    """Of prompts that are replaced for all methods those that this one has, and names close to one (mistyped)."""
+    cls = method_class(implementation)
+    known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
+    return {name: turns for name, turns in prompts.items() if close_matches(name, known)}
