@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,15 @@ registry.shipped("readers")["any other"] = "pocket-llama"
 # A run syncs about 25 times, and each waits for the disk (35 ms where others write too). No test cuts the power: what a
 # killed process wrote is in the files without it. Tests of failing syncs put their own function here.
 os.fsync = lambda fd: None
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sqlite file with MLflow's tables and nothing in them: making one takes seconds, copying it does not."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    code = f"from mlflow import MlflowClient; MlflowClient('sqlite:///{path}').search_experiments()"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return path
 
 
 @pytest.fixture

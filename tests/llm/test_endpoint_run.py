@@ -17,7 +17,7 @@ from reports.stored import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
 from tests.llm.endpoint_runs import content, last, records, words
 from tests.llm.loopback import Loopback, completion
-from tests.tracking.conftest import empty_store, uri  # noqa: F401 - fixtures
+from tests.tracking.conftest import uri  # noqa: F401 - fixtures
 
 KEY = "sk-Very.Secret-0123456789"
 Run = Callable[..., Ended]

@@ -340,7 +340,13 @@ def _run(tmp_path, monkeypatch, folder, name, parallel):
     from harness.storage.run_folder import read_run
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / f"cache-{name}"))
-    sets = {"model.window": 2048, "method.reserve": 20, "method.batch_tokens": 900, "method.max_nodes": 14}
+    sets = {
+        "dataset.tokens": 400,
+        "model.window": 2048,
+        "method.reserve": 20,
+        "method.batch_tokens": 200,
+        "method.max_nodes": 6,
+    }
     chosen = Choices(
         method="pecan", dataset="pocket/musique", model=str(folder), limit=4, profile="pocket", sets={**sets}
     )

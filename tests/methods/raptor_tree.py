@@ -1,9 +1,13 @@
-"""A tree of made-up words, without pytest: what the tests of RAPTOR build here and in processes of their own."""
+"""A tree of made-up words, without pytest: what the tests of RAPTOR build here and in processes of their own.
+
+python -m tests.methods.raptor_tree REDUCTION        prints its fingerprint, its highest level and the nodes of level 2
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 
 import numpy as np
 
@@ -49,5 +53,5 @@ def fingerprint(index):
 
 
 if __name__ == "__main__":
-    made, _ = index_of(text_of(40), reduction="umap", layers=2)
+    made, _ = index_of(text_of(40), reduction=sys.argv[1], layers=2)
     print(fingerprint(made), max(made["level"]), made["level"].count(2))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import subprocess
 import sys
 from itertools import pairwise
@@ -230,12 +232,23 @@ def test_a_window_without_room_for_a_chunk():
 
 
 @pytest.mark.filterwarnings("default")  # what umap and numba say about themselves
-def test_umap_gives_the_same_tree_in_every_process():
-    command = [sys.executable, "-m", "tests.methods.raptor_tree"]
-    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_umap_gives_the_same_tree_twice():
     made, _ = index_of(text_of(40), reduction="umap", layers=2)
-    assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
+    np.random.seed(None)
+    random.seed(None)
+    again, _ = index_of(text_of(40), reduction="umap", layers=2)
+    assert fingerprint(again) == fingerprint(made)
     assert max(made["level"]) >= 2
+    assert 2 in made["level"]
+
+
+# numba compiles UMAP anew in every process, for 13 s of processor time.
+@pytest.mark.parametrize("reduction", ["pca", *(["umap"] if os.environ.get("HARNESS_THOROUGH") else [])])
+def test_every_process_makes_the_same_tree(reduction):
+    command = [sys.executable, "-m", "tests.methods.raptor_tree", reduction]
+    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    made, _ = index_of(text_of(40), reduction=reduction, layers=2)
+    assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
     assert 2 in made["level"]
 
 
@@ -385,12 +398,12 @@ def test_an_index_is_json_and_arrays():
 def test_a_run_with_the_embedded_model(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     # Enough chunks for a second level; by PCA, for numba would take longer than all else here.
-    sizes = {"chunk_tokens": 30, "summary_tokens": 40, "cluster_tokens": 200, "reduction": "pca", "top_k": 6}
-    sets = {"dataset.tokens": 400, **{f"method.{k}": v for k, v in sizes.items()}}
-    said = {"profile": "pocket", "limit": 2, "sets": sets}
+    sizes = {"chunk_tokens": 20, "summary_tokens": 16, "cluster_tokens": 200, "reduction": "pca", "top_k": 6}
+    sets = {"dataset.tokens": 260, **{f"method.{k}": v for k, v in sizes.items()}}
+    said = {"profile": "pocket", "limit": 1, "sets": sets}
     result = run(plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", **said)), tmp_path / "out", **HOW)
     stored = read_run(result.folder)
-    assert [r["error"] for r in stored.records] == [None, None]
+    assert [r["error"] for r in stored.records] == [None]
     for record in stored.records:
         assert record["stop_reason"] == "k"
         assert [s["action"] for s in record["steps"]] == ["select"] * 6

@@ -166,7 +166,8 @@ def records(tmp_path_factory):
             patch.setenv("HARNESS_HOME", str(folder))
             patch.setenv("HARNESS_CACHE", str(folder / "cache"))
             sets = {f"method.{k}": v for k, v in {"t_p": 0.0, **params}.items()}
-            more = {"dataset.tokens": 300, "dataset.questions": 1}
+            # Short summaries: writing them takes most of the time, and what they say does not matter here.
+            more = {"dataset.tokens": 300, "dataset.questions": 1, "method.reserve": 60}
             choices = Choices(method="pecan", dataset="pocket/musique", profile="pocket", sets={**sets, **more})
             (found,) = read_run(
                 run_plan(plan_choices(choices), folder, command=["x"], progress=Silent()).folder

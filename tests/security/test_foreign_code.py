@@ -117,9 +117,11 @@ def attacked(stored: Path, place: Path, attack: str) -> list[list[str]]:
     return [[words.get(word, question if word == "QUESTION" else word) for word in verb] for verb in READING]
 
 
-def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path) -> None:
+def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path, empty_store: Path) -> None:
     places = {attack: tmp_path / str(number) for number, attack in enumerate(ATTACKS)}
     calls = {attack: [str(place), attacked(stored, place, attack)] for attack, place in places.items()}
+    for place in places.values():
+        shutil.copy(empty_store, place / "x.db")
     environment = {
         **{k: v for k, v in os.environ.items() if k != "HARNESS_CONFIGS"},
         "PYTHONPATH": str(ROOT),

@@ -60,7 +60,8 @@ def test_one_folder(here: Cli, tmp_path: Path, name: str) -> None:
     assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
 
 
-def test_tracking(here: Cli, tmp_path: Path) -> None:
+def test_tracking(here: Cli, tmp_path: Path, empty_store: Path) -> None:
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
     folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(FOLDERS)]
     done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db")
     assert done.returncode == 0, done.stderr

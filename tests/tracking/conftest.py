@@ -2,23 +2,12 @@ from __future__ import annotations
 
 import http.server
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sqlite file with MLflow's tables and nothing in them: making one takes seconds, copying it does not."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    code = f"from mlflow import MlflowClient; MlflowClient('sqlite:///{path}').search_experiments()"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    return path
 
 
 @pytest.fixture
