@@ -22,7 +22,7 @@ from torch import Tensor
 
 from harness.errors import CannotRun
 from harness.training import checkpoint
-from harness.training.checkpoint import Found, Progress
+from harness.training.checkpoint import Checkpoint, Progress
 
 B = TypeVar("B")
 
@@ -67,7 +67,7 @@ class Loop(abc.ABC, Generic[B]):
     def _after_step(self) -> None:
         """Called when a step is counted and reported."""
 
-    def restore(self, found: Found) -> None:
+    def restore(self, found: Checkpoint) -> None:
         """Continue from a checkpoint."""
         self.progress = found.progress
         checkpoint.put_back(found, self.weights, self.optimizer)

@@ -32,13 +32,15 @@ from harness.training.token_rows import Row, Rows, batches
 
 @dataclass(frozen=True)
 class Job:
-    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step;
-    start: folder of an adapter to begin with, None for a new one.
+    """The training of one adapter.
+
+    out: folder of the training; before: steps of the tasks before this one, for the log; most: last step of all tasks
+    together, None for no limit; start: folder of an adapter to initialise from, None for a new one.
     """
 
     name: str
     out: Path
-    found: Rows
+    data: Rows
     settings: Settings
     seed: int
     about: dict[str, Any] = field(default_factory=dict)
@@ -53,22 +55,22 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """In all."""
-        return steps_of(len(self.found.rows), self.own)
+        """Total optimizer steps."""
+        return steps_of(len(self.data.rows), self.own)
 
     @property
     def checkpoint(self) -> Path:
-        """Its folder."""
+        """The folder of its checkpoint."""
         return self.out / "checkpoint" / self.name
 
 
 def steps_of(rows: int, own: TaskSettings) -> int:
-    """Steps of a task with so many rows."""
+    """Optimizer steps of a task with `rows` rows."""
     return own.epochs * math.ceil(math.ceil(rows / own.batch) / own.accumulation)
 
 
 def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
-    """Of step 0 .. steps - 1: up to `highest` over the warm-up, then along the schedule to 0 (or not at all)."""
+    """Learning rate of step 0 .. steps - 1: a linear warm-up to `highest`, then the schedule."""
     warm = math.ceil(settings.warmup * steps)
     if step < warm:
         return highest * (step + 1) / warm
@@ -79,10 +81,10 @@ def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter when they are done.
+    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter if they are done.
 
-    Raises UserError where the checkpoint is of another training, CannotRun for one that is damaged and for a loss that
-    is no number.
+    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one and for a loss that is not
+    finite.
     """
     base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
     try:
@@ -98,12 +100,12 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
 
 
 def export(base: Base, job: Job, folder: Path) -> None:
-    """Write the adapter as the last checkpoint has it. Raises as checkpoint.load does."""
-    found = checkpoint.load(job.checkpoint, job.about)
-    assert found is not None  # `train` wrote one where it stopped
+    """Write the adapter of the last checkpoint. Raises as checkpoint.load does."""
+    last = checkpoint.load(job.checkpoint, job.about)
+    assert last is not None  # `train` wrote one when it stopped
     base.add(job.name, job.own.rank, job.own.alpha, 0)
     try:
-        base.put(job.name, {name.removeprefix("weight."): value for name, value in found.tensors.items()})
+        base.put(job.name, {name.removeprefix("weight."): value for name, value in last.tensors.items()})
         base.save(job.name, folder)
     finally:
         base.drop(job.name)
@@ -133,7 +135,7 @@ class _Run(Loop[list[list[Row]]]):
 
     def _batches(self) -> Generator[list[list[Row]]]:
         """The passes of each step, each a list of rows."""
-        own, rows, done = self.job.own, self.job.found.rows, self.progress.step
+        own, rows, done = self.job.own, self.job.data.rows, self.progress.step
         number = 0
         for epoch in range(own.epochs):
             order = batches(rows, own.batch, Dice("order", self.job.seed, self.job.name, epoch))
