@@ -1,12 +1,12 @@
-"""What a method is, and the tools it is handed.
+"""The interface of a method, and the tools that the engine passes to it.
 
     class Mine(Method):
         class Config(MethodConfig): k: int = 5
         def index(self, document, tools): ...            -> JSON values and numpy arrays, cached by the engine
         def answer(self, question, documents, indexes, tools): ...    -> Answer
 
-A method never sees gold answers, the store, MLflow or the command line. It is straight-line Python: running many
-questions at once is the engine's business.
+A method never sees gold answers, the run folder, MLflow or the command line. It is straight-line Python: the engine
+runs several questions at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ R = TypeVar("R")
 class MethodConfig(BaseModel):
     """Base of every method's parameters: unknown keys are refused, values are frozen.
 
-    prompts: replacements by the name of the prompt (harness/prompts.py); it is no part of a dump where it is empty.
+    prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,9 +51,9 @@ class MethodConfig(BaseModel):
 
 
 class Task(BaseModel):
-    """What a data set asks of every method alike.
+    """The part of a prompt that is the same for every method.
 
-    instruction: the one answer instruction, a sentence; max_answer_tokens: cap on the written answer.
+    instruction: how to answer, one sentence; max_answer_tokens: longest answer.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,10 +63,10 @@ class Task(BaseModel):
 
 @dataclass(frozen=True)
 class Scene:
-    """What the synthetic world shows a method, and what it knows to be right; the pocket model is trained on it.
+    """A question with its texts and the right replies; models are trained and tested on scenes.
 
-    texts: the pieces in the order they are shown; verdicts: for every probe the method makes in turn, whether its
-    first label is right; replies: what every call of `write` should have returned in turn.
+    texts: passages in the order they are shown; verdicts: for each probe in turn, whether its first label is right;
+    replies: the right reply to each call of `write` in turn.
     """
 
     question: Question
@@ -78,10 +78,10 @@ class Scene:
 
 @dataclass(frozen=True)
 class Skill:
-    """One thing a method asks a model to do.
+    """A kind of request that a method makes of a model.
 
-    name: as on the pocket model's card; scene: which kind of scene it is trained on, one of SCENES in
-    pocket.tasks.scenes; play: does with the tools exactly what the method does, and the model says what is right.
+    name: as on the pocket model's card; scene: the kind of scene it is trained on, one of SCENES in
+    pocket.tasks.scenes; play: makes the same calls of the tools as the method does.
     """
 
     name: str
@@ -90,8 +90,12 @@ class Skill:
 
 
 @dataclass
-class Heard:
-    """What a model said in one scene; failed: it could not be asked to the end, what is missing is put as wrong."""
+class SceneOutcome:
+    """A model's replies in one scene.
+
+    written: text of each reply; p_first: probability of the first label of each probe; scored: mean log-probability
+    (nats) of each scored text; failed: the scene ended early, and what is missing counts as wrong.
+    """
 
     written: list[str] = field(default_factory=list)
     p_first: list[float] = field(default_factory=list)
@@ -100,12 +104,12 @@ class Heard:
 
 
 class Labelling(Protocol):
-    """What labels are made with. task: the data set's instruction, which scenes carry along."""
+    """The models that make labels. task: the data set's instruction, which becomes part of the scenes."""
 
     task: Task
 
     def teacher(self) -> MeteredModel:
-        """The model that knows what is right."""
+        """The model whose replies are the labels."""
 
     def base(self) -> MeteredModel:
         """The model that is trained, with the adapters of the tasks before."""
@@ -113,19 +117,19 @@ class Labelling(Protocol):
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """One adapter.
+    """How one adapter is trained and measured.
 
-    measure: a scene and what was heard in it -> named values, each averaged over scenes; headline: the value that
-    counts; floor: what guessing would reach of it, where that is known; label: scenes of a question and its documents,
-    or of a document alone (per "document"); asked: the prompt that a teacher's labels come from, which their file is
-    bound to; prompts: names of the method's prompts that the adapter learns, () = the one named as the adapter; after:
-    tasks whose adapters must be trained before its labels are made.
+    measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of the main one;
+    floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
+    of a document (per "document"); asked: the prompt that the teacher's labels answer, part of the label file's
+    identity; prompts: names of the method's prompts that the adapter learns, () = the one named like the adapter;
+    after: tasks whose adapters must be trained before its labels are made.
     """
 
     name: str
     skill: Skill
     headline: str
-    measure: Callable[[Scene, Heard], dict[str, float]]
+    measure: Callable[[Scene, SceneOutcome], dict[str, float]]
     label: Callable[[Question | None, Sequence[Document], Labelling], list[Scene]]
     per: Literal["question", "document"] = "question"
     after: tuple[str, ...] = ()
@@ -136,10 +140,10 @@ class TrainingTask:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a method reads, in tokens of text: what `Method.reads(tokens, room)` returns.
+    """How much text a method reads, in tokens; the return value of `Method.reads(tokens, room)`.
 
-    shown: in the requests of one question, together; requests: so many; embedded: by the encoder, once an index;
-    ranked: by the reranker, for one question.
+    shown: in all requests of one question; requests: per question; embedded: by the encoder, per index; ranked: by the
+    reranker, per question.
     """
 
     shown: int
@@ -175,9 +179,9 @@ class Reranker(Protocol):
 
 
 class Tools(Protocol):
-    """What the engine hands a method. Everything taken from here is metered.
+    """What a method may use. The cost of everything is metered.
 
-    question: the question an index of scope "question" is built for, None otherwise.
+    question: the question that an index of scope "question" is built for, None otherwise.
     """
 
     task: Task
@@ -198,23 +202,24 @@ class Tools(Protocol):
         """Apply `fn` to independent items, order kept; the engine may run them together."""
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or what it returned before under `key` for this document: durable parts of a long index."""
+        """Return fn(), or its stored result if the building of this index was interrupted before."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Book the cost of what happens inside under "search" or "answer" (the default while answering)."""
+        """Count the cost of what happens inside as "search" or "answer" (the default while answering)."""
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Say how far a long step is."""
+        """Report that a long step is at `done` of `total`."""
 
 
 class IndexTools(Tools, Protocol):
-    """What building an index may do beside that."""
+    """What a method may use besides while it builds an index."""
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
-        """Return fn(), or what an index of any method shared as `name` for equal `needs`, its cost booked all the same.
+        """Return fn(), or the result that an index of any method stored as `name` for equal `needs`.
 
-        fn uses the model of `role` alone; needs: texts, prompts, sizes, all else that it depends on, as JSON values,
-        and "version", of the code of fn and of what it calls: raise it when the same needs give another value.
+        The cost of fn is counted in both cases. fn uses the model of `role` alone; needs: everything that its result
+        depends on (texts, prompts, sizes), as JSON values, with "version" for the code of fn: raise it when the same
+        needs give another result.
         """
 
 
@@ -227,17 +232,17 @@ class Method(abc.ABC):
     needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
-    one_document    True: several documents are handed over joined in order as one, and the record says so
+    one_document    True: several documents are joined in order into one, and the record says so
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
-    recording_fields config fields that change what is recorded beside the answer, and no prediction
+    recording_fields config fields that change what is recorded besides the answer, and no prediction
     index_version   code version of the index; raise it when the same input gives another index
     without_adapters  how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
-    takes           config field -> what it counts, where its number may come from another run (engine/sibling_values):
-                    "nodes" visited by a search, or "pieces" shown, as many as cost what the other run costs
+    takes           config field -> unit, for numbers that another run can give (engine/sibling_values): "nodes"
+                    that its search visited, or "pieces" to show for the same cost
 
-    Of a method that is no part of this project the files of its class and its bases are hashed too, so editing them
-    makes new indexes and a new run. Modules they import are not seen: raise index_version when those change.
+    For a method outside this project the files of its class and its base classes are hashed too, so editing them
+    makes new indexes and a new run. Modules that they import are not: raise index_version when those change.
     """
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
@@ -257,7 +262,7 @@ class Method(abc.ABC):
         self.config: Any = config
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """Build what belongs to `document` alone; JSON values and numpy arrays only. Not called for scope "none"."""
+        """Build the index of `document`: JSON values and numpy arrays. Not called for scope "none"."""
         raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
 
     @abc.abstractmethod
@@ -267,34 +272,34 @@ class Method(abc.ABC):
         """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
 
     def problems(self) -> list[str]:
-        """Sentences that forbid a run, known without loading anything: weights of its own that are not there."""
+        """Reasons why it cannot run, as sentences, for instance missing weights; found without loading anything."""
         return []
 
     def skills(self) -> list[Skill]:
-        """The prompts of this method with the replies the synthetic world knows to be right."""
+        """The kinds of request that this method makes of a model."""
         return []
 
     def index_packages(self) -> tuple[str, ...]:
-        """Names on the package index of what its index is built with, where another version gives another index."""
+        """Distributions whose version changes the index, by their names on the package index."""
         return ()
 
     def adapters(self) -> dict[str, dict[str, bool]]:
-        """Role -> names of the adapters of its model that are used; True where there must be one, False: may be."""
+        """Role -> {name of an adapter of its model: whether it is required}."""
         return {}
 
     def training(self) -> Sequence[TrainingTask]:
-        """The adapters that `harness train` can make for it."""
+        """The adapters that `harness train` can train for it."""
         return ()
 
     def reads(self, tokens: int, room: int) -> Reads | None:
-        """What it reads of a text of `tokens` tokens where the reader has room for `room`: for forecasts of the cost.
+        """How much it reads of a text of `tokens` tokens if the reader has room for `room`; forecasts use it.
 
-        None where that cannot be said beforehand, as of a search or of an index that a model writes.
+        None if that depends on the text, for instance for a search, or for an index that a model writes.
         """
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of one of the "pieces" in `takes`, None where their number does not fix what is shown."""
+        """Tokens of one of the "pieces" of `takes`; None if their number does not determine what is shown."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:
@@ -302,23 +307,23 @@ class Method(abc.ABC):
         return ""
 
     def stop_rule(self) -> dict[str, Any]:
-        """The values that end its search, where `replay` knows of others: {"t_n": 1, "t_p": 0.5}; else empty."""
+        """The parameters of its stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}; {} for none."""
         return {}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The strictest rule up to which its searches record every stop (recording_fields)."""
+        """The strictest stopping rule up to which its searches record every stop (recording_fields)."""
         return self.stop_rule()
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The place in a record's `steps` at which its search would have stopped by another rule than its own.
+        """The index in a record's `steps` at which its search would have stopped by another stopping rule.
 
-        rule: values for the names of `stop_rule`. None where the search did not go far enough to know. Raises UserError
-        for a method without a rule.
+        rule: values for the names of `stop_rule`. None if the search was not recorded that far. Raises UserError for a
+        method without a stopping rule.
         """
         raise UserError(f"{type(self).__name__} has no stop rule that can be replayed: its stop_rule() is empty")
 
     def templates(self) -> Sequence[Prompt]:
-        """Every prompt that this method may send, as its code has it; a configuration may replace each."""
+        """Every prompt that this method may send, as its code has it; a configuration may replace any of them."""
         return ()
 
     def prompts(self) -> dict[str, str]:

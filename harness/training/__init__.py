@@ -1,16 +1,18 @@
-"""Training of a method's adapters: several LoRA adapters, one for each thing a method asks of a model, on one base.
+"""Training of LoRA adapters for methods: one adapter for each kind of request that a method makes of its model.
 
-task.py        TrainingTask: what a method says of one adapter: its skill, how it is measured, how a teacher labels
-settings.py    rank, lengths, rates ... out of configs/training/<method>-<profile>.yaml
-data.py        scenes as JSON lines: of the synthetic world, or labelled by a teacher; kept, and gone on with
-rows.py        scenes as token rows, in batches that are a function of seed and epoch
-base.py        the frozen base with its adapters; the loss on targets alone
-course.py      all of it in order
-need.py        the memory it takes, before anything is loaded
-sources.py     a data set's questions and documents as items to label
-trainer.py     steps, checkpoints, the log; goes on exactly where a killed one stopped
-measures.py    before and after, on scenes that no training saw
-cards.py       what is known of an adapter, beside it
+settings.py          rank, lengths, rates ... from configs/training/<method>-<profile>.yaml
+data.py              scenes as JSON lines: from the synthetic world, or labelled by a teacher
+sources.py           a data set's questions and documents, to be labelled
+teacher.py           runs a method's own code to lay out its prompts with the right replies
+token_rows.py        scenes as token rows, in batches that are a function of seed and epoch
+base.py              the frozen base model with one adapter; the loss on target tokens
+loop.py              steps, log, checkpoints; a stopped training resumes exactly
+trainer.py           the training of one adapter
+course.py            the training of all adapters of a method
+need.py              the memory that training takes
+evaluate.py          scores with and without the adapter, on scenes that were not trained on
+cards.py             the model card of an adapter
+reader.py            one adapter for all methods, from real training rows (real_rows.py, lessons.py, reader_exam.py)
 
-The command is harness/cli/train.py. harness/ knows no method by name: a method's `training()` says what there is.
+The command is harness/cli/train.py. A method declares its adapters in `Method.training()`.
 """

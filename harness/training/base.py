@@ -1,13 +1,13 @@
-"""The frozen base with one LoRA adapter at a time, made with peft: the loss on targets alone, and files of adapters.
+"""The frozen base model with one LoRA adapter at a time (peft): its loss on target tokens, and adapter files.
 
     base = Base(config, settings, device)
     base.add("analysis", rank=16, alpha=32, seed=0)
-    total, right = base.losses(rows)             summed cross-entropy (nats) of the targets, and how many were likeliest
+    total, right = base.losses(rows)             summed cross-entropy (nats) of the targets; number predicted right
     base.save("analysis", folder)                adapter_config.json and adapter_model.safetensors
     base.drop("analysis")
 
-Rows stand left-aligned and the padding behind them, which a causal model never sees, so no mask is needed. Logits are
-computed at targets only, TARGETS at a time and not kept: a reply of 10,000 tokens over 150,000 words would be 6 GB.
+Rows are padded at the end, which a causal model never attends to, so no mask is needed. Logits are computed at targets
+only, TARGETS at a time, and recomputed for the gradient: 10,000 targets over a vocabulary of 150,000 would take 6 GB.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from harness.training.token_rows import Row
 
 
 def device_of(name: str) -> str:
-    """ "auto" is the GPU where there is one. Raises CannotRun for a GPU that is not there."""
+    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise CannotRun("no GPU is available; leave --device out or say --device cpu")
+        raise CannotRun("no GPU is available; leave --device out or use --device cpu")
     return name
 
 
 def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: str = "auto") -> None:
-    """Raise CannotRun with what is needed where training a task takes more memory than is free. Loads nothing."""
+    """Raise CannotRun if training a task takes more memory than is free. Loads nothing."""
     from transformers import AutoConfig
 
     where = device_of(device)
     read = AutoConfig.from_pretrained(str(local_folder(config)[0]), trust_remote_code=config.trust_remote_code)
     free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available()
     for task in tasks:
-        wanted = need(shape_of(read), settings, task, bool(getattr(read, "tie_word_embeddings", False)))
-        if sentence := problem(config.name, task, wanted, free, config.memory_fraction):
+        memory = need(shape_of(read), settings, task, bool(getattr(read, "tie_word_embeddings", False)))
+        if sentence := problem(config.name, task, memory, free, config.memory_fraction):
             raise CannotRun(sentence)
 
 
 def _plain(config: ModelConfig, folder: Path) -> bool:
-    """Whether the attention of the model is plain and causal, which is what the kernels for CPUs compute."""
+    """Whether the model's attention is plain and causal, as the CPU kernels need."""
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return families.capture_problem(settings, 0, config.trust_remote_code) is None
 
 
 class Base:
-    """Raises CannotRun where the model cannot be loaded, or computes its logits in another way. See `fits`."""
+    """The base model. Raises CannotRun where it cannot be loaded, or scales its logits. See `fits`."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
         self.config, self.settings, self.device = config, settings, device_of(device)
@@ -108,19 +108,19 @@ class Base:
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
 
     def _check(self) -> None:
-        """Logits must be the head's product with the last hidden states; some models scale or cap them besides."""
+        """Check that logits are the head's product with the last hidden states; some models scale or cap them."""
         ids = torch.arange(5, device=self.device)[None]
         with torch.no_grad():
             whole = self.net(input_ids=ids, use_cache=False).logits.float()
             parts = self._head(self._hidden(ids)).float()
         if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
             raise CannotRun(
-                f"'{self.config.name}' changes its logits behind its head, which this training does not know of; "
+                f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
                 "train another base"
             )
 
     def teacher(self, window: int) -> Teacher:
-        """What lays out prompts with this base's tokenizer and chat template, in rows of `window` tokens."""
+        """A Teacher with this base's tokenizer and chat template, and a window of `window` tokens."""
         from transformers import AutoTokenizer
 
         source = place(self.config, self.folder)
@@ -132,27 +132,27 @@ class Base:
             raise CannotRun(
                 "adapters learn the model's own chat template; leave model.template and model.template_date out"
             )
-        found = Teacher(tokenizer, self.config.name, window)
-        if found.text.bos is not None and found.begin[:1] != [found.text.bos]:
-            found.begin = [found.text.bos, *found.begin]  # as the back end does for a template that says none
-        return found
+        teacher = Teacher(tokenizer, self.config.name, window)
+        if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
+            teacher.begin = [teacher.text.bos, *teacher.begin]  # as the back end does for a template without BOS
+        return teacher
 
     # --- adapters -----------------------------------------------------------------------------------------------------
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
-        """Put a new adapter on all linear layers but the head; its B is 0, its A drawn from `seed`."""
+        """Add a new adapter to all linear layers but the head; its B is 0, its A random with `seed`."""
         from peft import LoraConfig, get_peft_model
 
-        told = LoraConfig(
+        lora = LoraConfig(
             r=rank, lora_alpha=alpha, target_modules=self._linear, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
         )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # peft reads names that transformers will drop
             torch.manual_seed(seed)
             if self._peft is None:
-                self._peft = get_peft_model(self.net, told, adapter_name=name)
+                self._peft = get_peft_model(self.net, lora, adapter_name=name)
             else:
-                self._peft.add_adapter(name, told)
+                self._peft.add_adapter(name, lora)
         self._peft.set_adapter(name)
         if self._fast:
             cpu_kernels.use_fused_lora(self.net, name)
@@ -160,11 +160,11 @@ class Base:
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The adapter's matrices by name, float32."""
         mark = f".{name}."
-        found = ((key, value) for key, value in self._peft.named_parameters() if mark in key and ".lora_" in key)
-        return {key.replace(mark, "."): value for key, value in found}
+        named = self._peft.named_parameters()
+        return {key.replace(mark, "."): value for key, value in named if mark in key and ".lora_" in key}
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
-        """Give the adapter these matrices, by the names of `parameters`. Raises CannotRun for those of another one."""
+        """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes differ."""
         own = self.parameters(name)
         if any(key not in values or values[key].shape != weight.shape for key, weight in own.items()):
             raise CannotRun("the adapter to begin with is of another rank or another base")
@@ -173,7 +173,7 @@ class Base:
                 weight.copy_(values[key])
 
     def drop(self, name: str) -> None:
-        """Take the adapter off again."""
+        """Remove the adapter."""
         self._peft.delete_adapter(name)
 
     def save(self, name: str, folder: Path) -> None:
@@ -181,19 +181,19 @@ class Base:
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        told = self._peft.peft_config[name]
-        before = told.base_model_name_or_path, told.target_modules, told.inference_mode
-        told.base_model_name_or_path, told.target_modules, told.inference_mode = self.config.name, self._linear, True
-        told.save_pretrained(str(folder))
-        told.base_model_name_or_path, told.target_modules, told.inference_mode = before
+        lora = self._peft.peft_config[name]
+        before = lora.base_model_name_or_path, lora.target_modules, lora.inference_mode
+        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = self.config.name, self._linear, True
+        lora.save_pretrained(str(folder))
+        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = before
         half = {key: p.detach().to("cpu", torch.bfloat16).contiguous() for key, p in self.parameters(name).items()}
         save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
-        (folder / WEIGHTS).chmod(0o644)  # safetensors makes it for its owner alone
+        (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
     def losses(self, rows: Sequence[Row]) -> tuple[Tensor, int]:
-        """Summed cross-entropy of all targets of the rows, and how many of them were the likeliest token."""
+        """Summed, weighted cross-entropy (nats) of all targets; number of targets that were the likeliest token."""
         longest = max(len(row.ids) for row in rows)
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         places: list[int] = []
@@ -224,7 +224,7 @@ class Base:
         return loss, (logits.argmax(-1) == targets).sum()
 
     def _branched(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
-        """(positions [rows, longest], mask [rows, 1, longest, longest]) where a row has branches, else (None, None)."""
+        """Positions [rows, longest] and mask [rows, 1, longest, longest] if a row has branches, else (None, None)."""
         if not any(row.branches for row in rows):
             return None, None
         positions = torch.arange(longest).repeat(len(rows), 1)
@@ -238,9 +238,9 @@ class Base:
 
     def _hidden(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
-        found: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
-        return found
+        hidden: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
+        return hidden
 
     def _head(self, hidden: Tensor) -> Tensor:
-        found: Tensor = self.net.get_output_embeddings()(hidden)
-        return found
+        logits: Tensor = self.net.get_output_embeddings()(hidden)
+        return logits

@@ -1,10 +1,10 @@
-"""What is known of trained adapters: card.json beside each, and CARD.md over all of them.
+"""Model cards of adapters: card.json beside each, and CARD.md for all of them.
 
-    write(out, task, Known(method, base, settings, trained))     before anything is measured
-    measured(out, measures)                                      adds before and after, and CARD.md
+    write(folder, AdapterTraining(method, base, ...))     after training
+    write_measures(out, exam, measures)                   adds the measures, and writes CARD.md
 
-The card names the weights that the adapter was trained on, so that one of other weights is noticed before it is used
-(harness/llm/adapters.py); `prompts` has a mark of each prompt that it learnt.
+The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others; `prompts` has a hash
+of each prompt that it learnt.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from harness.training.evaluate import Measure, as_json, from_json, rows_of
 
 
 @dataclass(frozen=True)
-class Known:
-    """method: the preset; base, where: the model and what identifies its weights; prompts: name -> mark of each
-    that it learnt; settings: of the task; trained: steps, rows, tokens, minutes.
+class AdapterTraining:
+    """How an adapter was trained.
+
+    method: the preset; base, where: the base model and what identifies its weights; prompts: name -> hash, of the
+    prompts that it learnt; settings: of the task; trained: steps, rows, tokens, minutes.
     """
 
     method: str
@@ -36,28 +38,28 @@ class Known:
     trained: dict[str, Any]
 
 
-def write(folder: Path, known: Known) -> None:
-    """Write an adapter's card; measures of the same training stay. Raises OSError."""
+def write(folder: Path, training: AdapterTraining) -> None:
+    """Write an adapter's card, and keep the measures of the same training. Raises OSError."""
     values = {
-        "method": known.method,
-        "base": {"name": known.base.name, "where": known.where},
-        "prompts": known.prompts,
-        "settings": known.settings,
-        "trained": known.trained,
+        "method": training.method,
+        "base": {"name": training.base.name, "where": training.where},
+        "prompts": training.prompts,
+        "settings": training.settings,
+        "trained": training.trained,
     }
     before = read_lock(folder / CARD)
-    if before.get("trained") == known.trained and "measures" in before:
+    if before.get("trained") == training.trained and "measures" in before:
         values["measures"] = before["measures"]
     write_json(folder / CARD, values)
 
 
-def measured(out: Path, exam: dict[str, Any], found: Sequence[Measure]) -> None:
-    """Put the measures into the card of each adapter; CARD.md has those of all adapters there. Raises OSError."""
+def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure]) -> None:
+    """Add the measures to the card of each adapter, and write CARD.md for all adapters in `out`. Raises OSError."""
     adapters = out / "adapters"
-    now = list(dict.fromkeys(one.task for one in found))
+    now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
         card = read_lock(adapters / task / CARD)
-        card["measures"] = {"exam": exam, "rows": as_json([one for one in found if one.task == task])}
+        card["measures"] = {"exam": exam, "rows": as_json([m for m in measures if m.task == task])}
         write_json(adapters / task / CARD, card)
     others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
     cards = {task: card for task in (*now, *others) if "measures" in (card := read_lock(adapters / task / CARD))}
@@ -65,14 +67,14 @@ def measured(out: Path, exam: dict[str, Any], found: Sequence[Measure]) -> None:
 
 
 def _page(cards: dict[str, dict[str, Any]]) -> str:
-    one = next(iter(cards.values()))
+    any_card = next(iter(cards.values()))
     exams = [card["measures"]["exam"] for card in cards.values()]
-    asked = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
+    scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
     first, *lines = rows_of([row for card in cards.values() for row in from_json(card["measures"]["rows"])])
-    told = [
-        f"# Adapters of {one['method']} for {one['base']['name']}",
+    page = [
+        f"# Adapters of {any_card['method']} for {any_card['base']['name']}",
         "",
-        f"Percent [95 % interval] over {' or '.join(asked)}; no training saw them.",
+        f"Percent [95 % interval] over {' or '.join(scenes)}; they were not trained on.",
         "",
         "| " + " | ".join(first) + " |",
         "|" + " --- |" * len(first),
@@ -84,8 +86,8 @@ def _page(cards: dict[str, dict[str, Any]]) -> str:
     for task, card in cards.items():
         t = card["trained"]
         cells = (task, card["settings"]["rank"], t["rows"], t["left_out"], t["steps"], t["tokens"], t["minutes"])
-        told.append("| " + " | ".join(map(str, (*cells, t["hardware"]))) + " |")
-    return "\n".join(told) + "\n"
+        page.append("| " + " | ".join(map(str, (*cells, t["hardware"]))) + " |")
+    return "\n".join(page) + "\n"
 
 
 def adapter_mark(folder: Path) -> str:
@@ -94,7 +96,7 @@ def adapter_mark(folder: Path) -> str:
 
 
 def hardware(device: str) -> str:
-    """What the steps ran on; no name of a machine."""
+    """The processor or GPU, without the machine's name."""
     import torch
 
     if device.startswith("cuda"):

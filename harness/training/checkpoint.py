@@ -1,6 +1,6 @@
-"""Where training stands, on disk: weights and moments as safetensors, the rest as JSON; a reader sees all or nothing.
+"""Checkpoints of a training: weights and moments as safetensors, the rest as JSON; they are replaced atomically.
 
-out/checkpoint/state.json            step, stage, what was right lately, and the name of the tensors' file
+out/checkpoint/state.json            step, stage, recent scores, and the name of the tensors' file
 out/checkpoint/<step>.safetensors    "weight.*", "mean.*", "square.*"
 """
 
@@ -28,10 +28,10 @@ _MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
 @dataclass
 class Progress:
-    """Where a training stands.
+    """How far a training is.
 
-    step: done in all; stage, since: the stage and the step it began with; recent: recipe number -> shares of replies
-    wholly right in its last batches; seconds, tokens: spent so far; passed: a line for each finished stage.
+    step: steps done; stage, since: the stage and the step it began with; recent: recipe number -> shares of right
+    replies in its last batches; seconds, tokens: spent so far; passed: an entry for each finished stage.
     """
 
     step: int = 0
@@ -43,8 +43,8 @@ class Progress:
     passed: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Found(NamedTuple):
-    """A checkpoint as it was read; `about`: all that was written of the training it is of."""
+class Checkpoint(NamedTuple):
+    """A checkpoint that was read; `about`: the identity of its training."""
 
     progress: Progress
     tensors: dict[str, Tensor]
@@ -57,7 +57,7 @@ def tokenizer_hash(folder: Path) -> str:
 
 
 def tensors_of(weights: Mapping[str, Tensor], optimizer: AdamW) -> dict[str, Tensor]:
-    """What a checkpoint holds: the weights and AdamW's moments of each, zeros before the first step."""
+    """The tensors of a checkpoint: weights and AdamW's moments, which are zeros before the first step."""
     tensors = {f"weight.{name}": weight for name, weight in weights.items()}
     for name, weight in weights.items():
         state = optimizer.state.get(weight, {})
@@ -66,19 +66,19 @@ def tensors_of(weights: Mapping[str, Tensor], optimizer: AdamW) -> dict[str, Ten
     return tensors
 
 
-def put_back(found: Found, weights: Mapping[str, Tensor], optimizer: AdamW) -> None:
-    """The other way round: weights and moments as they were at the checkpoint's step."""
+def put_back(state: Checkpoint, weights: Mapping[str, Tensor], optimizer: AdamW) -> None:
+    """Restore weights and moments from a checkpoint."""
     with torch.no_grad():
         for name, weight in weights.items():
-            weight.copy_(found.tensors[f"weight.{name}"])
+            weight.copy_(state.tensors[f"weight.{name}"])
             # A fused AdamW wants its step where the weights are, any other one on the CPU.
             where = weight.device if optimizer.defaults.get("fused") else "cpu"
-            moments = {theirs: found.tensors[f"{ours}.{name}"].to(weight.device) for ours, theirs in _MOMENTS.items()}
-            optimizer.state[weight] = {"step": torch.tensor(float(found.progress.step), device=where), **moments}
+            moments = {theirs: state.tensors[f"{ours}.{name}"].to(weight.device) for ours, theirs in _MOMENTS.items()}
+            optimizer.state[weight] = {"step": torch.tensor(float(state.progress.step), device=where), **moments}
 
 
 def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write a checkpoint; the one before stays until the new one is whole. `about`: which training it is of."""
+    """Write a checkpoint; the one before stays until the new one is complete. `about`: identity of the training."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{progress.step:07d}.safetensors"
     draft = folder / f".{name}"
@@ -90,10 +90,10 @@ def save(folder: Path, progress: Progress, tensors: dict[str, Tensor], about: di
             old.unlink()
 
 
-def load(folder: Path, about: dict[str, Any]) -> Found | None:
-    """The checkpoint in `folder`, None where there is none. `about`: what must agree; it may have been told more.
+def load(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
+    """Read the checkpoint in `folder`; None if there is none. `about`: values that its identity must have.
 
-    Raises UserError where it belongs to another seed, tokenizer or shape, CannotRun where it is damaged.
+    Raises UserError if they differ, as for another seed, tokenizer or shape; CannotRun if the checkpoint is damaged.
     """
     if not (folder / "state.json").exists():
         return None
@@ -111,4 +111,4 @@ def load(folder: Path, about: dict[str, Any]) -> Found | None:
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
         )
-    return Found(progress, tensors, theirs)
+    return Checkpoint(progress, tensors, theirs)

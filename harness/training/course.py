@@ -1,11 +1,11 @@
-"""A whole training: the data of each task, its adapter, its card; then the measures.
+"""Train and measure all adapters of a method.
 
     course = Course(...)
-    course.run(tell, stop, steps=None)
-    examine(course, tell)                 list of Measure, written to the cards
+    course.run(tell, stop, steps=None)    for each task: make its data, train its adapter, write its card
+    examine(course, tell)                 list of Measure, also written to the cards
 
-Without labels the synthetic world makes the data. With labels a task whose labels need another one's adapter (its
-`after`) is labelled when that one is trained; the base is then loaded twice in turn, never at once.
+Without `labels` the data comes from the synthetic world. With labels, a task whose labels need another task's adapter
+(`after`) is labelled once that adapter is trained; the base is never loaded twice at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORLD = Task(instruction="Answer the question as concisely as you can.", max_an
 
 @dataclass(frozen=True)
 class Labels:
-    """Who labels what."""
+    """The model that labels, and the data set that it labels."""
 
     teacher: ModelConfig
     dataset: DatasetConfig
@@ -45,7 +45,7 @@ class Labels:
 
 @dataclass
 class Course:
-    """All that a training is made of; see harness.cli.train."""
+    """The training of a method's adapters; see harness.cli.train."""
 
     method_name: str
     method: Method
@@ -61,15 +61,15 @@ class Course:
         self._net: Base | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> None:
-        """Train what is not trained yet. Raises UserError, CannotRun, SaveError."""
+        """Train all adapters that are not trained yet. Raises UserError, CannotRun, SaveError."""
         fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
         for task in self.tasks:
             self._make_data(task, tell)
             job = self._job(task, before, most)
-            tell(f"{task.name}: {len(job.found.rows)} rows, {job.found.tokens} tokens, {job.steps} steps")
-            if job.found.left_out:
-                tell(f"{task.name}: {job.found.left_out} rows are longer than {job.own.length} tokens and left out")
+            tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
+            if job.data.left_out:
+                tell(f"{task.name}: {job.data.left_out} rows are longer than {job.own.length} tokens and left out")
             progress = train(self._loaded(), job, tell, stop)
             if progress.step < job.steps:
                 return
@@ -78,15 +78,15 @@ class Course:
         self._unload()
 
     def finished(self) -> bool:
-        """Whether every adapter is there."""
+        """Whether every adapter is trained."""
         return all((self.folder(task) / WEIGHTS).is_file() for task in self.tasks)
 
     def folder(self, task: TrainingTask) -> Path:
-        """Of a task's adapter."""
+        """The folder of a task's adapter."""
         return self.out / "adapters" / task.name
 
     def file(self, task: TrainingTask) -> Path:
-        """Of a task's data."""
+        """The file with a task's data."""
         return self.out / "data" / f"{task.name}.jsonl"
 
     # --- the base -----------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Course:
         gc.collect()
 
     def with_adapters(self, tasks: Sequence[TrainingTask]) -> LanguageModel:
-        """The base as it is used, with the adapters of `tasks`. Raises CannotRun."""
+        """The base as a run loads it, with the adapters of `tasks`. Raises CannotRun."""
         folders = {task.name: str(self.folder(task)) for task in tasks}
         device = {} if self.device == "auto" else {"device": self.device}
         return load_model(self.base.model_copy(update={"adapters": folders, **device}))
@@ -112,9 +112,9 @@ class Course:
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None]) -> None:
         path, own = self.file(task), self.settings.of(task.name)
         if self.labels is None:
-            data.world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
+            data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
             return
-        self._unload()  # the base and its teacher are never there at once
+        self._unload()  # so that base and teacher are never in memory together
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
         if missing:
             raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
@@ -128,90 +128,89 @@ class Course:
             "asked": digest(task.asked)[:16],
             "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
         }
-        data.labelled(path, task, items(dataset, task.per, own.scenes), about, self._labelling(task), tell)
+        data.write_labels(path, task, items(dataset, task.per, own.scenes), about, self._labelling(task), tell)
         self._unload()
 
     def _labelling(self, task: TrainingTask) -> Models:
-        assert self.labels is not None  # asked for with labels only
+        assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
-        ready = [one for one in self.method.training() if one.name in task.after]
-        return Models(self._asked(), lambda: load_model(teacher), lambda: self.with_adapters(ready))
+        ready = [other for other in self.method.training() if other.name in task.after]
+        return Models(self._task(), lambda: load_model(teacher), lambda: self.with_adapters(ready))
 
-    def _asked(self) -> Task:
-        """What a scene's question is asked with: the instruction of the data set that was labelled."""
+    def _task(self) -> Task:
+        """The instruction for the scenes: that of the labelled data set, if there is one."""
         return _WORLD if self.labels is None else answer_prefix.task(self.labels.dataset)
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
-        """(to train on, to measure on). Labelled: the last share `held` of the file is measured on."""
-        found, _ = data.scenes_of(self.file(task), self._asked())
+        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation."""
+        scenes, _ = data.scenes_of(self.file(task), self._task())
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            return found, measures.fresh(task, recipes, self.settings.exam, self.seed)
-        held = max(1, round(len(found) * self.settings.held))
-        if not found[: len(found) - held]:
+            return scenes, measures.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
+        held = max(1, round(len(scenes) * self.settings.held))
+        if not scenes[: len(scenes) - held]:
             raise UserError(f"the teacher made too few scenes for '{task.name}'; {self.file(task)} has all of them")
-        return found[: len(found) - held], found[len(found) - held :][: self.settings.exam]
+        return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, before: int, most: int | None) -> Job:
         own, base = self.settings.of(task.name), self._loaded()
         teacher = base.teacher(max(own.length, base.window))
-        found: Rows = rows(task.skill, self._training_scenes(task), teacher, own.length)
-        if not found.rows:
+        token_rows: Rows = rows(task.skill, self._training_scenes(task), teacher, own.length)
+        if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         about: dict[str, Any] = {
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
-            "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_APART)])[:16],
+            "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_NO_EFFECT)])[:16],
             "data": data.file_mark(self.file(task)),
             "prompts": digest(self.prompts(task))[:16],
         }
-        return Job(task.name, self.out, found, self.settings, self.seed, about, before, most)
+        return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
 
     def _training_scenes(self, task: TrainingTask) -> list[Scene]:
         if self.labels is None:
             return data.scenes_of(self.file(task), _WORLD)[0]
         return self.scenes(task)[0]
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- the card -----------------------------------------------------------------------------------------------------
 
     def prompts(self, task: TrainingTask) -> dict[str, str]:
-        """Name -> mark of each prompt that `task` learns; of all where the method has none of its name."""
-        found, wanted = marks(self.method.prompts()), task.prompts or (task.name,)
-        own = {name: mark for name, mark in found.items() if name.removesuffix(", system") in wanted}
-        return own or found
+        """Name -> hash of each prompt that `task` learns; of all prompts if the method has none of its name."""
+        every, names = marks(self.method.prompts()), task.prompts or (task.name,)
+        return {name: mark for name, mark in every.items() if name.removesuffix(", system") in names} or every
 
     def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
         base, labels = self._loaded(), self.labels
         trained = {
             "seed": self.seed,
             "data": f"{labels.teacher.name} over {labels.dataset.name}" if labels else "the synthetic world",
-            "rows": len(job.found.rows),
-            "left_out": job.found.left_out,
+            "rows": len(job.data.rows),
+            "left_out": job.data.left_out,
             "steps": progress.step,
             "tokens": progress.tokens,
             "minutes": round(progress.seconds / 60, 1),
             "hardware": cards.hardware(base.device),
         }
         settings = job.own.model_dump(mode="json", exclude={"recipes"})
-        known = cards.Known(self.method_name, self.base, base.where, self.prompts(task), settings, trained)
-        cards.write(self.folder(task), known)
+        about = cards.AdapterTraining(self.method_name, self.base, base.where, self.prompts(task), settings, trained)
+        cards.write(self.folder(task), about)
 
 
-_APART = {"tasks", "save", "say", "exam"}  # what changes no weight
+_NO_EFFECT = {"tasks", "save", "say", "exam"}  # settings that change no weight
 
 
 def examine(course: Course, tell: Callable[[str], None]) -> list[measures.Measure]:
-    """Measure every adapter of the folder, before and after, and write the cards. Raises UserError, CannotRun."""
+    """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
     missing = [task.name for task in course.tasks if not (course.folder(task) / "adapter_config.json").is_file()]
     if missing:
         raise CannotRun(f"there is no adapter '{missing[0]}' in {course.out / 'adapters'}; train it first")
     model = course.with_adapters(course.tasks)
-    found: list[measures.Measure] = []
+    results: list[measures.Measure] = []
     count = 0
     for task in course.tasks:
         _, held = course.scenes(task)
         count = max(count, len(held))
-        found += measures.compare(model, task, held, tell)
+        results += measures.compare(model, task, held, tell)
     source = "texts of evaluation seeds" if course.labels is None else "labels that were held back"
-    cards.measured(course.out, {"scenes": count, "seed": course.seed, "source": source}, found)
-    return found
+    cards.write_measures(course.out, {"scenes": count, "seed": course.seed, "source": source}, results)
+    return results

@@ -1,11 +1,11 @@
-"""Scenes to train on, kept as JSON lines so that they are made once, can be read, and outlive the training.
+"""Training scenes in a file of JSON lines, made once and kept.
 
-    world(path, task, recipes, settings, seed)           of the synthetic world, where what is right is known
-    labelled(path, task, items, labelling, most, tell)   by a teacher; goes on behind the last item that is there
+    write_world(path, task, recipes, count, seed)            scenes of the synthetic world, with the right replies
+    write_labels(path, task, items, about, labelling, tell)  scenes labelled by a teacher; resumes after the last item
 
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
-A scene is no tokens: the method's own code puts its prompt around it, as it does when it is used.
+Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def from_json(values: dict[str, Any], task: Task) -> Scene:
 # --- the synthetic world ----------------------------------------------------------------------------------------------
 
 
-def drawn(
+def world_scenes(
     task: TrainingTask, recipes: Sequence[Recipe], seed: int, purpose: Purpose
 ) -> Iterator[tuple[int, list[Scene]]]:
-    """(number, scenes) of text after text without end: a function of the seed alone.
+    """Yield (number, scenes) of text after text, without end, as a function of the seed alone.
 
     Raises UserError where the recipes make no scene.
     """
@@ -69,23 +69,23 @@ def drawn(
         dice = Dice("adapters", purpose, seed, task.name, number)
         left = dice.random() * total
         recipe = next((r for r in recipes if (left := left - r.weight) < 0), recipes[-1])
-        found = list(scenes(recipe, task.skill.scene, dice, purpose))
-        if found:
-            yield number, found
-        idle = 0 if found else idle + 1
+        of_text = list(scenes(recipe, task.skill.scene, dice, purpose))
+        if of_text:
+            yield number, of_text
+        idle = 0 if of_text else idle + 1
         if idle > _TRIES:
             raise UserError(f"the recipes of '{task.name}' make no scene: no text allows what they ask")
         number += 1
 
 
-def world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
-    """Write `count` scenes of training texts into `path`, unless they are there. Raises UserError, SaveError."""
+def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
+    """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _mark(recipes)}
     if _begun(path, about):
         return
     lines, made = [json_line({"id": _HEAD, **about})], 0
-    for number, found in drawn(task, recipes, seed, "training"):
-        kept = found[: count - made]
+    for number, of_text in world_scenes(task, recipes, seed, "training"):
+        kept = of_text[: count - made]
         lines.append(json_line({"id": f"text {number}", "scenes": [to_json(scene) for scene in kept]}))
         made += len(kept)
         if made == count:
@@ -99,13 +99,13 @@ def _mark(recipes: Sequence[Recipe]) -> str:
 
 
 def _begun(path: Path, about: dict[str, Any]) -> bool:
-    """Whether the file is there. Raises UserError where it is of something else."""
+    """Whether the file exists. Raises UserError where it was made from other data."""
     first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
     if first is None:
         return False
-    there = {key: value for key, value in first.items() if key != "id"}
-    if there != about:
-        wrong = [f"{k} ({there.get(k)} there, {v} here)" for k, v in about.items() if there.get(k) != v]
+    before = {key: value for key, value in first.items() if key != "id"}
+    if before != about:
+        wrong = [f"{k} ({before.get(k)} there, {v} here)" for k, v in about.items() if before.get(k) != v]
         raise UserError(
             f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another folder with --out, or "
             "delete the file"
@@ -116,7 +116,7 @@ def _begun(path: Path, about: dict[str, Any]) -> bool:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def labelled(
+def write_labels(
     path: Path,
     task: TrainingTask,
     items: Iterable[Item],
@@ -124,10 +124,10 @@ def labelled(
     labelling: Labelling,
     tell: Callable[[str], None],
 ) -> None:
-    """Let the teacher label what is not in `path` yet, a line an item, on disk at once.
+    """Let the teacher label the items that `path` lacks; each becomes a line at once.
 
-    An item the teacher cannot be asked about (a document longer than its window) has a line that says why. Raises
-    UserError where the file is of other data, SaveError.
+    An item that the teacher cannot label (a document longer than its window) gets a line with the reason. Raises
+    UserError where the file was made from other data, SaveError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if not _begun(path, about):
@@ -154,15 +154,15 @@ def labelled(
 
 
 def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """The scenes of a file, and how many items have none. Raises UserError, DataError."""
-    found: list[Scene] = []
+    """The scenes of a file, and the number of items without any. Raises UserError, DataError."""
+    out: list[Scene] = []
     empty = 0
     for line in read_lines(path, "id", []):
         if line["id"] != _HEAD:
             rows = cast("list[dict[str, Any]]", line.get("scenes", []))
-            found += [from_json(row, task) for row in rows]
+            out += [from_json(row, task) for row in rows]
             empty += not rows
-    return found, empty
+    return out, empty
 
 
 def file_mark(path: Path) -> str:

@@ -1,16 +1,16 @@
-"""What a reader adapter learns from: scenes of real training rows and of the made-up world, in the methods' prompts.
+"""Training examples of a reader adapter: scenes of real training rows and of the synthetic world.
 
-    for tree in drawn(rows, mixture, teacher, seed): ...          without end, a function of the seed
+    for skill, tree in lesson_trees(rows, mixture, skills, teacher, seed): ...     without end, a function of the seed
 
-A real row gives, by the weights of `Mixture.real`:
+A real row becomes a lesson of one of these kinds, with the weights of `Mixture.real`:
 
-answer           the gold passages among 0 to 5 others, and the answer; other questions that the same text answers too
-probe            passages one after another as a search shows them, and after each whether they suffice (Yes, No);
-                 in half of the searches one of the gold passages never comes, but one more of the others
+answer           the gold passages among 0 to 5 others, and the answer; also for other questions about the same text
+probe            passages one by one, as a search shows them, and after each whether they suffice (Yes, No); in half of
+                 the searches a gold passage is replaced by another passage
 choose           the same text with four options, three of them answers of other rows
-unanswerable     the task of papers: the answer, or 'unanswerable' where a gold passage is missing
-breadth          whether one fact answers the question: its single steps do, the question of several passages does not
-steps            the question's single steps
+unanswerable     as in QASPER: the answer, or 'unanswerable' where a gold passage is missing
+breadth          whether a single fact answers the question (yes for single-hop questions, no for multi-hop ones)
+steps            the decomposition of a multi-hop question
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from dataclasses import dataclass, replace
 from harness.errors import UserError
 from harness.method import Scene, Skill, Task
 from harness.stats.rng import Dice
-from harness.training.real_rows import Asked, RealRow
+from harness.training.real_rows import RealRow, RowQuestion
 from harness.training.scene_source import Recipe, scenes
-from harness.training.teacher import Teacher, Told
+from harness.training.teacher import Teacher, Transcript
 from harness.training.trees import Tree, grow
 from harness.types import Question
 
-_FULL = 0.5  # share of probed searches that find all they need
-_FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # passages beside the gold ones, one drawn
-_SHARED = 3  # more questions about one text at most
+_FULL = 0.5  # share of searches that are shown every gold passage
+_FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # numbers of passages besides the gold ones, to draw from
+_SHARED = 3  # most further questions about one text
 _TRIES = 50
 SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
 SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
-"""Kind of lesson of real rows -> the skill (harness.method.Skill) in whose prompt it is."""
+"""Kind of lesson -> the skill (harness.method.Skill) whose prompt it uses."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """datasets: weight of each among the real rows; real: kind of lesson -> weight; world: recipes with weights of
-    their own; length: tokens of a row at most.
+    """datasets: data set -> weight among the real rows; real: kind of lesson -> weight; world: recipes of the synthetic
+    world, each with its weight beside those of `real`; length: most tokens of a row.
     """
 
     datasets: Mapping[str, float]
@@ -50,18 +50,18 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Scenes about one text, all of one skill."""
+    """Scenes about one text, all for one skill."""
 
     skill: str
     scenes: tuple[Scene, ...]
 
 
-def drawn(
+def lesson_trees(
     rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
 ) -> Iterator[tuple[str, Tree]]:
-    """(skill, tree of tokens) without end. The rows of a data set come in random order, all before any comes again.
+    """Yield (skill, tree of tokens) without end; the rows of a data set come epoch by epoch, in random order.
 
-    Raises UserError where nothing fits into rows of that length.
+    Raises UserError if no lesson fits into rows of that length.
     """
     chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
@@ -76,8 +76,8 @@ def drawn(
         lesson = _real(kind, orders[kind], rows, dice) if isinstance(kind, str) else _world(kind, skills, dice)
         trees = []
         if lesson is not None and lesson.scenes:
-            told = [teacher.play(skills[lesson.skill], scene) for scene in lesson.scenes]
-            trees = [tree for tree in grow(_fitting(told, mixture.length)) if len(tree) <= mixture.length]
+            transcripts = [teacher.play(skills[lesson.skill], scene) for scene in lesson.scenes]
+            trees = [tree for tree in grow(_fitting(transcripts, mixture.length)) if len(tree) <= mixture.length]
         idle = 0 if trees else idle + 1
         if idle > _TRIES:
             raise UserError(f"no lesson fits into rows of {mixture.length} tokens; raise the length")
@@ -85,13 +85,14 @@ def drawn(
             yield lesson.skill if lesson else "", tree
 
 
-def _fitting(told: Sequence[Told], length: int) -> list[Told]:
-    """As many as stay within `length` together, at least one; each beyond the first counts with a branch of its own."""
-    return list(told) if len(told) < 2 or len(told[0].ids) + 64 * (len(told) - 1) <= length else list(told[:1])
+def _fitting(transcripts: Sequence[Transcript], length: int) -> list[Transcript]:
+    """All transcripts if they fit into `length` tokens, counting 64 for each branch; else the first."""
+    fit = len(transcripts) < 2 or len(transcripts[0].ids) + 64 * (len(transcripts) - 1) <= length
+    return list(transcripts if fit else transcripts[:1])
 
 
 def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
-    """Numbers of rows: a data set is drawn by its weight, and its rows come epoch after epoch."""
+    """Yield row numbers: a data set is drawn by its weight, its rows come epoch by epoch."""
     dice = Dice("rows", seed, kind)
     numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
     names = [name for name in weights if numbers[name]]
@@ -103,7 +104,7 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
         yield queues[name].pop()
 
 
-# --- the made-up world ------------------------------------------------------------------------------------------------
+# --- the synthetic world ----------------------------------------------------------------------------------------------
 
 
 def _world(recipe: Recipe, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
@@ -115,7 +116,7 @@ def _world(recipe: Recipe, skills: Mapping[str, Skill], dice: Dice) -> Lesson | 
 
 
 def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> Lesson | None:
-    """A lesson of the next row that allows one of that kind."""
+    """A lesson of that kind, from the next row that allows one."""
     make = KINDS[kind]
     for _ in range(_TRIES):
         row = rows[next(order)]
@@ -125,13 +126,13 @@ def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) 
     return None
 
 
-def _pick(row: RealRow, dice: Dice) -> Asked:
-    """The row's own question, or in a third of the cases one of its steps."""
-    return dice.pick(row.asked[1:]) if len(row.asked) > 1 and dice.chance(1 / 3) else row.asked[0]
+def _pick(row: RealRow, dice: Dice) -> RowQuestion:
+    """The row's own question, or in a third of the cases one of its single-hop questions."""
+    return dice.pick(row.questions[1:]) if len(row.questions) > 1 and dice.chance(1 / 3) else row.questions[0]
 
 
 def _shown(row: RealRow, needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
-    """Those passages and `beside` others, shuffled."""
+    """The passages `needs` and `beside` others, shuffled."""
     others = [i for i in range(len(row.passages)) if i not in needs]
     return dice.shuffled([*needs, *dice.shuffled(others)[:beside]])
 
@@ -140,96 +141,96 @@ def _text(row: RealRow, shown: Sequence[int]) -> str:
     return "\n\n".join(row.passages[i] for i in shown)
 
 
-def _scene(asked: Asked, texts: Sequence[str], task: Task, reply: str | None = None) -> Scene:
-    replies = (asked.answer.strip() if reply is None else reply,)
-    return Scene(Question("scene", asked.text, ("scene",)), tuple(texts), task, replies)
+def _scene(question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None) -> Scene:
+    replies = (question.answer.strip() if reply is None else reply,)
+    return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, replies)
 
 
 def _answers(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     first = _pick(row, dice)
     shown = _shown(row, first.needs, dice.pick(_FEW), dice) if first.needs else _shown(row, (), 4, dice)
-    others = [a for a in row.asked if a != first and a.needs and set(a.needs) <= {*shown}]
+    others = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
     every = [first, *dice.shuffled(others)[:_SHARED]]
-    return [_scene(asked, [_text(row, shown)], row.task) for asked in every]
+    return [_scene(question, [_text(row, shown)], row.task) for question in every]
 
 
 def _probes(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    asked = _pick(row, dice)
-    return [_probed(row, asked, dice.chance(_FULL), dice)] if asked.needs else []
+    question = _pick(row, dice)
+    return [_probed(row, question, dice.chance(_FULL), dice)] if question.needs else []
 
 
-def _probed(row: RealRow, asked: Asked, full: bool, dice: Dice) -> Scene:
+def _probed(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
     beside = dice.pick((1, 1, 2, 2, 3))
-    missing = None if full else dice.pick(asked.needs)
-    kept = [i for i in asked.needs if i != missing]
-    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, asked.needs, beside + 1, dice)
-    verdicts = tuple({*asked.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
-    scene = _scene(asked, [" ".join(row.passages[i].split()) for i in shown], row.task)
+    missing = None if full else dice.pick(question.needs)
+    kept = [i for i in question.needs if i != missing]
+    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, question.needs, beside + 1, dice)
+    verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
+    scene = _scene(question, [" ".join(row.passages[i].split()) for i in shown], row.task)
     return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
     """The row's own question with its gold passages among `beside` others."""
-    return _scene(row.asked[0], [_text(row, _shown(row, row.asked[0].needs, beside, dice))], row.task)
+    return _scene(row.questions[0], [_text(row, _shown(row, row.questions[0].needs, beside, dice))], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
-    """The row's own question as a search that is probed after each passage, without an answer behind it."""
-    return replace(_probed(row, row.asked[0], full, dice), replies=())
+    """The row's own question as a search that is probed after each passage, without an answer at the end."""
+    return replace(_probed(row, row.questions[0], full, dice), replies=())
 
 
 def _without(row: RealRow, kept: Sequence[int], needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
-    """`kept` and `beside` passages that are not needed, shuffled: as many as where nothing is missing."""
+    """`kept` and `beside` passages that are not gold, shuffled."""
     others = [i for i in range(len(row.passages)) if i not in needs]
     return dice.shuffled([*kept, *dice.shuffled(others)[:beside]])
 
 
 def _choices(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    asked = _pick(row, dice)
-    if not asked.needs or asked.answer.lower() in ("yes", "no"):
+    question = _pick(row, dice)
+    if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
-    kind = asked.answer[:1].isdigit()
-    wrong: list[str] = [a.answer for a in row.asked if a.answer != asked.answer and dice.chance(0.5)]
+    kind = question.answer[:1].isdigit()
+    wrong: list[str] = [a.answer for a in row.questions if a.answer != question.answer and dice.chance(0.5)]
     for _ in range(_TRIES):
-        other = dice.pick(dice.pick(rows).asked).answer
+        other = dice.pick(dice.pick(rows).questions).answer
         if (
             len({*wrong}) < 3
             and other[:1].isdigit() == kind
-            and other not in (asked.answer, *wrong)
+            and other not in (question.answer, *wrong)
             and len(other) < 80
         ):
             wrong.append(other)
     if len(wrong) < 3:
         return []
-    options = tuple(dice.shuffled([asked.answer, *wrong[:3]]))
-    scene = _scene(asked, [_text(row, _shown(row, asked.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
+    options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
+    scene = _scene(question, [_text(row, _shown(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
 def _unanswerable(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    asked = _pick(row, dice)
-    if not asked.needs:
+    question = _pick(row, dice)
+    if not question.needs:
         return []
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
-    missing = None if full else dice.pick(asked.needs)
-    kept = [i for i in asked.needs if i != missing]
-    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, asked.needs, beside + 1, dice)
-    complete = {*asked.needs} <= {*shown}
-    return [_scene(asked, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
+    missing = None if full else dice.pick(question.needs)
+    kept = [i for i in question.needs if i != missing]
+    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, question.needs, beside + 1, dice)
+    complete = {*question.needs} <= {*shown}
+    return [_scene(question, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
 
 
 def _breadth(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    local = len(row.asked) > 1 and dice.chance(0.5)
-    asked = dice.pick(row.asked[1:]) if local else row.asked[0]
-    if not local and len(asked.needs) < 2:
+    local = len(row.questions) > 1 and dice.chance(0.5)
+    question = dice.pick(row.questions[1:]) if local else row.questions[0]
+    if not local and len(question.needs) < 2:
         return []
-    return [Scene(Question("scene", asked.text, ("scene",)), (), row.task, verdicts=(local,))]
+    return [Scene(Question("scene", question.text, ("scene",)), (), row.task, verdicts=(local,))]
 
 
 def _steps(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
     if len(row.steps) < 2:
         return []
-    return [_scene(row.asked[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
+    return [_scene(row.questions[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
 
 
 def _task(dataset: str) -> Task:

@@ -1,8 +1,8 @@
-"""The log of a training, one JSON line every so many steps: after a resumption no step is in it twice.
+"""The log of a training as JSON lines; after a resumption no step is in it twice.
 
-append(path, {"step": 50, ...})     at the end
-cut(path, step=100)                 without what was logged after step 100, and without a line that was torn
-cut(path, step=100, task="one")     of one of several tasks by their own "task_step"; the lines of others stay
+append(path, {"step": 50, ...})     add a line
+cut(path, step=100)                 remove the lines after step 100, and an incomplete last line
+cut(path, step=100, task="one")     the same for the lines of one task, by their "task_step"
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
-    """Write one more line. Raises OSError."""
+    """Add a line. Raises OSError."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
 def cut(path: Path, step: int, task: str | None = None) -> None:
-    """Drop the lines of steps that will be done again; a reader sees the old file or the new one. Raises OSError."""
+    """Remove the lines of steps that will be repeated, atomically. Raises OSError."""
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -33,13 +33,13 @@ def cut(path: Path, step: int, task: str | None = None) -> None:
 
 
 def _step(line: str, task: str | None) -> float:
-    """The step of a line; of one that was torn: after all others, of another task: before all others."""
+    """The step of a line: infinite for an incomplete line, minus infinity for another task's."""
     if not line.endswith("\n"):
         return math.inf
     try:
-        told = json.loads(line)
-        if task is not None and told["task"] != task:
+        values = json.loads(line)
+        if task is not None and values["task"] != task:
             return -math.inf
-        return float(told["step" if task is None else "task_step"])
+        return float(values["step" if task is None else "task_step"])
     except (ValueError, KeyError, TypeError):
         return math.inf

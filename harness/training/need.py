@@ -1,7 +1,7 @@
-"""The memory that training takes, before anything is loaded.
+"""Estimate the memory that training takes, before anything is loaded.
 
 need(shape, settings, "structuring")       Need(weights=6.2e9, adapters=0.5e9, activations=21e9)
-problem(...)                               a sentence when that is more than is free, else None
+problem(...)                               a sentence if that is more than is free, else None
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STATE = 16  # bytes of an adapter's parameter: itself, its gradient and Adam's 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes."""
+    """Memory in bytes."""
 
     weights: float
     adapters: float
@@ -27,45 +27,45 @@ class Need:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum."""
         return self.weights + self.adapters + self.activations
 
 
 def adapter_parameters(shape: ModelShape, rank: int) -> int:
-    """Of a LoRA of `rank` on all linear layers but the head: rank x (inputs + outputs) each (Hu et al. 2021, 4.1)."""
+    """Parameters of a LoRA on all linear layers but the head: rank x (inputs + outputs) each (Hu et al. 2021, 4.1)."""
     query, key = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     attention = 2 * (shape.width + query) + 2 * (shape.width + key)
     return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
 
 
 def need(shape: ModelShape, settings: Settings, task: str, tied: bool = False) -> Need:
-    """What training `task` takes.
+    """The memory that training `task` takes.
 
-    Activations that a layer keeps for a token, in numbers of the base's type: its input, both norms, query, read and
-    output (about 6 widths), keys and values, and four times the MLP's width (gate, up, their product, the activation);
-    with recomputing one input a layer and one layer whole (Chen et al. 2016). Attention keeps no square matrix: the
-    fused kernel does not. Logits are in float32, with their gradient and softmax.
+    Activations of a layer for a token, in numbers of the base's dtype: its input, both norms, query, attention output
+    and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). With
+    recomputation: one input for each layer, and one whole layer (Chen et al. 2016). The fused attention kernel keeps no
+    square matrix. Logits are in float32, with their gradient and softmax.
     """
-    one, size = settings.of(task), _BYTES[settings.dtype]
-    tokens = one.batch * one.length
+    own, size = settings.of(task), _BYTES[settings.dtype]
+    tokens = own.batch * own.length
     layer = 6 * shape.width + 2 * shape.kv_heads * shape.head_size + shape.heads * shape.head_size + 4 * shape.mlp
     kept = shape.layers * shape.width + layer if settings.checkpointing else shape.layers * layer
     logits = 3 * 4 * min(TARGETS, tokens) * shape.vocab
     embedding = shape.vocab * shape.width * (1 if tied else 2)
     return Need(
         weights=size * (shape.linear + embedding),
-        adapters=_STATE * adapter_parameters(shape, one.rank),
+        adapters=_STATE * adapter_parameters(shape, own.rank),
         activations=size * tokens * kept + logits,
     )
 
 
-def problem(name: str, task: str, wanted: Need, free: int | None, fraction: float) -> str | None:
-    """A sentence where `wanted` is more than `fraction` of the free bytes; None where it fits or nothing is known."""
-    if free is None or wanted.total <= free * fraction:
+def problem(name: str, task: str, memory: Need, free: int | None, fraction: float) -> str | None:
+    """A sentence if `memory` is more than `fraction` of the free bytes; None if it fits or `free` is unknown."""
+    if free is None or memory.total <= free * fraction:
         return None
     return (
-        f"training '{task}' on '{name}' needs about {wanted.total / 1e9:.1f} GB ({wanted.weights / 1e9:.1f} weights, "
-        f"{wanted.adapters / 1e9:.1f} adapter with its optimiser, {wanted.activations / 1e9:.1f} activations) but "
+        f"training '{task}' on '{name}' needs about {memory.total / 1e9:.1f} GB ({memory.weights / 1e9:.1f} weights, "
+        f"{memory.adapters / 1e9:.1f} adapter with its optimizer, {memory.activations / 1e9:.1f} activations) but "
         f"{free / 1e9:.1f} GB are free; use a GPU with more, a smaller model, --set {task}.batch=1 or a smaller "
         f"{task}.length, or --set checkpointing=true"
     )

@@ -1,10 +1,10 @@
-"""One adapter for everything that methods ask of a reader, trained on real rows and on the made-up world.
+"""Train one adapter for all requests that methods make of a reader, on real rows and on the synthetic world.
 
     reader = ReaderTraining(base, settings, data, out, seed)
-    reader.run(tell, stop, steps=None)          the same command goes on where it stopped
+    reader.run(tell, stop, steps=None)          resumes from `out`
     out/adapters/reader                         the adapter with its card
 
-What a row of training is says harness/training/lessons.py; how it is trained, harness/training/trainer.py.
+The training examples are described in harness/training/lessons.py; harness/training/trainer.py trains on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.training import cards
 from harness.training.base import Base, fits
 from harness.training.checkpoint import Progress
 from harness.training.evaluate import Measure
-from harness.training.lessons import Mixture, drawn
+from harness.training.lessons import Mixture, lesson_trees
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
 from harness.training.skills import declared, prompts
@@ -36,11 +36,11 @@ from harness.training.trainer import Job, export, train
 from harness.training.trees import Tree
 
 NAME = "reader"
-_APART = {"tasks", "save", "say", "exam", "exam_world", "start"}  # what changes no weight
+_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # settings that change no weight
 
 
 class SourceSettings(BaseModel):
-    """files: pattern of the training files' names; weight: among the data sets; measured: files to measure on."""
+    """files: name pattern of the training files; weight: among the data sets; measured: pattern of evaluation files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     files: str
@@ -49,10 +49,10 @@ class SourceSettings(BaseModel):
 
 
 class ReaderSettings(Settings):
-    """As Settings, with what is learnt: sources: by data set; real: kind of lesson of their rows -> weight; exam_world:
-    scenes of the made-up world a skill; start: folder of an adapter to go on with, by its rows and rates anew.
+    """Settings with the training data: sources: by data set; real: kind of lesson -> weight; exam_world: evaluation
+    scenes of the synthetic world for each skill; start: folder of an adapter to initialise from.
 
-    The recipes of the task have the made-up world's scenes, each with its weight beside those of `real`.
+    The task's recipes give scenes of the synthetic world, each with its weight beside those of `real`.
     """
 
     start: str | None = None
@@ -63,7 +63,7 @@ class ReaderSettings(Settings):
 
 @dataclass
 class ReaderTraining:
-    """data: the folder with the training files; out: where everything is kept."""
+    """data: the folder with the training files; out: the folder for checkpoints, log and adapter."""
 
     base: ModelConfig
     settings: ReaderSettings
@@ -73,17 +73,17 @@ class ReaderTraining:
     device: str = "auto"
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> bool:
-        """Train until it is done, `most` steps are, or `stop` is set; True when it is done. Raises as `train` does."""
+        """Train until all or `most` steps are done or `stop` is set; return whether all are. Raises as `train` does."""
         fits(self.base, self.settings, [NAME], self.device)
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
-        found, skills = self._token_rows(base, rows)
-        tell(f"{len(rows)} training questions; {len(found.rows)} rows, {found.tokens} tokens: {_listed(skills)}")
+        data, skills = self._token_rows(base, rows)
+        tell(f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: {_listed(skills)}")
         start = None if self.settings.start is None else Path(self.settings.start)
-        job = Job(NAME, self.out, found, self.settings, self.seed, self._about(base, rows), 0, most, start)
+        job = Job(NAME, self.out, data, self.settings, self.seed, self._about(base, rows), 0, most, start)
         progress = train(base, job, tell, stop)
         if progress.step < job.steps and not stop.is_set():
-            export(base, job, self.folder)  # stopped where it was asked to: usable, and it goes on from there
+            export(base, job, self.folder)  # stopped by --steps: the adapter can be used, and training can resume
         if not stop.is_set():
             self._card(base, job, progress, rows, skills)
         return progress.step >= job.steps
@@ -95,7 +95,7 @@ class ReaderTraining:
             "skills": dict(skills),
             "licences": _licences(self.settings.sources),
             **({"start": self._about(base, rows)["start"]} if self.settings.start else {}),
-            "rows": len(job.found.rows),
+            "rows": len(job.data.rows),
             "left_out": 0,
             "steps": progress.step,
             "of_steps": job.steps,
@@ -104,43 +104,44 @@ class ReaderTraining:
             "hardware": cards.hardware(base.device),
         }
         own = job.own.model_dump(mode="json", exclude={"recipes"})
-        cards.write(self.folder, cards.Known(NAME, self.base, base.where, marks(prompts()), own, trained))
+        cards.write(self.folder, cards.AdapterTraining(NAME, self.base, base.where, marks(prompts()), own, trained))
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
-        """Measure the adapter that is there, before and after; its card keeps the figures.
+        """Measure the base without and with the adapter, and write the measures to its card.
 
-        Raises UserError where the data folder has no rows to measure on, or some that are trained on, CannotRun.
+        Raises UserError where the data folder has no evaluation rows, or some that are trained on, and CannotRun.
         """
         from harness.llm.load import load_model
         from harness.training import reader_exam
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
-        sources = [Source(name, one.measured) for name, one in self.settings.sources.items() if one.measured]
+        sources = [Source(name, s.measured) for name, s in self.settings.sources.items() if s.measured]
         others = other_rows(sources, self.data)
         check_apart(self.rows(), others)
         recipes = self.settings.recipes(NAME, "answer") if self.settings.of(NAME).recipes else []
         exam = reader_exam.Exam(self.settings.exam, self.settings.exam_world, self.seed)
         models = [load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))]
-        found = reader_exam.examine(models, list(reader_exam.parts(others, recipes, declared(), exam)), tell)
-        cards.measured(self.out, {"scenes": exam.questions, "seed": self.seed, "source": "rows of other splits"}, found)
-        return found
+        measures = reader_exam.examine(models, list(reader_exam.parts(others, recipes, declared(), exam)), tell)
+        about = {"scenes": exam.questions, "seed": self.seed, "source": "rows of other splits"}
+        cards.write_measures(self.out, about, measures)
+        return measures
 
     @property
     def folder(self) -> Path:
-        """Of the adapter."""
+        """The adapter's folder."""
         return self.out / "adapters" / NAME
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return training_rows([Source(name, one.files) for name, one in self.settings.sources.items()], self.data)
+        return training_rows([Source(name, s.files) for name, s in self.settings.sources.items()], self.data)
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         own = self.settings.of(NAME)
         recipes = self.settings.recipes(NAME, "answer") if own.recipes else []
-        weights = {name: one.weight for name, one in self.settings.sources.items()}
+        weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, recipes, own.length)
-        trees = drawn(rows, mixture, declared(), base.teacher(max(own.length, base.window)), self.seed)
+        trees = lesson_trees(rows, mixture, declared(), base.teacher(max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([_row(tree) for _, tree in taken]), Counter(skill for skill, _ in taken)
 
@@ -150,29 +151,29 @@ class ReaderTraining:
             **({"start": hash_files(Path(start))[:16]} if start else {}),
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
-            "settings": digest([own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_APART)])[
-                :16
-            ],
+            "settings": digest(
+                [own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_NO_EFFECT)]
+            )[:16],
             "data": digest(sorted(row.id for row in rows))[:16],
             "prompts": digest(prompts())[:16],
         }
 
 
 def _licences(datasets: Iterable[str]) -> dict[str, str]:
-    """Data set -> its licence, as its preset says it; the made-up world is this project's own."""
+    """Data set -> licence, from its preset; the synthetic world has this project's."""
     from harness.config import presets
 
-    found = {name: str(presets.read("datasets", name)[-1][1].get("licence", "")) for name in datasets}
-    return {**found, "the made-up world": "as this project"}
+    licences = {name: str(presets.read("datasets", name)[-1][1].get("licence", "")) for name in datasets}
+    return {**licences, "the made-up world": "as this project"}
 
 
 def _listed(skills: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda one: -one[1]))
+    return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda item: -item[1]))
 
 
 def _row(tree: Tree) -> Row:
-    """A tree as one row. Each reply weighs as the root of its number of tokens: a probe of one token is to count beside
-    a list of points of a hundred.
+    """A tree as one row. A reply's weight is the square root of its number of tokens, so that a probe of one token
+    counts beside a list of a hundred tokens.
     """
     ids, branches, parts = list(tree.trunk), [], [list(tree.targets)] if tree.targets else []
     for branch in tree.branches:

@@ -1,4 +1,4 @@
-"""Scenes of a made-up world, found through the registry: training knows no world by name.
+"""Scenes of a synthetic world, which training looks up in the registry.
 
 The module that section `scenes` of configs/registry.yaml names has a pydantic model `RecipeModel` and a function
 `stage(recipe, kind, dice, purpose)`.
@@ -29,7 +29,7 @@ class Recipe(Protocol):
         """What `stage` takes."""
 
     def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
-        """Its values, for the record of what a training was made from."""
+        """Its values, to identify the training data."""
 
 
 def recipe_model() -> type[BaseModel]:

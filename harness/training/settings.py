@@ -1,4 +1,4 @@
-"""How adapters are trained: configs/training/<method>-<profile>.yaml, then a file of one's own, then --set.
+"""Training settings: configs/training/<method>-<profile>.yaml, then a file of the user's, then --set.
 
     settings = read("longrefiner", "pocket", sets={"analysis.rank": 8, "rate": 1e-3})
     settings.of("analysis")                    TaskSettings
@@ -25,12 +25,12 @@ from harness.training.scene_source import Recipe, recipe_model
 
 
 class TaskSettings(BaseModel):
-    """One task.
+    """Settings of one task.
 
-    rank, alpha: of the LoRA, whose part is added times alpha / rank; length: tokens of a row at most, longer ones are
-    left out; scenes: rows of the synthetic world (labelled data: questions); epochs: times each is seen; batch: rows of
-    a pass, accumulation: passes of a step; rate: the highest learning rate; recipes: texts of the synthetic world, see
-    pocket.tasks.scenes.Recipe, each with a weight.
+    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, longer rows are left out;
+    scenes: scenes of the synthetic world (of labelled data: questions); epochs: passes over them; batch: rows of a
+    forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; recipes: texts of the
+    synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -46,11 +46,12 @@ class TaskSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """All of a training.
+    """Settings of a training.
 
-    dtype: of the frozen base, the adapters are float32; schedule: of the rate behind its warm-up (share of the steps);
-    checkpointing: keep no activations but recompute them; save: steps between checkpoints; held: share of labelled
-    data that is measured on instead of trained on; exam: scenes a task is measured on.
+    dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the learning rate after
+    the warm-up; clip: largest norm of a gradient; checkpointing: recompute activations instead of keeping them; save,
+    say: steps between checkpoints, and between log lines; held: share of labelled data for evaluation; exam: evaluation
+    scenes of a task.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -66,19 +67,19 @@ class Settings(BaseModel):
     tasks: dict[str, TaskSettings]
 
     def of(self, task: str) -> TaskSettings:
-        """Those of one task."""
+        """The settings of one task."""
         return self.tasks[task]
 
     def recipes(self, task: str, skill: str) -> list[Recipe]:
         """The recipes of a task for the synthetic world. Raises UserError for none, ConfigError for a wrong one."""
-        found = self.of(task).recipes
-        if not found:
+        recipes = self.of(task).recipes
+        if not recipes:
             raise UserError(
                 f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "
-                "with --teacher MODEL --dataset NAME, or say --profile pocket"
+                "with --teacher MODEL --dataset NAME, or use --profile pocket"
             )
         made: list[Any] = []
-        for number, values in enumerate(found):
+        for number, values in enumerate(recipes):
             tree = Tree()
             tree.merge({"skill": skill, **values}, "the training's settings")
             made.append(build(recipe_model(), tree, f"tasks.{task}.recipes.{number}"))
@@ -89,7 +90,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def _folders() -> list[Path]:
-    """Where files of settings are, the user's own first."""
+    """Folders with files of settings, the user's own first."""
     own = os.environ.get(ENV)
     shipped = Path(str(importlib.resources.files("configs")))
     return [*([Path(own) / "training"] if own else []), shipped / "training"]
@@ -97,12 +98,11 @@ def _folders() -> list[Path]:
 
 def profiles(method: str) -> list[str]:
     """The profiles that a method's training has settings for."""
-    found = {path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")}
-    return sorted(found)
+    return sorted({path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")})
 
 
 def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None) -> Settings:
-    """The settings. Raises UserError where there are none of that profile, ConfigError with all that is wrong."""
+    """Read the settings. Raises UserError for an unknown profile, ConfigError with every mistake in them."""
     return read_as(Settings, method, profile, tasks, sets, own)
 
 
@@ -119,10 +119,10 @@ def read_as(
     layers: list[tuple[str, dict[str, Any]]] = [(f"configs/training/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
-    said = [_nested(form, key, value, tasks) for key, value in sets.items()]
-    layers += [("--set", one) for one in sorted(said, key=lambda one: "common" not in one)]  # a task's own comes last
+    typed = [_nested(form, key, value, tasks) for key, value in sets.items()]
+    layers += [("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)]  # tasks' last
     tree = Tree()
-    for task in tasks:  # what holds for all tasks is below what a later layer says of one
+    for task in tasks:  # "common" of a layer is below its own "tasks" and below later layers
         tree.merge({"tasks": {task: {}}}, layers[0][0])
     for origin, values in layers:
         values.pop("summary", None)
@@ -132,7 +132,7 @@ def read_as(
         tree.merge(values, origin)
     others = [task for task in tree.values["tasks"] if task not in tasks]
     if others:
-        raise ConfigError([f"unknown task '{one}'; '{method}' has: {', '.join(tasks)}" for one in others])
+        raise ConfigError([f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others])
     return build(form, tree, "")
 
 

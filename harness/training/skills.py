@@ -1,4 +1,4 @@
-"""Everything that methods ask of a model, by name: what a reader is trained and measured on.
+"""The skills that methods declare, by name; a reader adapter is trained and measured on them.
 
 declared()["answer"].play(scene, tools)
 """
@@ -14,30 +14,30 @@ from harness.method import Method, Skill
 
 
 def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
-    """Every skill that a method preset declares, and those that methods share, by name; the first of a name counts.
+    """Every skill that a method preset declares or that methods share; of equal names the first.
 
-    parameters: of methods by preset, where they are not the defaults; prompts among them change a skill's words.
+    parameters: preset -> parameters that are not the defaults; replaced prompts among them change a skill's texts.
     """
-    found: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
+    skills: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
     for method in _methods(parameters or {}).values():
         for skill in method.skills():
-            found.setdefault(skill.name, skill)
-    return found
+            skills.setdefault(skill.name, skill)
+    return skills
 
 
 def prompts() -> dict[str, str]:
-    """ "preset: name of the prompt" -> text, of every method without settings; each text once, by its first preset."""
-    found: dict[str, str] = {}
+    """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by its first preset."""
+    names: dict[str, str] = {}
     for preset, method in _methods({}).items():
         for name, text in method.prompts().items():
-            found.setdefault(text, f"{preset}: {name}")
-    return {name: text for text, name in found.items()}
+            names.setdefault(text, f"{preset}: {name}")
+    return {name: text for text, name in names.items()}
 
 
 def _methods(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
     """Preset -> method: the first preset of each implementation."""
     table = {presets.fold(name): params for name, params in parameters.items()}
-    found: dict[str, Method] = {}
+    methods: dict[str, Method] = {}
     seen: set[str] = set()
     for name in presets.names("methods"):
         target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")
@@ -46,5 +46,5 @@ def _methods(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
         seen.add(target)
         cls: type[Method] = registry.load(target, Method)
         params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
-        found[name] = cls(cls.Config(**params))
-    return found
+        methods[name] = cls(cls.Config(**params))
+    return methods

@@ -2,7 +2,7 @@
 
     for key, question, documents in items(dataset, "question", most=10_000): ...
 
-Only questions and documents are handed on; gold answers stay behind.
+Gold answers are left out.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def items(dataset: Dataset, per: Literal["question", "document"], most: int) -> 
 
 @dataclass
 class Models:
-    """What labels are made with (harness.training.task.Labelling); models are loaded when they are first asked for."""
+    """Implements harness.method.Labelling; a model is loaded at its first use."""
 
     task: Task
     load_teacher: Callable[[], LanguageModel]
     load_base: Callable[[], LanguageModel]
     meter: Meter = field(default_factory=Meter)
-    _found: dict[str, LanguageModel] = field(default_factory=dict)
+    _loaded: dict[str, LanguageModel] = field(default_factory=dict)
 
     def teacher(self) -> MeteredModel:
-        """The model that knows what is right."""
+        """The model whose replies are the labels."""
         return self._metered("teacher", self.load_teacher)
 
     def base(self) -> MeteredModel:
-        """The model that is trained, with the adapters that are ready."""
+        """The model that is trained, with the adapters of the tasks before."""
         return self._metered("refiner", self.load_base)
 
     def _metered(self, role: str, load: Callable[[], LanguageModel]) -> MeteredModel:
-        if role not in self._found:
-            self._found[role] = load()
-        return MeteredModel(self._found[role], self.meter, role)
+        if role not in self._loaded:
+            self._loaded[role] = load()
+        return MeteredModel(self._loaded[role], self.meter, role)

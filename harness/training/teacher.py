@@ -1,12 +1,12 @@
-"""A model that knows the right replies: a method's own code runs on it, and what it would have to say is written down.
+"""A stand-in for a model that gives the right replies, and records what a method's own code sends to it.
 
-    teacher = Teacher(text, pieces)                   a tokenizer and its chat template, as in harness.llm
-    told = teacher.play(skill, scene)                 runs skill.play(scene, tools)
-    told.ids                                          the context, token by token
-    told.targets                                      positions of tokens that the model is to write
-    told.asides                                       probes: (position, tokens, how many of the last are targets)
+    teacher = Teacher(tokenizer)
+    transcript = teacher.play(skill, scene)           runs skill.play(scene, tools)
+    transcript.ids                                    the context, token by token
+    transcript.targets                                positions of the tokens that the model is to write
+    transcript.probes                                 a ProbeTarget for each probe
 
-So a prompt can never differ between training and use: both come from the same lines.
+Prompts cannot differ between training and use, as the same code writes both.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Aside:
-    """A probe behind the first `at` tokens of the context; the last of `ids` is the right label's first token."""
+class ProbeTarget:
+    """A probe after the first `at` tokens of the context; the last of `ids` is the first token of the right label."""
 
     at: int
     ids: tuple[int, ...]
 
 
 @dataclass
-class Told:
-    """What a method fed and what the model is to say: `targets` are indices into `ids`."""
+class Transcript:
+    """The tokens that a method fed and those that the model is to write: `targets` are indices into `ids`."""
 
     ids: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
-    asides: list[Aside] = field(default_factory=list)
+    probes: list[ProbeTarget] = field(default_factory=list)
 
 
 class Teacher(LanguageModel):
@@ -65,25 +65,25 @@ class Teacher(LanguageModel):
         if pieces.system is not None:
             self.system = self.text.trusted(pieces.system[0]), self.text.trusted(pieces.system[1])
         self._scene: Scene | None = None
-        self._told = Told()
+        self._transcript = Transcript()
 
-    def play(self, skill: Skill, scene: Scene) -> Told:
-        """What `skill` feeds and should get in `scene`.
+    def play(self, skill: Skill, scene: Scene) -> Transcript:
+        """Run `skill` in `scene` and record it.
 
-        Raises UserError when it asks for more replies or verdicts than the scene has, or leaves some.
+        Raises UserError when it asks for more replies or verdicts than the scene has, or for fewer.
         """
-        self._scene, self._told = scene, Told()
+        self._scene, self._transcript = scene, Transcript()
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
         self.next_reply: Callable[[], str] = lambda: _next(replies, skill, "replies")
         self.next_verdict: Callable[[], bool] = lambda: _next(verdicts, skill, "verdicts")
         skill.play(scene, SceneTools(self, scene))
         if next(replies, None) is not None or next(verdicts, None) is not None:
             raise UserError(f"the skill '{skill.name}' did not ask for all that its scene knows")
-        return self._told
+        return self._transcript
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> TeacherSession:
         """Open the one context of a scene."""
-        return TeacherSession(self, self._told)
+        return TeacherSession(self, self._transcript)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`."""
@@ -111,19 +111,19 @@ def _next(items: Iterator[T], skill: Skill, what: str) -> T:
 
 
 class TeacherSession(Session):
-    """Writes down what is fed; `write` and `probe` take what is right from the scene."""
+    """Records what is fed; `write` and `probe` give what the scene says is right."""
 
-    def __init__(self, model: Teacher, told: Told) -> None:
-        if told.ids:
+    def __init__(self, model: Teacher, transcript: Transcript) -> None:
+        if transcript.ids:
             raise UserError("a skill opens one session only; make two skills of it")
         super().__init__(model.name, model.window)
-        self._model, self._told = model, told
-        self._ended = False  # what was written ended its turn, so the next one only begins
+        self._model, self._transcript = model, transcript
+        self._ended = False  # whether the end of the turn is in the context already
 
     def _add(self, ids: Iterable[int]) -> Span:
-        start = len(self._told.ids)
-        self._told.ids.extend(ids)
-        return Span(start, len(self._told.ids))
+        start = len(self._transcript.ids)
+        self._transcript.ids.extend(ids)
+        return Span(start, len(self._transcript.ids))
 
     def _open(self, turn: str) -> None:
         piece = opening(self._model, self._turn, turn)
@@ -146,7 +146,7 @@ class TeacherSession(Session):
         """Record which label is right: the first where the scene says so, else the second."""
         right = 0 if self._model.next_verdict() else 1
         ids = (*self._model.mid, *self._model.plain(after), firsts[right])
-        self._told.asides.append(Aside(len(self._told.ids), ids))
+        self._transcript.probes.append(ProbeTarget(len(self._transcript.ids), ids))
         p = {label: float(label == labels[right]) for label in labels}
         return Probe(p, p)
 
@@ -155,14 +155,14 @@ class TeacherSession(Session):
         text = self._model.next_reply()
         span = self._append(text)
         # The end of the turn is the first token of what the template puts between turns.
-        self._told.targets += range(span.start, self._add(self._model.next[:1]).end)
+        self._transcript.targets += range(span.start, self._add(self._model.next[:1]).end)
         self._ended = True
         return Written(text, span, "stop")
 
     def _score(self, text: str) -> list[float]:
-        """All of `text` is what the model is to find likely; nothing can follow it."""
+        """Make all tokens of `text` targets."""
         span = self._append(text)
-        self._told.targets += range(span.start, span.end)
+        self._transcript.targets += range(span.start, span.end)
         return [0.0] * len(span)
 
     def _save(self) -> Any:
@@ -173,7 +173,7 @@ class TeacherSession(Session):
 
     def length(self) -> int:
         """Tokens so far."""
-        return len(self._told.ids)
+        return len(self._transcript.ids)
 
 
 class SceneTools:
@@ -202,7 +202,7 @@ class SceneTools:
         return [fn(item) for item in items]
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Nothing is kept."""
+        """Nothing is stored."""
         return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
@@ -210,4 +210,4 @@ class SceneTools:
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Nobody is told."""
+        """Nobody is transcript."""

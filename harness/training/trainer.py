@@ -1,6 +1,6 @@
-"""Steps of one adapter: seeded, kept as it goes, and resumed exactly.
+"""Train one adapter: seeded, saved on the way, and resumed exactly.
 
-    done = train(base, job, tell, stop)            True when all its steps are done
+    progress = train(base, job, tell, stop)
 
 A step is a function of seed, epoch and its number alone. A checkpoint holds the adapter in float32, Adam's moments and
 the position, so a training that was killed ends with the bytes of an undisturbed one on the same machine.
@@ -10,36 +10,37 @@ from __future__ import annotations
 
 import math
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
-from harness.errors import CannotRun
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
 from harness.training import log as journal
 from harness.training.base import Base
 from harness.training.checkpoint import Progress
+from harness.training.loop import Loop
 from harness.training.settings import Settings, TaskSettings
 from harness.training.token_rows import Row, Rows, batches
 
 
 @dataclass(frozen=True)
 class Job:
-    """out: the training's folder; before: steps of the tasks before this one, for the log; most: stop at this step;
-    start: folder of an adapter to begin with, None for a new one.
+    """The training of one adapter.
+
+    out: folder of the training; before: steps of the tasks before this one, for the log; most: last step of all tasks
+    together, None for no limit; start: folder of an adapter to initialise from, None for a new one.
     """
 
     name: str
     out: Path
-    found: Rows
+    data: Rows
     settings: Settings
     seed: int
     about: dict[str, Any] = field(default_factory=dict)
@@ -54,22 +55,22 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """In all."""
-        return steps_of(len(self.found.rows), self.own)
+        """Total optimizer steps."""
+        return steps_of(len(self.data.rows), self.own)
 
     @property
     def checkpoint(self) -> Path:
-        """Its folder."""
+        """The folder of its checkpoint."""
         return self.out / "checkpoint" / self.name
 
 
 def steps_of(rows: int, own: TaskSettings) -> int:
-    """Steps of a task with so many rows."""
+    """Optimizer steps of a task with `rows` rows."""
     return own.epochs * math.ceil(math.ceil(rows / own.batch) / own.accumulation)
 
 
 def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
-    """Of step 0 .. steps - 1: up to `highest` over the warm-up, then along the schedule to 0 (or not at all)."""
+    """Learning rate of step 0 .. steps - 1: a linear warm-up to `highest`, then the schedule."""
     warm = math.ceil(settings.warmup * steps)
     if step < warm:
         return highest * (step + 1) / warm
@@ -80,17 +81,17 @@ def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter when they are done.
+    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter if they are done.
 
-    Raises UserError where the checkpoint is of another training, CannotRun for one that is damaged and for a loss that
-    is no number.
+    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one and for a loss that is not
+    finite.
     """
     base.add(job.name, job.own.rank, job.own.alpha, Dice("adapter", job.seed, job.name).below(2**31))
     try:
         if job.start is not None:
             base.put(job.name, load_file(str(job.start / WEIGHTS)))
         run = _Run(base, job, tell)
-        run.go(stop)
+        run.run(stop)
         if run.progress.step >= job.steps:
             base.save(job.name, job.out / "adapters" / job.name)
         return run.progress
@@ -99,65 +100,42 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
 
 
 def export(base: Base, job: Job, folder: Path) -> None:
-    """Write the adapter as the last checkpoint has it. Raises as checkpoint.load does."""
-    found = checkpoint.load(job.checkpoint, job.about)
-    assert found is not None  # `train` wrote one where it stopped
+    """Write the adapter of the last checkpoint. Raises as checkpoint.load does."""
+    last = checkpoint.load(job.checkpoint, job.about)
+    assert last is not None  # `train` wrote one when it stopped
     base.add(job.name, job.own.rank, job.own.alpha, 0)
     try:
-        base.put(job.name, {name.removeprefix("weight."): value for name, value in found.tensors.items()})
+        base.put(job.name, {name.removeprefix("weight."): value for name, value in last.tensors.items()})
         base.save(job.name, folder)
     finally:
         base.drop(job.name)
 
 
-class _Run:
-    """The optimiser and the position while one adapter is trained."""
+class _Run(Loop[list[list[Row]]]):
+    """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
+        super().__init__(job.checkpoint, job.about)
         self.base, self.job, self.tell = base, job, tell
+        self.log_every, self.save_every = job.settings.say, job.settings.save
+        self.log_at, self.of = job.steps, f" of '{job.name}'"
+        self.advice = f"begin again with a lower --set {job.name}.rate"
         self.weights = base.parameters(job.name)
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
-        self.progress = Progress()
-        self._loss: list[float] = []
-        self._right = [0, 0]
-        found = checkpoint.load(job.checkpoint, job.about)
-        if found is not None:
-            self._restore(found)
+        self.last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
+        self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
+        if found := checkpoint.load(job.checkpoint, job.about):
+            self.restore(found)
+            if 0 < self.progress.step < job.steps:
+                tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
         journal.cut(job.out / "log.jsonl", self.progress.step, job.name)
 
-    def _restore(self, found: checkpoint.Found) -> None:
-        self.progress = found.progress
-        checkpoint.put_back(found, self.weights, self.optimizer)
-        if 0 < self.progress.step < self.job.steps:
-            self.tell(f"{self.job.name}: going on from step {self.progress.step} of {self.job.steps}")
+    def _finished(self) -> bool:
+        return self.progress.step >= self.last
 
-    def save(self) -> None:
-        """Write a checkpoint."""
-        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
-        checkpoint.save(self.job.checkpoint, self.progress, tensors, self.job.about)
-
-    def go(self, stop: threading.Event) -> None:
-        """Steps until the end; see `train`."""
-        p, job = self.progress, self.job
-        last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
-        before = p.step
-        for step in self._steps(p.step):
-            if p.step >= last or stop.is_set():
-                break
-            began = time.perf_counter()
-            self._step(step)
-            p.seconds += time.perf_counter() - began
-            if p.step % job.settings.say == 0 or p.step == job.steps:
-                self._log()
-            if p.step % job.settings.save == 0:
-                self.save()
-                before = p.step
-        if p.step != before:
-            self.save()
-
-    def _steps(self, done: int) -> Iterator[list[list[Row]]]:
-        """The batches of each step behind the first `done` ones."""
-        own, rows = self.job.own, self.job.found.rows
+    def _batches(self) -> Generator[list[list[Row]]]:
+        """The passes of each step, each a list of rows."""
+        own, rows, done = self.job.own, self.job.data.rows, self.progress.step
         number = 0
         for epoch in range(own.epochs):
             order = batches(rows, own.batch, Dice("order", self.job.seed, self.job.name, epoch))
@@ -166,35 +144,26 @@ class _Run:
                     yield [[rows[i] for i in one] for one in order[start : start + own.accumulation]]
                 number += 1
 
-    def _step(self, passes: list[list[Row]]) -> None:
+    def _step(self, batch: list[list[Row]]) -> float:
+        """Return the mean loss of a target."""
         p, job = self.progress, self.job
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate(p.step, job.steps, job.settings, job.own.rate)
-        self.optimizer.zero_grad(set_to_none=True)
-        targets = sum(len(row.targets) for one in passes for row in one)
-        weight = sum(sum(row.weights) or len(row.targets) for one in passes for row in one)
-        total = 0.0
-        for one in passes:
-            loss, right = self.base.losses(one)
-            (loss / weight).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-            self._right[0] += right
-        slope = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), job.settings.clip))
-        for name, value in (("loss", total), ("gradient", slope)):
-            if not np.isfinite(value):  # before the weights are touched, so that no checkpoint ever holds it
-                raise CannotRun(
-                    f"the {name} of '{job.name}' is {value} at step {p.step}; begin again with a lower --set "
-                    f"{job.name}.rate"
-                )
-        self.optimizer.step()
-        self._right[1] += targets
-        self._loss.append(total / weight)
-        p.step += 1
-        p.tokens += sum(len(row.ids) for one in passes for row in one)
+        rows = [row for one in batch for row in one]
+        weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
-    def _log(self) -> None:
+        def losses() -> Iterator[Tensor]:
+            for one in batch:
+                loss, right = self.base.losses(one)
+                self._right[0] += right
+                yield loss / weight
+
+        loss = self._descend(losses(), rate(p.step, job.steps, job.settings, job.own.rate), job.settings.clip)
+        self._right[1] += sum(len(row.targets) for row in rows)
+        p.tokens += sum(len(row.ids) for row in rows)
+        return loss
+
+    def _log(self, loss: float) -> None:
         p, job = self.progress, self.job
-        loss, right = float(np.mean(self._loss)), self._right[0] / max(1, self._right[1])
+        right = self._right[0] / max(1, self._right[1])
         speed = p.tokens / max(p.seconds, 1e-9)
         line = {
             "step": job.before + p.step,
@@ -210,4 +179,4 @@ class _Run:
             f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "
             f"{speed:.0f} tokens/s  {left / 60:.1f} min left"
         )
-        self._loss, self._right = [], [0, 0]
+        self._right = [0, 0]

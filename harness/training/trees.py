@@ -1,4 +1,4 @@
-"""Scenes about one text as a tree of tokens: the text is the trunk, read once; each question and probe is a branch.
+"""Scenes about one text as a tree of tokens: the text is the trunk, each question and probe a branch.
 
 grow([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.training.teacher import Told
+from harness.training.teacher import Transcript
 
 
 @dataclass
 class Branch:
-    """Tokens behind the first `at` of the trunk; `targets`: indices of those that are to be predicted."""
+    """Tokens after the first `at` of the trunk; `targets`: indices of those that are to be predicted."""
 
     at: int
     ids: Sequence[int]
@@ -33,27 +33,28 @@ class Tree:
 
     @property
     def replies(self) -> int:
-        """How many replies it has: one on the trunk, where there are targets, and one a branch."""
+        """The number of replies: one for each branch, and one for the trunk if it has targets."""
         return bool(self.targets) + len(self.branches)
 
 
-def grow(told: Sequence[Told]) -> list[Tree]:
-    """One tree of all that share their beginning (asides: one tree each).
+def grow(transcripts: Sequence[Transcript]) -> list[Tree]:
+    """One tree of all transcripts, which share their beginning; one tree each if there are probes.
 
     The last shared token stays in the branches, so that every target has its predecessor in its own branch.
     """
-    if any(t.asides for t in told):
-        return [_single(t) for t in told]
-    if len(told) < 2:
-        return [Tree(t.ids, t.targets, []) for t in told]
-    shared = min(min(t.targets) for t in told) - 1
-    first = told[0].ids
-    for other in told[1:]:
+    if any(t.probes for t in transcripts):
+        return [_single(t) for t in transcripts]
+    if len(transcripts) < 2:
+        return [Tree(t.ids, t.targets, []) for t in transcripts]
+    shared = min(min(t.targets) for t in transcripts) - 1
+    first = transcripts[0].ids
+    for other in transcripts[1:]:
         shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
     shared -= 1
-    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in told]
+    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts]
     return [Tree(first[:shared], [], branches)]
 
 
-def _single(told: Told) -> Tree:
-    return Tree(told.ids, told.targets, [Branch(a.at, a.ids, [len(a.ids) - 1]) for a in told.asides])
+def _single(transcript: Transcript) -> Tree:
+    branches = [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in transcript.probes]
+    return Tree(transcript.ids, transcript.targets, branches)

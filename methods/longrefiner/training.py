@@ -18,7 +18,7 @@ from methods.longrefiner.grammar import Clip, Part, parse
 from methods.longrefiner.teacher_labels import PROMPTS, Selection, label_breadth, label_outline
 
 if TYPE_CHECKING:
-    from harness.method import Heard
+    from harness.method import SceneOutcome
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
@@ -69,8 +69,8 @@ def pieces(outline: Part, under: str = "") -> list[Hashable]:
     return found
 
 
-def _analysis(scene: Scene, heard: Heard) -> dict[str, float]:
-    return {"accuracy": float((heard.p_first[0] > 0.5) == scene.verdicts[0])}
+def _analysis(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    return {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])}
 
 
 def _commoner(scenes: Sequence[Scene]) -> float:
@@ -78,14 +78,14 @@ def _commoner(scenes: Sequence[Scene]) -> float:
     return max(local, 1 - local)
 
 
-def _structuring(scene: Scene, heard: Heard) -> dict[str, float]:
-    told, right = (pieces(parse(text)) for text in (heard.written[0], scene.replies[0]))
+def _structuring(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    told, right = (pieces(parse(text)) for text in (outcome.written[0], scene.replies[0]))
     titles, true = ([one for one in some if isinstance(one, tuple) and len(one) == 2] for some in (told, right))
     return {"outline F1": f1(told, right), "title F1": f1(titles, true), "exact": float(told == right)}
 
 
-def _selection(scene: Scene, heard: Heard) -> dict[str, float]:
-    told, right = prompts.titles(heard.written[0]), prompts.titles(scene.replies[0])
-    said = "[" in heard.written[0]  # no list at all is not the same as an empty one
+def _selection(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    told, right = prompts.titles(outcome.written[0]), prompts.titles(scene.replies[0])
+    said = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(told, right) if said else 0.0
     return {"selection F1": score, "exact": float(said and told == right)}

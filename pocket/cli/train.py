@@ -79,14 +79,13 @@ def train(options: Options) -> int:
 
 def _train(options: Options, course: Curriculum, report: Report, stop: threading.Event) -> int:
     """Run the training; the step it ended with."""
-    from pocket.train.stoppable import Stoppable
-    from pocket.train.trainer import Settings
+    from pocket.train.trainer import Settings, Trainer
 
     chosen = (options.first_weights, options.seed, options.steps)
     settings = Settings(options.folder, course, *chosen, device=options.device)
-    trainer = Stoppable(settings, report, stop)
+    trainer = Trainer(settings, report)
     _keep(options, course)
-    trainer.run()
+    trainer.run(stop)
     return trainer.progress.step
 
 

@@ -122,7 +122,7 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
     teacher = _teacher(folder, tokenizer)
     told = [teacher.play(skill, scene) for scene in _scenes(skill)]
-    parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.asides]] for t in told]
+    parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in told]
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 

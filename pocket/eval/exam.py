@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from harness.method import Heard, Skill
+from harness.method import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.recorded_session import listen
+from harness.training.recorded_session import record_scene
 from pocket.eval.cells import Cell, cells
-from pocket.eval.metrics import Row, Sat, alike, measure
+from pocket.eval.metrics import Row, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.parts import Shown
 from pocket.tasks.scenes import show
@@ -57,8 +57,8 @@ def _needed(shown: Shown, asked: Asked, dice: Dice) -> Shown:
     return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
 
 
-def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sat | None:
-    """A scene of the cell with nothing heard yet; None where the text allows no such question."""
+def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
+    """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = show(cell.recipe, dice, "evaluation")
     asked: Asked | None = None
     if cell.ask is not None:
@@ -67,10 +67,10 @@ def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sat | None:
             return None
         shown = replace(_needed(shown, asked, dice) if cell.needed else shown, asker=_One(shown.asker, asked))
     scene = next(SCENES[skill.scene](cell.recipe, shown, dice), None)
-    return None if scene is None else Sat(scene, Heard(), asked, tuple(shown.asker.facts))
+    return None if scene is None else Sitting(scene, SceneOutcome(), asked, tuple(shown.asker.facts))
 
 
-def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sat]:
+def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
     """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
 
     A function of cell, count and seed: skills with equal cells are asked about the same texts.
@@ -100,13 +100,13 @@ def examine(
     """
     rows: list[Row] = []
     for skill in declared().values() if skills is None else skills:
-        mixed: list[Sat] = []
+        mixed: list[Sitting] = []
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
-            sat = [replace(s, heard=listen(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
-            new = measure(skill.scene, skill.name, cell, sat)
+            sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
+            new = measure(skill.scene, skill.name, cell, sittings)
             rows += new
-            mixed += [] if cell.needed else sat
+            mixed += [] if cell.needed else sittings
             progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_told, new)))
         if skill.scene == "question" and any(s.asked for s in mixed):
             rows += alike(skill.name, mixed)

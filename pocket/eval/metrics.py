@@ -1,4 +1,4 @@
-"""From what was heard to rows of a table: a share or an area with its 95 % interval and its n.
+"""Turn the outcomes of scenes into rows of a table: a share or an area with its 95 % interval and its n.
 
 question, choice     exact match: the reply is the answer, letter for letter
 sufficiency          AUC of P(first label) over all probes; accuracy at 0.5; exact match of the answer after "Yes"
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.method import Heard, Scene
+from harness.method import Scene, SceneOutcome
 from harness.stats import bootstrap as stats
 from pocket.eval.cells import Cell
 from pocket.world.fact_graph import Asked
@@ -58,11 +58,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sat:
-    """One scene of the exam with what was heard; asked: its question, None where there is none; facts: of the text."""
+class Sitting:
+    """A scene and its outcome; asked: its question, None where there is none; facts: of the text."""
 
     scene: Scene
-    heard: Heard
+    outcome: SceneOutcome
     asked: Asked | None = None
     facts: tuple[Fact, ...] = ()
 
@@ -70,9 +70,9 @@ class Sat:
 class _Table:
     """Makes the rows of one cell; values are (number of the scene, value)."""
 
-    def __init__(self, skill: str, asked: str, text: str, sat: Sequence[Sat]) -> None:
+    def __init__(self, skill: str, asked: str, text: str, sittings: Sequence[Sitting]) -> None:
         self.head = (skill, asked, text)
-        self.failed = sum(s.heard.failed for s in sat)
+        self.failed = sum(s.outcome.failed for s in sittings)
 
     def share(self, name: str, values: Sequence[tuple[int, float]], floor: float | None = None) -> Row:
         told = stats.interval([float(v) for _, v in values], [str(i) for i, _ in values])
@@ -83,41 +83,45 @@ class _Table:
         return Row(*self.head, AREA, value, low, high, len(probes), floor, self.failed)
 
 
-def measure(scene: str, skill: str, cell: Cell, sat: Sequence[Sat]) -> list[Row]:
+def measure(scene: str, skill: str, cell: Cell, sittings: Sequence[Sitting]) -> list[Row]:
     """The rows of one cell of a skill that is played in scenes of kind `scene`."""
-    return _MEASURES.get(scene, _any)(_Table(skill, cell.asked, cell.text, sat), sat)
+    return _MEASURES.get(scene, _any)(_Table(skill, cell.asked, cell.text, sittings), sittings)
 
 
-def _exact(sat: Sequence[Sat]) -> list[tuple[int, bool]]:
-    pairs = ((i, *pair) for i, s in enumerate(sat) for pair in zip(s.heard.written, s.scene.replies, strict=False))
+def _exact(sittings: Sequence[Sitting]) -> list[tuple[int, bool]]:
+    pairs = (
+        (i, *pair) for i, s in enumerate(sittings) for pair in zip(s.outcome.written, s.scene.replies, strict=False)
+    )
     return [(i, written == right) for i, written, right in pairs]
 
 
-def _question(table: _Table, sat: Sequence[Sat]) -> list[Row]:
-    kinds = {s.asked.kind for s in sat if s.asked is not None}
+def _question(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
+    kinds = {s.asked.kind for s in sittings if s.asked is not None}
     floor: float | None = None
     if kinds == {"comparison"}:  # one of the two that the question names
         floor = 0.5
     elif kinds == {"same"}:
-        yes = float(np.mean([s.scene.replies == ("yes",) for s in sat]))
+        yes = float(np.mean([s.scene.replies == ("yes",) for s in sittings]))
         floor = max(yes, 1 - yes)
-    return [table.share(EXACT, _exact(sat), floor)]
+    return [table.share(EXACT, _exact(sittings), floor)]
 
 
-def _choice(table: _Table, sat: Sequence[Sat]) -> list[Row]:
-    options = [1 / len(s.scene.question.options or ("",)) for s in sat]
-    return [table.share(EXACT, _exact(sat), float(np.mean(options)) if options else None)]
+def _choice(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
+    options = [1 / len(s.scene.question.options or ("",)) for s in sittings]
+    return [table.share(EXACT, _exact(sittings), float(np.mean(options)) if options else None)]
 
 
-def _sufficiency(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+def _sufficiency(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
     probes = [
-        (i, p, right) for i, s in enumerate(sat) for p, right in zip(s.heard.p_first, s.scene.verdicts, strict=False)
+        (i, p, right)
+        for i, s in enumerate(sittings)
+        for p, right in zip(s.outcome.p_first, s.scene.verdicts, strict=False)
     ]
     often = float(np.mean([right for *_, right in probes])) if probes else 0.5
     accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
-    answers = table.share(f"{EXACT} after yes", _exact(sat))
+    answers = table.share(f"{EXACT} after yes", _exact(sittings))
     # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
-    counted = [(i, float(at), right) for i, s in enumerate(sat) for at, right in enumerate(s.scene.verdicts)]
+    counted = [(i, float(at), right) for i, s in enumerate(sittings) for at, right in enumerate(s.scene.verdicts)]
     floor = _order(counted)
     area = table.area(probes, None if floor is None else float(floor.mean()))
     return [area, table.share("accuracy at 0.5", accuracy, max(often, 1 - often)), answers]
@@ -133,21 +137,21 @@ def _names(text: str) -> list[str]:
     return [name for line, m in found for name in (re.split(", | and ", m.group(1)) if m else [line])]
 
 
-def _kept(table: _Table, sat: Sequence[Sat], parts: Callable[[str], list[str]]) -> list[Row]:
+def _kept(table: _Table, sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> list[Row]:
     kept: list[tuple[int, bool]] = []
     invented: list[tuple[int, bool]] = []
-    for i, s in enumerate(sat):
-        for written, right in zip(s.heard.written, s.scene.replies, strict=False):
+    for i, s in enumerate(sittings):
+        for written, right in zip(s.outcome.written, s.scene.replies, strict=False):
             theirs, true = parts(written), parts(right)
             kept += [(i, part in theirs) for part in true]
             invented += [(i, part not in true) for part in theirs]
     return [table.share("kept", kept), table.share(INVENTED, invented)]
 
 
-def _any(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+def _any(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
     """A kind of scene the exam does not know: exact match of its replies, and its probes where it has any."""
-    probed = any(s.scene.verdicts for s in sat)
-    return _sufficiency(table, sat) if probed else _question(table, sat)
+    probed = any(s.scene.verdicts for s in sittings)
+    return _sufficiency(table, sittings) if probed else _question(table, sittings)
 
 
 def _sentences(text: str) -> list[str]:
@@ -172,30 +176,32 @@ def _named(text: str) -> list[str]:
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
 
 
-def _chosen(table: _Table, sat: Sequence[Sat]) -> list[Row]:
+def _chosen(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
     # The first text is the working memory.
-    floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sat])) if sat else None
-    return [table.share(EXACT, _exact(sat), floor)]
+    floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sittings])) if sittings else None
+    return [table.share(EXACT, _exact(sittings), floor)]
 
 
-def _reflected(table: _Table, sat: Sequence[Sat]) -> list[Row]:
-    pairs = ((i, *pair) for i, s in enumerate(sat) for pair in zip(s.heard.written, s.scene.replies, strict=False))
+def _reflected(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
+    pairs = (
+        (i, *pair) for i, s in enumerate(sittings) for pair in zip(s.outcome.written, s.scene.replies, strict=False)
+    )
     ends = [(i, written.partition("\nAction:")[2] == right.partition("\nAction:")[2]) for i, written, right in pairs]
     return [table.share(f"{EXACT} after the reasoning", ends)]
 
 
-def _scored(table: _Table, sat: Sequence[Sat]) -> list[Row]:
-    logs = [(i, log) for i, s in enumerate(sat) for log in s.heard.scored or [_NEVER]]
+def _scored(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
+    logs = [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
     row = table.share(LIKELIHOOD, logs)
     value, low, high = (None if log is None else float(np.exp(log)) for log in (row.value, row.low, row.high))
     return [replace(row, value=value, low=low, high=high)]
 
 
-def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sat]], list[Row]]:
-    return lambda table, sat: _kept(table, sat, parts)
+def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sitting]], list[Row]]:
+    return lambda table, sittings: _kept(table, sittings, parts)
 
 
-_MEASURES: dict[str, Callable[[_Table, Sequence[Sat]], list[Row]]] = {
+_MEASURES: dict[str, Callable[[_Table, Sequence[Sitting]], list[Row]]] = {
     "question": _question,
     "choice": _choice,
     "sufficiency": _sufficiency,
@@ -246,14 +252,14 @@ def _area(probes: Sequence[tuple[int, float, bool]]) -> tuple[float | None, floa
     return value, float(ends[0]), float(ends[1])
 
 
-def alike(skill: str, sat: Sequence[Sat]) -> list[Row]:
+def alike(skill: str, sittings: Sequence[Sitting]) -> list[Row]:
     """Exact match of one- and two-hop answers by how many facts of the text have the relation that is asked for.
 
     The floor is that of a model which finds the relation and then guesses: the mean of 1 / distinct answers.
     """
     rows: list[Row] = []
     for hops, asked in ((1, "one hop"), (2, "two hops")):
-        paths = [s for s in sat if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
+        paths = [s for s in sittings if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
         counted = [(s, _answers(s)) for s in paths]
         for least, most, name in _BUCKETS:
             inside = [(s, found) for s, found in counted if least <= len(found) <= most]
@@ -263,7 +269,7 @@ def alike(skill: str, sat: Sequence[Sat]) -> list[Row]:
     return rows
 
 
-def _answers(s: Sat) -> list[str]:
+def _answers(s: Sitting) -> list[str]:
     """What each fact of the asked relation would answer."""
     assert s.asked is not None
     assert isinstance(s.asked.query, Path)

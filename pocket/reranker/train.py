@@ -13,18 +13,16 @@ al. 2007, section 4). The rate rises over 50 steps and falls in a line to a fift
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.errors import CannotRun
 from harness.training import checkpoint
 from harness.training import log as journal
-from harness.training.checkpoint import Progress
+from harness.training.loop import Loop
 from pocket.reranker import model as reranker_folder
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import initial_weights as beginning
@@ -50,76 +48,54 @@ class Settings:
     questions: int = 2
 
 
-class _Trainer:
+class _Trainer(Loop["list[Listed]"]):
     """The network, its optimizer and where they stand."""
+
+    advice = "begin again with another --seed"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
         import torch
 
-        self.settings, self.tell = settings, tell
         beginning.check(settings.begin, settings.out / "none")
+        about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
+        super().__init__(settings.out / "checkpoint", {**about, "begin": beginning.weights_mark(settings.begin)})
+        self.settings, self.tell = settings, tell
+        self.log_every, self.save_every = _SAY, _SAVE
         self.net = reranker_folder.cut(settings.begin, settings.layers, settings.seed)
         self.tokenizer = reranker_folder.tokenizer(settings.begin, settings.out / "model")
         self.offsets = offsets_of(self.tokenizer)
-        named = dict(self.net.named_parameters())
-        self.weights: dict[str, Any] = named
-        self.optimizer = torch.optim.AdamW(named.values(), betas=(0.9, 0.98), weight_decay=0.01)
-        self.about = {
-            **{name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")},
-            "begin": beginning.weights_mark(settings.begin),
-        }
-        self.progress, self.found = Progress(), list[float]()
-        if state := checkpoint.load(settings.out / "checkpoint", self.about):
-            self._restore(state)
+        self.weights = dict(self.net.named_parameters())
+        self.optimizer = torch.optim.AdamW(self.weights.values(), betas=(0.9, 0.98), weight_decay=0.01)
+        self.found = list[float]()
+        if state := checkpoint.load(self.folder, self.about):
+            self.restore(state)
+            self.found = list(self.progress.recent.get("found", []))
             tell(f"going on from step {self.progress.step}")
         journal.cut(settings.out / "log.jsonl", self.progress.step)
 
-    def _restore(self, state: checkpoint.Found) -> None:
-        self.progress = state.progress
-        self.found = list(state.progress.recent.get("found", []))
-        checkpoint.put_back(state, self.weights, self.optimizer)
-
     def save(self) -> None:
         """The checkpoint, then the model as it is now."""
-        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
         self.progress.recent = {"found": self.found}
-        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, self.about)
+        super().save()
         reranker_folder.save(self.net, self.settings.out / "model")
 
-    def run(self, stop: threading.Event) -> None:
-        """Steps until all are done or `stop` is set; saves every hundred and at the end."""
-        p, settings = self.progress, self.settings
-        losses: list[float] = []
-        began = time.process_time()
-        while p.step < settings.steps and not (stop.is_set() and p.step > 0):
-            lists = lists_of_step(settings.seed, p.step, settings.questions, self.offsets)
-            losses.append(self._step(lists))
-            p.seconds, began = p.seconds + time.process_time() - began, time.process_time()
-            if p.step % _SAY == 0:
-                self._log(float(np.mean(losses)))
-                losses = []
-            if p.step % _SAVE == 0 and p.step < settings.steps:
-                self.save()
-        if p.step > 0:
-            self.save()
+    def _finished(self) -> bool:
+        return self.progress.step >= self.settings.steps
 
-    def _step(self, lists: Sequence[Listed]) -> float:
+    def _batches(self) -> Generator[list[Listed]]:
+        """The questions of each step, with every chunk of their texts."""
+        while True:
+            yield lists_of_step(self.settings.seed, self.progress.step, self.settings.questions, self.offsets)
+
+    def _step(self, batch: list[Listed]) -> float:
+        """Return the mean loss of a question."""
         import torch
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = _rate(self.progress.step, self.settings.steps)
-        scores = self._scores(lists)
-        loss: Any = sum((_loss(s, one) for s, one in zip(scores, lists, strict=True)), torch.zeros(())) / len(lists)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
-        self.optimizer.step()
-        value = float(loss.detach())
-        if not np.isfinite(value):
-            raise CannotRun(f"the loss is {value} at step {self.progress.step}; begin again with another --seed")
-        self.found += [_recall(s.detach().numpy(), one.stating) for s, one in zip(scores, lists, strict=True)]
+        scores = self._scores(batch)
+        loss: Any = sum((_loss(s, one) for s, one in zip(scores, batch, strict=True)), torch.zeros(())) / len(batch)
+        value = self._descend([loss], _rate(self.progress.step, self.settings.steps))
+        self.found += [_recall(s.detach().numpy(), one.stating) for s, one in zip(scores, batch, strict=True)]
         del self.found[:-200]
-        self.progress.step += 1
         return value
 
     def _scores(self, lists: Sequence[Listed]) -> list[Tensor]:
@@ -177,5 +153,5 @@ def train(settings: Settings, tell: Callable[[str], None], stop: threading.Event
     Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
     """
     trainer = _Trainer(settings, tell)
-    trainer.run(stop or threading.Event())
+    trainer.run(stop)
     return settings.out / "model"

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.training.checkpoint import Found
+from harness.training.checkpoint import Checkpoint
 from pocket.tasks.recipes import Curriculum
 from pocket.train.initial_weights import weights_mark
 
@@ -29,7 +29,7 @@ def marks(course: Curriculum) -> list[str]:
     return [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:16] for one in told]
 
 
-def course_notes(found: Found, course: Curriculum, out: Path) -> list[str]:
+def course_notes(found: Checkpoint, course: Curriculum, out: Path) -> list[str]:
     """What changed in the course since the checkpoint was written, in sentences.
 
     Raises UserError where it is a stage that was begun. Checkpoints of earlier versions do not say what their course
@@ -58,7 +58,7 @@ def _other(out: Path, course: Curriculum, at: int) -> UserError:
     )
 
 
-def start_notes(found: Found, begin: Path | None, out: Path) -> list[str]:
+def start_notes(found: Checkpoint, begin: Path | None, out: Path) -> list[str]:
     """That --from is not used again. Raises UserError where the training began from other weights, or none."""
     if begin is None:
         return []

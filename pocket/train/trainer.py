@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.training import checkpoint
 from harness.training import log as journal
-from harness.training.checkpoint import Progress
+from harness.training.loop import Loop
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
 from pocket.eval.card_page import write
@@ -41,7 +40,6 @@ from pocket.train.packing import Batch
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a word
-_CLIP = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,16 @@ class Settings:
     shape: Shape | None = None
 
 
-class Trainer:
+class Trainer(Loop[tuple[int, Batch]]):
     """Everything a training holds; `run` does steps until the curriculum ends."""
 
+    log_every = _SAY
+    advice = "start again from the last checkpoint with a lower rate"
+
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        super().__init__(settings.out / "checkpoint", {})
         self.settings, self.tell = settings, tell
+        self.save_every = settings.save
         self.device = _device(settings.device)
         folder = settings.out / "model"
         shape = settings.shape
@@ -83,7 +86,6 @@ class Trainer:
             "tokenizer": checkpoint.tokenizer_hash(folder)[:16],
             "shape": vars(self.shape),
         }
-        self.progress = Progress()
         self._losses = _compiled(settings, self.device)
         self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
         self._begin()
@@ -92,7 +94,7 @@ class Trainer:
     def _begin(self) -> None:
         """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
         out, begin = self.settings.out, self.settings.begin
-        found = checkpoint.load(out / "checkpoint", self.about)
+        found = checkpoint.load(self.folder, self.about)
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if found is not None:
@@ -100,6 +102,7 @@ class Trainer:
             self._origin = {key: found.about[key] for key in ("begin", "history") if key in found.about}
         elif begin is not None:
             self._origin = {"begin": beginning.weights_mark(begin), "history": card.history(begin)}
+        self.about |= {**self._origin, "course": resume.marks(self.course)}
         if found is None and begin is not None:
             weights = network.load(begin, self.shape)
         else:
@@ -114,21 +117,15 @@ class Trainer:
             fused=True,
         )
         if found is not None:
-            self._restore(found)
+            self.restore(found)
             for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
                 self.tell(line)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
-    def _restore(self, found: checkpoint.Found) -> None:
-        self.progress = found.progress
-        checkpoint.put_back(found, self.weights, self.optimizer)
-
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
-        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
-        about: dict[str, Any] = {**self.about, **self._origin, "course": resume.marks(self.course)}
-        checkpoint.save(self.settings.out / "checkpoint", self.progress, tensors, about)
+        super().save()
         ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         card.forget(self.settings.out / "model")
         network.save(self.weights, self.shape, self.settings.out / "model", ends)
@@ -142,7 +139,7 @@ class Trainer:
     def _stage(self) -> Stage:
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
 
-    def done(self) -> bool:
+    def _finished(self) -> bool:
         """Whether the curriculum, or the number of steps asked for, is at its end."""
         over = self.settings.steps is not None and self.progress.step >= self.settings.steps
         return over or self.progress.stage >= len(self.course.stages)
@@ -158,59 +155,32 @@ class Trainer:
             rate += (stage.end_rate - stage.rate) * min(1.0, (p.step - p.since) / stage.steps)
         return rate * min(1.0, (p.step + 1) / 100)
 
-    def run(self) -> None:
-        """Train, saving and logging on the way; what is interrupted goes on from the last checkpoint."""
+    def _batches(self) -> Generator[tuple[int, Batch]]:
+        """The recipe's number and the batch of each step; the next one is made while a step runs."""
         p = self.progress
         with ThreadPoolExecutor(1) as pool:
-            coming: Future[tuple[int, Batch]] | None = None
-            planned = (-1, -1)
-            began = time.perf_counter()
-            mean: list[float] = []
-            while not self.done():
-                if coming is None or planned != (p.stage, p.step):
+            planned, coming = (p.stage, p.step), pool.submit(self._batch, p.stage, p.step)
+            while True:
+                if planned != (p.stage, p.step):  # the stage ended
                     coming = pool.submit(self._batch, p.stage, p.step)
-                number, batch = coming.result()
+                batch = coming.result()
                 planned = (p.stage, p.step + 1)
                 coming = pool.submit(self._batch, *planned)
-                mean.append(self._step(number, batch))
-                p.seconds += time.perf_counter() - began
-                began = time.perf_counter()
-                if p.step % _SAY == 0:
-                    self._log(float(np.mean(mean)))
-                    mean = []
-                self._go_on()
-                if p.step % self.settings.save == 0:
-                    self.save()
-            coming = None
-        self.save()
+                yield batch
 
-    def _step(self, number: int, batch: Batch) -> float:
-        p, stage = self.progress, self._stage()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate(stage)
-        told = network.tensors(batch, self.device)
-        loss, right = self._losses(self.weights, self.shape, told)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), _CLIP)
-        # A gradient may overflow behind a finite loss, and both are asked for before they reach the weights.
-        value = float(loss.item())
-        for name, found in (("loss", value), ("gradient", float(norm))):
-            if not np.isfinite(found):
-                raise CannotRun(
-                    f"the {name} is {found} at step {p.step}; start again from the last checkpoint with a lower rate"
-                )
-        self.optimizer.step()
+    def _step(self, batch: tuple[int, Batch]) -> float:
+        p, stage, (number, packed) = self.progress, self._stage(), batch
+        loss, right = self._losses(self.weights, self.shape, network.tensors(packed, self.device))
+        value = self._descend([loss], self._rate(stage))
         recent = p.recent.setdefault(str(number), [])
-        recent.append(round(share_right(right.cpu().numpy(), batch), 4))
+        recent.append(round(share_right(right.cpu().numpy(), packed), 4))
         del recent[: -stage.over]
         lost = self._lost.setdefault(number, [0, 0])
-        lost[0], lost[1] = lost[0] + batch.dropped, lost[1] + batch.kept
-        p.step += 1
-        p.tokens += int((batch.own >= 0).sum())
+        lost[0], lost[1] = lost[0] + packed.dropped, lost[1] + packed.kept
+        p.tokens += int((packed.own >= 0).sum())
         return value
 
-    def _go_on(self) -> None:
+    def _after_step(self) -> None:
         """To the next stage, when every recipe stands above the gate or the stage's steps are used up."""
         p, stage = self.progress, self._stage()
         enough = [p.recent.get(str(i), []) for i in range(len(stage.recipes))]

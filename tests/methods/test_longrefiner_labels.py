@@ -18,7 +18,7 @@ from harness.engine.suggest import fitting
 from harness.errors import UserError
 from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel
-from harness.method import Heard, Scene, Task
+from harness.method import Scene, SceneOutcome, Task
 from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, labelled, scenes_of, to_json
 from harness.training.sources import items
@@ -201,17 +201,17 @@ def test_f1_by_hand(found: str, right: str, value: float) -> None:
 def test_measures_by_hand() -> None:
     task = Task(instruction="x", max_answer_tokens=8)
     scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
-    assert ANALYSIS.measure(scene, Heard(p_first=[0.6])) == {"accuracy": 1.0}
-    assert ANALYSIS.measure(scene, Heard(p_first=[0.5])) == {"accuracy": 0.0}
-    assert SELECTION.measure(scene, Heard(["['a']"])) == {"selection F1": pytest.approx(2 / 3), "exact": 0.0}
+    assert ANALYSIS.measure(scene, SceneOutcome(p_first=[0.6])) == {"accuracy": 1.0}
+    assert ANALYSIS.measure(scene, SceneOutcome(p_first=[0.5])) == {"accuracy": 0.0}
+    assert SELECTION.measure(scene, SceneOutcome(["['a']"])) == {"selection F1": pytest.approx(2 / 3), "exact": 0.0}
     none = Scene(QUESTION, (), task, ("[]",))
-    assert SELECTION.measure(none, Heard(["[]"])) == {"selection F1": 1.0, "exact": 1.0}
-    assert SELECTION.measure(none, Heard(["nothing"])) == {"selection F1": 0.0, "exact": 0.0}
+    assert SELECTION.measure(none, SceneOutcome(["[]"])) == {"selection F1": 1.0, "exact": 1.0}
+    assert SELECTION.measure(none, SceneOutcome(["nothing"])) == {"selection F1": 0.0, "exact": 0.0}
     # Right: abstract, its clip, section, its clip. Told: the section under another name, so only the abstract's two.
     outline = Scene(QUESTION, (TEXT,), task, (TOLD,))
-    found = STRUCTURING.measure(outline, Heard([TOLD.replace("Work", "Life")]))
+    found = STRUCTURING.measure(outline, SceneOutcome([TOLD.replace("Work", "Life")]))
     assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
-    assert STRUCTURING.measure(outline, Heard([TOLD]))["exact"] == 1.0
+    assert STRUCTURING.measure(outline, SceneOutcome([TOLD]))["exact"] == 1.0
     assert pieces(parse(TOLD))[0] == ("abstract", "abstract")
     assert ANALYSIS.floor is not None
     assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)

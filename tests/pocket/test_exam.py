@@ -17,15 +17,15 @@ from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method import Heard, Scene, Skill, Tools
+from harness.method import Scene, SceneOutcome, Skill, Tools
 from harness.models import LanguageModel, MeteredModel
-from harness.training.recorded_session import listen
+from harness.training.recorded_session import record_scene
 from harness.types import Question
 from pocket.eval import exam
 from pocket.eval import metrics as measures
 from pocket.eval.cells import ASKED, NEEDED, cells, general
 from pocket.eval.exam import examine, take
-from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sat, alike, measure
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sitting, alike, measure
 from pocket.tasks import scenes
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
@@ -181,8 +181,8 @@ def cell_of(scene: str) -> Any:
     return general(scene, "s")
 
 
-def sat_of(written: str, right: str) -> Sat:
-    return Sat(Scene(Question("q", "", ("d",)), (), TASK, (right,)), Heard([written]))
+def sat_of(written: str, right: str) -> Sitting:
+    return Sitting(Scene(Question("q", "", ("d",)), (), TASK, (right,)), SceneOutcome([written]))
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,10 @@ def test_points_and_names(scene: str, written: str, right: str, kept: float, inv
 
 
 def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
-    right = Sat(Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",)), Heard(["Action: 2"]))
-    (row,) = measure("triage", "s", cell_of("triage"), [right, replace(right, heard=Heard(["Action: 1"]))])
+    right = Sitting(
+        Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",)), SceneOutcome(["Action: 2"])
+    )
+    (row,) = measure("triage", "s", cell_of("triage"), [right, replace(right, outcome=SceneOutcome(["Action: 1"]))])
     assert (row.value, row.floor) == (0.5, pytest.approx(1 / 3))
     told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
     (row,) = measure("reflection", "s", cell_of("reflection"), [told])
@@ -222,13 +224,15 @@ def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
 def test_how_likely_scored_tokens_are() -> None:
     """The geometric mean over scenes: of 1/2 and 1/8 it is 1/4; a scene that could not be scored has next to nothing."""
     scene = Scene(Question("q", "", ("d",)), ("x",), TASK)
-    heard = [Heard(scored=[math.log(0.5)]), Heard(scored=[math.log(0.125)])]
-    (row,) = measure("guessed", "s", cell_of("guessed"), [Sat(scene, h) for h in heard])
+    outcome = [SceneOutcome(scored=[math.log(0.5)]), SceneOutcome(scored=[math.log(0.125)])]
+    (row,) = measure("guessed", "s", cell_of("guessed"), [Sitting(scene, h) for h in outcome])
     assert (row.measure, row.n, row.value) == (LIKELIHOOD, 2, pytest.approx(0.25))
     assert row.low is not None
     assert row.high is not None
     assert 0.12 < row.low < 0.25 < row.high < 0.51
-    (row,) = measure("followed", "s", cell_of("followed"), [Sat(scene, h) for h in [heard[0], Heard(failed=True)]])
+    (row,) = measure(
+        "followed", "s", cell_of("followed"), [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]]
+    )
     assert row.value == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
     assert row.failed == 1
 
@@ -254,10 +258,10 @@ def test_alike_by_hand() -> None:
     other = Fact("A", "person.job", "smith")
     question = Scene(Question("q", "", ("d",)), (), TASK, ("X",))
     table = [
-        Sat(question, Heard(["X"]), asked_for("X"), (born[0], other)),
-        Sat(question, Heard(["Y"]), asked_for("X"), (*born, other)),
-        Sat(question, Heard(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
-        Sat(question, Heard(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
+        Sitting(question, SceneOutcome(["X"]), asked_for("X"), (born[0], other)),
+        Sitting(question, SceneOutcome(["Y"]), asked_for("X"), (*born, other)),
+        Sitting(question, SceneOutcome(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
+        Sitting(question, SceneOutcome(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
     ]
     rows = {r.text: r for r in alike("answer", table) if r.asked == "one hop"}
     assert (rows["1 alike"].n, rows["1 alike"].value, rows["1 alike"].floor) == (1, 1.0, 1.0)
@@ -348,7 +352,7 @@ def _search(scene: Scene, tools: Tools) -> None:
 
 def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
     scene = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "Bob left."), TASK, ("Ann",), (False, True))
-    heard = listen(model, Skill("s", "sufficiency", _search), scene)
+    outcome = record_scene(model, Skill("s", "sufficiency", _search), scene)
     p: list[float] = []
     with MeteredModel(model, Meter(), "reader").session() as s:
         s.user("Who?")
@@ -357,9 +361,9 @@ def test_what_is_heard_is_what_the_session_says(model: LanguageModel) -> None:
             p.append(s.probe(["Yes", "No"]).p["Yes"])
         most = 2 * model.count("Ann") + 16
         written = s.write(most)
-    assert heard.p_first == pytest.approx(p)
-    assert heard.written == [written.text.strip()]
-    assert (written.finish, heard.failed) == ("length", False), "random weights go on and on, so the cap was met"
+    assert outcome.p_first == pytest.approx(p)
+    assert outcome.written == [written.text.strip()]
+    assert (written.finish, outcome.failed) == ("length", False), "random weights go on and on, so the cap was met"
 
 
 def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,18 +378,18 @@ def test_all_that_a_skill_asks_of_a_session_reaches_the_model(monkeypatch: pytes
             s.score("")
 
     scene = Scene(Question("q", "", ("d",)), ("a b",), TASK)
-    heard = listen(ScriptedModel(Script(replies=[])), Skill("s", "guessed", played), scene)
-    assert (begun, heard.scored, heard.failed) == (["begun"], [-1.5], False)  # the n-th token has -n
+    outcome = record_scene(ScriptedModel(Script(replies=[])), Skill("s", "guessed", played), scene)
+    assert (begun, outcome.scored, outcome.failed) == (["begun"], [-1.5], False)  # the n-th token has -n
 
 
 def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) -> None:
     long = Scene(Question("q", "Who?", ("d",)), ("Ann met Bob.", "word " * 2000), TASK, ("Ann",), (False, True))
     with pytest.raises(WindowExceeded), MeteredModel(model, Meter(), "reader").session() as s:
         s.user("word " * 2000)
-    heard = listen(model, Skill("s", "sufficiency", _search), long)
-    assert heard.failed
-    assert (heard.written, heard.p_first[1]) == ([""], 0.5)
-    rows = measure("sufficiency", "s", cell_of("sufficiency"), [Sat(long, heard)])
+    outcome = record_scene(model, Skill("s", "sufficiency", _search), long)
+    assert outcome.failed
+    assert (outcome.written, outcome.p_first[1]) == ([""], 0.5)
+    rows = measure("sufficiency", "s", cell_of("sufficiency"), [Sitting(long, outcome)])
     assert {r.failed for r in rows} == {1}
 
 

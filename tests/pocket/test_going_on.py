@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from harness.errors import CannotRun, UserError
-from harness.training.checkpoint import Found
+from harness.training.checkpoint import Checkpoint, Progress
 from pocket.train import initial_weights as beginning
-from pocket.train import trainer as training
 from pocket.train.trainer import Trainer, train
 from tests.pocket.slow_training import SHAPE, settings
 from tests.pocket.trainings import RECALL, begun, lines, steady, weights
@@ -176,7 +175,7 @@ def test_moments_are_restored_on_the_device_with_their_steps(
     tensors = {f"{kind}.{n}": w.detach() for n, w in trainer.weights.items() for kind in ("weight", "mean", "square")}
     trainer.device = "meta"
     trainer.weights = {n: w.detach().to("meta") for n, w in trainer.weights.items()}
-    trainer._restore(Found(training.Progress(step=7), tensors, {}))
+    trainer.restore(Checkpoint(Progress(step=7), tensors, {}))
     for weight in trainer.weights.values():
         state = trainer.optimizer.state[weight]
         assert {name: tensor.device.type for name, tensor in state.items()} == {

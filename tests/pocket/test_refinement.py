@@ -107,6 +107,6 @@ def test_the_skill_asks_for_what_the_scene_knows(skill) -> None:
     for recipe, shown, dice in shows(14):
         for scene in getattr(scenes_refine, skill.scene)(recipe, shown, dice):
             heard = teacher.play(skill, scene)  # raises where replies or verdicts are left, or missing
-            assert heard.asides if scene.verdicts else heard.targets
+            assert heard.probes if scene.verdicts else heard.targets
             played += 1
     assert played > 5

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UserError
-from harness.training.checkpoint import Found, Progress
+from harness.training.checkpoint import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
 from pocket.train.initial_weights import weights_mark
 from pocket.train.resume import course_notes, marks, start_notes
@@ -27,11 +27,11 @@ def course(*stages: dict[str, Any]) -> Curriculum:
     return Curriculum.model_validate({"stages": stages or STAGES})
 
 
-def found(stage: int, steps: int, *, about: dict[str, Any] | None = None, recipes: int = 0) -> Found:
+def found(stage: int, steps: int, *, about: dict[str, Any] | None = None, recipes: int = 0) -> Checkpoint:
     """A checkpoint `steps` into a stage of STAGES, with shares for so many recipes."""
     recent = {str(n): [0.5] for n in range(recipes)}
     told = {"course": marks(course())} if about is None else about
-    return Found(Progress(step=100 + steps, stage=stage, since=100, recent=recent), {}, told)
+    return Checkpoint(Progress(step=100 + steps, stage=stage, since=100, recent=recent), {}, told)
 
 
 def with_(at: int, **more: Any) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("then", "now", "notes"), [c[1:] for c in ALLOWED], ids=[c[0] for c in ALLOWED])
-def test_what_may_change(then: Found, now: list[dict[str, Any]], notes: list[str]) -> None:
+def test_what_may_change(then: Checkpoint, now: list[dict[str, Any]], notes: list[str]) -> None:
     assert course_notes(then, course(*now), OUT) == notes
 
 
@@ -99,7 +99,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("then", "now", "message"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
-def test_what_may_not(then: Found, now: list[dict[str, Any]], message: str) -> None:
+def test_what_may_not(then: Checkpoint, now: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UserError, match=f"the training in out is of another course: {message}.*name another folder"):
         course_notes(then, course(*now), OUT)
 

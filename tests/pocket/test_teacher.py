@@ -18,7 +18,7 @@ from harness.llm.session import HFSession
 from harness.method import Scene, Skill, Task, Tools
 from harness.models import Span, Written
 from harness.stats.rng import Dice
-from harness.training.teacher import Aside, SceneTools, Teacher
+from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
 from methods import summary
 from pocket.eval.cells import general
@@ -60,13 +60,13 @@ def test_a_skill_by_hand(teacher: Teacher) -> None:
     one = [*head, *plain("\n* "), *plain("Velindra is by Toren.")]
     two = [*one, *plain("\n* "), *plain("Toren was born in Kelford.")]
     asked = [*two, end, assistant, *plain("Yes"), end, user, *plain("Now answer:"), end, assistant]
-    told = teacher.play(SKILL, SCENE)
-    assert told.ids == [*asked, *plain("Toren"), end]
-    assert told.targets == [len(asked), len(asked) + 1]
+    transcript = teacher.play(SKILL, SCENE)
+    assert transcript.ids == [*asked, *plain("Toren"), end]
+    assert transcript.targets == [len(asked), len(asked) + 1]
     (yes,), (no,) = plain("Yes"), plain("No")
-    assert told.asides == [
-        Aside(len(one), (end, assistant, *plain("So "), yes)),
-        Aside(len(two), (end, assistant, *plain("So "), no)),
+    assert transcript.probes == [
+        ProbeTarget(len(one), (end, assistant, *plain("So "), yes)),
+        ProbeTarget(len(two), (end, assistant, *plain("So "), no)),
     ]
 
 
@@ -76,9 +76,11 @@ def test_what_is_put_into_the_models_mouth_is_no_target(teacher: Teacher) -> Non
             s.user(scene.question.text)
             assert s.write(8, begin="It is").text == "Toren"
 
-    told = teacher.play(Skill("mine", "question", begins), Scene(SCENE.question, (), SCENE.task, replies=("Toren",)))
-    assert [told.ids[i] for i in told.targets] == [*teacher.plain("Toren"), 1]
-    assert told.ids[: told.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
+    transcript = teacher.play(
+        Skill("mine", "question", begins), Scene(SCENE.question, (), SCENE.task, replies=("Toren",))
+    )
+    assert [transcript.ids[i] for i in transcript.targets] == [*teacher.plain("Toren"), 1]
+    assert transcript.ids[: transcript.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
 
 
 def test_a_turn_after_a_reply_ends_the_one_before_once(teacher: Teacher) -> None:
@@ -94,13 +96,13 @@ def test_a_turn_after_a_reply_ends_the_one_before_once(teacher: Teacher) -> None
             s.user("Sure?")
             s.write(8)
 
-    told = teacher.play(
+    transcript = teacher.play(
         Skill("mine", "question", turns), Scene(SCENE.question, (), SCENE.task, replies=("Toren", "Kelford"))
     )
     first = [begin, user, *plain("Who?"), end, assistant, *plain("Toren"), end]
     second = [user, *plain("Where?"), end, assistant, *plain("There"), end]
-    assert told.ids == [*first, *second, user, *plain("Sure?"), end, assistant, *plain("Kelford"), end]
-    assert [told.ids[t] for t in told.targets] == [*plain("Toren"), end, *plain("Kelford"), end]
+    assert transcript.ids == [*first, *second, user, *plain("Sure?"), end, assistant, *plain("Kelford"), end]
+    assert [transcript.ids[t] for t in transcript.targets] == [*plain("Toren"), end, *plain("Kelford"), end]
 
 
 def test_the_skill_of_the_shared_summary(teacher: Teacher) -> None:
@@ -108,12 +110,12 @@ def test_the_skill_of_the_shared_summary(teacher: Teacher) -> None:
     begin, end, user, assistant = range(4)
     (skill,) = summary.SKILLS
     scene = Scene(Question("scene", "", ("scene",)), ("Toren wrote.", "Kelford lies."), SCENE.task, ("Both do.",))
-    told = teacher.play(skill, scene)
+    transcript = teacher.play(skill, scene)
     parts = summary.SUMMARY.fill(text=["Toren wrote.", "\n", "Kelford lies."])
     asked = [begin, user, *(token for part in parts for token in teacher.plain(part)), end, assistant]
-    assert told.ids == [*asked, *teacher.plain("Both do."), end]
-    assert told.targets == list(range(len(asked), len(told.ids)))
-    assert (skill.name, skill.scene, told.asides) == ("summary", "summary", [])
+    assert transcript.ids == [*asked, *teacher.plain("Both do."), end]
+    assert transcript.targets == list(range(len(asked), len(transcript.ids)))
+    assert (skill.name, skill.scene, transcript.probes) == ("summary", "summary", [])
 
 
 def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
@@ -157,9 +159,9 @@ def test_what_a_skill_may_not_do(teacher: Teacher, does: Callable[[Scene, Tools]
 
 def test_what_is_scored_is_to_be_found_likely(teacher: Teacher) -> None:
     scene = replace(SCENE, replies=(), verdicts=())
-    told = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
-    assert [told.ids[i] for i in told.targets] == list(teacher.plain(" one two"))
-    assert told.targets[-1] == len(told.ids) - 1, "nothing follows it"
+    transcript = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
+    assert [transcript.ids[i] for i in transcript.targets] == list(teacher.plain(" one two"))
+    assert transcript.targets[-1] == len(transcript.ids) - 1, "nothing follows it"
 
 
 def test_a_scene_that_failed_leaves_nothing_behind(teacher: Teacher) -> None:
@@ -235,13 +237,13 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
     for scene in scenes:
         s = Forced(real, Meter(), "reader").start(scene.replies)
         monkeypatch.setattr(real, "session", lambda *_, s=s: s)
-        told = teacher.play(skill, scene)
+        transcript = teacher.play(skill, scene)
         skill.play(scene, SceneTools(real, scene))
-        assert s.ids + s.scored == (told.ids[:-1] if scene.replies else told.ids)
-        assert {told.ids[-1]} <= real.stop_ids or not scene.replies
-        assert len(s.probes) == len(told.asides) == len(scene.verdicts)
-        for (at, fed, firsts), aside, verdict in zip(s.probes, told.asides, scene.verdicts, strict=True):
-            assert (aside.at, aside.ids) == (at, (*fed, firsts[0 if verdict else 1]))
+        assert s.ids + s.scored == (transcript.ids[:-1] if scene.replies else transcript.ids)
+        assert {transcript.ids[-1]} <= real.stop_ids or not scene.replies
+        assert len(s.probes) == len(transcript.probes) == len(scene.verdicts)
+        for (at, fed, firsts), probe, verdict in zip(s.probes, transcript.probes, scene.verdicts, strict=True):
+            assert (probe.at, probe.ids) == (at, (*fed, firsts[0 if verdict else 1]))
 
 
 def test_a_second_turn_after_a_reply_that_was_written(real: Any, teacher: Teacher) -> None:
@@ -252,9 +254,9 @@ def test_a_second_turn_after_a_reply_that_was_written(real: Any, teacher: Teache
                 s.write(8)
 
     scene = Scene(SCENE.question, (), SCENE.task, replies=("Toren", "Kelford"))
-    told = teacher.play(Skill("twice", "question", twice), scene)
+    transcript = teacher.play(Skill("twice", "question", twice), scene)
     s = Forced(real, Meter(), "reader").start(scene.replies)
     for turn in ("Who?", "And where?"):
         s.user(turn)
         s.write(8)
-    assert told.ids[:-1] == s.ids
+    assert transcript.ids[:-1] == s.ids

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from harness.errors import CannotRun
+from harness.training.checkpoint import Progress
 from pocket.tasks.recipes import Stage
 from pocket.train import trainer as training
 from pocket.train.trainer import Settings, Trainer, train
@@ -100,8 +101,8 @@ def test_a_gate(
     trainer = Trainer.__new__(Trainer)
     trainer.tell = lambda _: None
     trainer.course = type("Course", (), {"stages": (where, where)})()  # type: ignore[assignment]
-    trainer.progress = training.Progress(step=7 + steps, since=7, recent=recent)
-    trainer._go_on()
+    trainer.progress = Progress(step=7 + steps, since=7, recent=recent)
+    trainer._after_step()
     p = trainer.progress
     assert p.stage == (0 if mastered is None else 1)
     assert [(one["steps"], one["mastered"]) for one in p.passed] == ([] if mastered is None else [(steps, mastered)])
@@ -111,10 +112,10 @@ def test_a_gate(
 def test_rates() -> None:
     trainer = Trainer.__new__(Trainer)
     falling = replace_stage(rate=1.0, end_rate=0.2, steps=10)
-    trainer.progress = training.Progress(step=0, since=0)
+    trainer.progress = Progress(step=0, since=0)
     assert trainer._rate(falling) == pytest.approx(0.01)  # the first hundred steps begin slowly
     for step, rate in ((500, 1.0), (505, 0.6), (510, 0.2), (600, 0.2)):
-        trainer.progress = training.Progress(step=step, since=500)
+        trainer.progress = Progress(step=step, since=500)
         assert trainer._rate(falling) == pytest.approx(rate)
     assert trainer._rate(replace_stage(rate=0.5)) == pytest.approx(0.5)
 
@@ -158,7 +159,7 @@ def test_replies_without_room_are_logged_above_one_in_twenty(tmp_path: Path) -> 
     trainer = Trainer.__new__(Trainer)
     trainer.tell, trainer.settings = said.append, Settings(out=tmp_path)
     trainer.course = type("Course", (), {"stages": (stage(0.9, None, None, None),)})()  # type: ignore[assignment]
-    trainer.progress = training.Progress(step=50)
+    trainer.progress = Progress(step=50)
     trainer._lost = {2: [3, 7], 0: [5, 95], 1: [6, 94]}
     trainer._log(0.5)
     trainer.progress.step = 100

@@ -103,7 +103,7 @@ def test_what_cannot_be_held_is_told_with_its_memory() -> None:
     assert problem("Q", "structuring", wanted, int(20e9), 0.9) is None
     told = problem("Q", "structuring", wanted, int(18e9), 0.9)
     assert told == (
-        "training 'structuring' on 'Q' needs about 17.0 GB (6.2 weights, 0.5 adapter with its optimiser, 10.3 activations) "
+        "training 'structuring' on 'Q' needs about 17.0 GB (6.2 weights, 0.5 adapter with its optimizer, 10.3 activations) "
         "but 18.0 GB are free; use a GPU with more, a smaller model, --set structuring.batch=1 or a smaller "
         "structuring.length, or --set checkpointing=true"
     )

@@ -119,7 +119,7 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
 
 def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:
     row = next(row for row in rows if row.dataset == "musique")
-    assert [(a.text, a.answer, a.needs) for a in row.asked[1:]] == [
+    assert [(a.text, a.answer, a.needs) for a in row.questions[1:]] == [
         ("What is the friend of Ann?", "Bob", (0,)),
         ("Where does Bob live?", "Rome", (1,)),
     ]
@@ -128,7 +128,7 @@ def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:
 
 def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[RealRow]) -> None:
     for number, row in enumerate(rows):
-        gold = [" ".join(row.passages[i].split()) for i in row.asked[0].needs]
+        gold = [" ".join(row.passages[i].split()) for i in row.questions[0].needs]
         full, lacking = (probe_scene(row, kind, Dice("probe", number)) for kind in (True, False))
         for scene in (full, lacking):
             right = tuple({*gold} <= {*scene.texts[: n + 1]} for n in range(len(scene.texts)))
@@ -143,8 +143,8 @@ def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: Mod
     made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
     assert made
     for scene in made:
-        told = teacher.play(declared()[SKILLS[kind]], scene)
-        assert told.targets or told.asides
+        transcript = teacher.play(declared()[SKILLS[kind]], scene)
+        assert transcript.targets or transcript.probes
 
 
 def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_not(rows: list[RealRow]) -> None:
@@ -152,7 +152,7 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
     for number in range(40):
         row = rows[number % len(rows)]
         (scene,) = KINDS["unanswerable"](row, rows, Dice("u", number))
-        (asked,) = [a for a in row.asked if a.text == scene.question.text]
+        (asked,) = [a for a in row.questions if a.text == scene.question.text]
         complete = all(row.passages[i] in scene.texts[0] for i in asked.needs)
         assert (scene.replies[0] == "Unanswerable") != complete
         seen.add(complete)
