@@ -37,6 +37,7 @@ MlflowUri = Annotated[
     str | None,
     setting("--uri URI", "MLflow server or database.", "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder"),
 ]
+Traces = Annotated[int, output("--traces N", "Questions of a run that MLflow shows as traces, 0 for none.", min=0)]
 TrainingOut = Annotated[str, output("--out DIR", "Training folder; training resumes from it.")]
 TrainingMlflow = Annotated[str | None, output("--mlflow URI|off", "MLflow URI for training metrics.", "off")]
 Device = Annotated[str, execution("--device auto|cpu|cuda", "Device to train on.")]

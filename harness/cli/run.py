@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
-from harness.cli.options import Convention, Out, Selection, split
+from harness.cli.options import Convention, Out, Selection, Traces, split
 from harness.cli.output import mean_texts, say
 from harness.cli.planning import bug, plan_all, rows
 from harness.cli.stopping import say_again
@@ -31,6 +31,7 @@ from harness.engine.siblings import Key, Lost, NotFinished, key, settled
 from harness.errors import HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
+from harness.tracking.track import MOST_TRACES
 from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Execution:
             "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
         ),
     ] = None
+    traces: Traces = MOST_TRACES
     json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
     convention: Convention = None
 
@@ -127,7 +129,7 @@ def _run_all(selection: Selection, options: Execution, command: list[str]) -> in
     if options.plan:
         return _only_plan(wanted, options, selection.suite)
     check_home()
-    trackers = Trackers(options.folder, options.mlflow, selection.suite)
+    trackers = Trackers(options.folder, options.mlflow, selection.suite, options.traces)
     first = plan_all(wanted)
     planned, lost, code = first.plans, first.lost, first.code
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):

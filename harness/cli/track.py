@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from harness.cli.options import MlflowUri, Runs
+from harness.cli.options import MlflowUri, Runs, Traces
 from harness.errors import CannotRun, HarnessError
 from harness.storage.named_runs import run_folders
+from harness.tracking.track import MOST_TRACES
 from harness.tracking.uri import own_place
 
 _MOST_FAILURES = 2
 
 
-def track(runs: Runs, uri: MlflowUri = None) -> int:
+def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:
     """Log stored runs to MLflow; what is already logged is skipped.
 
     A run that cannot be logged is named and the others go on. After two failures of the MLflow server in a row, the
@@ -33,7 +34,7 @@ def track(runs: Runs, uri: MlflowUri = None) -> int:
             sys.stderr.write(f"error: not tried for the other {len(folders) - n} of {len(folders)} runs\n")
             return 3
         try:
-            tracking.track(folder, uri)
+            tracking.track(folder, uri, traces=traces)
         except HarnessError as e:
             down = down + 1 if isinstance(e, tracking.StoreError) else 0
             sys.stderr.write(f"error: {folder}: {e}\n")

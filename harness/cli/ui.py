@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,20 +14,30 @@ from harness.cli.command import execution
 from harness.cli.options import MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
+from harness.tracking.artifacts import folder
 from harness.tracking.uri import own_place, sqlite_path
+from harness.tracking.views import VIEW, address
 
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+# One process in the place of thirteen: one user, and nothing here is run by MLflow.
+_SMALL = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+_NEWEST_FIRST = """
+    SELECT e.experiment_id, e.name FROM experiments e JOIN experiment_tags t USING (experiment_id)
+    WHERE t.key = ? AND e.lifecycle_stage = 'active'
+    ORDER BY (SELECT max(start_time) FROM runs r WHERE r.experiment_id = e.experiment_id) DESC
+"""
 
 
 def ui(
     out: Out = "results",
     uri: MlflowUri = None,
     port: Annotated[int, execution("--port N", "Port on this machine.", min=1, max=65535)] = 5000,
+    no_browser: Annotated[bool, execution("--no-browser", "Do not open a browser.")] = False,
 ) -> int:
     """Open the MLflow user interface on a results folder; MLflow's own telemetry is off.
 
-    Replaces this process by MLflow's server.
+    Replaces this process by MLflow's server, and opens the comparison of the newest data set in a browser.
     """
     from harness.tracking import track as tracking
 
@@ -34,7 +47,32 @@ def ui(
     file = sqlite_path(uri)
     if file is not None and not file.is_file():
         raise UserError(f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri {masked(uri)}")
-    sys.stderr.write(f"MLflow over {masked(uri)}: http://127.0.0.1:{port} (press Ctrl-C to stop)\n")
+    server = f"http://127.0.0.1:{port}"
+    sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
+    pages = {name: f"{server}/{address(number)}" for number, name in _experiments(file)}
+    for name, page in pages.items():
+        sys.stderr.write(f"  {name}: {page}\n")
+    if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        _open_when_ready(port, next(iter(pages.values()), server))
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF})
+    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    if artifacts := folder(uri):
+        command += ["--artifacts-destination", str(artifacts)]
+    os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_SMALL})
+
+
+def _experiments(file: Path | None) -> list[tuple[str, str]]:
+    """Number and name of the data sets in a sqlite store, the newest run's first; [] for another store."""
+    if file is None:
+        return []
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
+        rows = store.execute(_NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)).fetchall()
+        return [(str(number), str(name)) for number, name in rows]
+    return []
+
+
+def _open_when_ready(port: int, page: str) -> None:
+    """Open a page in the user's browser once the server answers; this process is about to become the server."""
+    command = [sys.executable, "-m", "harness.cli.open_page", str(port), page]
+    quiet = subprocess.DEVNULL
+    subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -1,7 +1,8 @@
-"""The child process that logs the runs of one command to MLflow: python -m harness.tracking.child PARENT SUITE
+"""The child process that logs the runs of one command to MLflow: python -m harness.tracking.child PARENT SUITE TRACES
 
 Every few seconds it repeats `track` over the run folders of the command that have changed. Once the parent has ended,
-it makes a last complete pass over those that are not up to date, and ends too.
+it makes a last complete pass over those that are not up to date, and ends too. Traces cost most, so a pass logs them
+for a limited time: what the last one does not reach is named, and `harness track` logs it.
 
 MLFLOW_TRACKING_URI    the store
 standard input         a file that grows: the run folders, each with a NUL behind it; an empty name is the end
@@ -21,13 +22,15 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
-from harness.tracking.track import RUN, TRAINING, StoreError, begun, track, track_suites
+from harness.tracking.track import MOST_TRACES, RUN, TRAINING, StoreError, TracesMissing, begun, track, track_suites
 from harness.tracking.training_log import LOG, track_training
 from harness.tracking.uri import unreachable
 
 _POLL = 0.2  # seconds between two looks at the parent
 _INTERVAL = 2.0  # seconds between two passes, at least
 _SHARE = 0.05  # of a core's time that passes take, at most
+_TRACING = 1.0  # seconds for traces in a pass while runs go on
+_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (trackers.py)
 _LONGEST_PAUSE = 60.0  # seconds; a store that fails is tried again after 4, 8, ... of them
 _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
 # A store that let two runs down one after the other is not asked for the others of that pass.
@@ -39,9 +42,10 @@ State = tuple[object, ...]
 class Passes:
     """Passes over the folders of a command; each logs only what has changed since."""
 
-    def __init__(self, uri: str, suite: str | None) -> None:
-        self.uri, self.suite = uri, suite
+    def __init__(self, uri: str, suite: str | None, traces: int = MOST_TRACES) -> None:
+        self.uri, self.suite, self.traces = uri, suite, traces
         self._logged: dict[Path, State] = {}
+        self._missing: dict[Path, int] = {}  # traces that are still to be logged
 
     def make(self, folders: Sequence[Path], last: bool = False) -> dict[Path, HarnessError]:
         """Log every folder that has changed; what could not be, with its error.
@@ -50,15 +54,16 @@ class Passes:
         """
         errors: dict[Path, HarnessError] = {}
         failures: list[StoreError] = []
+        until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
         for folder in dict.fromkeys(folders):
             running = not last and folder == folders[-1]
             state = _state(folder, running)
-            if state is None or state == self._logged.get(folder):
+            if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
                 continue
             try:
                 if len(failures) >= _MOST_FAILURES:
                     raise failures[-1]
-                self._log(folder, running)
+                self._missing[folder] = self._log(folder, running, until)
                 self._logged[folder] = state
                 failures.clear()
             except StoreError as error:
@@ -68,16 +73,21 @@ class Passes:
                 errors[folder] = error
         return errors
 
-    def _log(self, folder: Path, running: bool) -> None:
-        """Where nobody listens at the address of the store, MLflow is not even imported. Raises HarnessError."""
+    def _log(self, folder: Path, running: bool, until: float) -> int:
+        """The number of traces that are missing still. Raises HarnessError.
+
+        Where nobody listens at the address of the store, MLflow is not even imported.
+        """
+        missing = 0
         if reason := unreachable(self.uri):
             raise StoreError([folder], self.uri, reason)
         if (folder / TRAINING).exists():
             track_training(folder, self.uri, running=running)
         else:
-            track(folder, self.uri, suite=self.suite, running=running)
+            missing = track(folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until)
         if not running:
             _write(folder, "")
+        return missing
 
     def finish(self, folders: Sequence[Path]) -> None:
         """Make the last pass, with the page of the suite, and write what could not be logged."""
@@ -88,6 +98,9 @@ class Passes:
                 track_suites(logged, self.uri, suite=self.suite)
             except HarnessError as error:
                 errors |= dict.fromkeys(logged, error)
+        for folder, missing in self._missing.items():
+            if missing and folder not in errors:
+                _write(folder, str(TracesMissing(folder, self.uri, missing)))
         alike: dict[str, list[Path]] = {}  # one sentence for all the runs with the same reason
         for folder, problem in errors.items():
             if isinstance(problem, StoreError):
@@ -119,9 +132,9 @@ def _listed() -> tuple[list[Path], bool]:
     return [Path(os.fsdecode(name)) for name in names if name], b"" in names
 
 
-def main(parent: int, suite: str) -> None:
+def main(parent: int, suite: str, traces: int) -> None:
     """Log until the parent has ended, in whatever way."""
-    passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None)
+    passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None, traces)
     pause, due = _INTERVAL, 0.0
     folders, ended = _listed()
     while not ended and os.getppid() == parent:
@@ -139,4 +152,4 @@ def main(parent: int, suite: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

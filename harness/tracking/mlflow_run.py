@@ -3,7 +3,8 @@
     MlflowRun(run, uri, suite)    finds or makes experiment, run and the suite's parent; writes tags and params
     .log_running(points)          (step, name, value) of metrics.running_points
     .resume()                     shows the run as running
-    .log_results()                final metrics, artifacts, table, page
+    .log_results()                final metrics, artifacts, table, page, the questions as an evaluation data set
+    .log_traces(most, until)      a trace for each question
     .end(status)                  closes the run, and brings the suite's parent up to date
     .log_suite(runs)              the page of all runs of the suite
 
@@ -14,6 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import getpass
+import hashlib
+import json
 import math
 import os
 import time
@@ -23,9 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
-from harness.storage.paths import inside
-from harness.tracking.metrics import Point, first_columns, numbers, params, saved_view, suite_of, tags
+from harness.tracking.artifacts import Artifacts, location
+from harness.tracking.metrics import Point, first_columns, numbers, params, suite_numbers, suite_of, tags
+from harness.tracking.mlflow_inputs import dataset, log_questions, logged_model
+from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.uri import sqlite_path
+from harness.tracking.views import VIEW, guide, saved_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
+_NUMBERS = "harness.numbers"  # a tag: which final metrics are there
 _NOTE = "mlflow.note.content"
 _MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
 _MOST_PARAMS = 100
@@ -43,7 +51,6 @@ _MOST_CHILDREN = 1000
 _FILES = ("manifest.json", "records.jsonl", "documents.jsonl", "summary.json")
 # "custom_model_development" opens an experiment on its runs; without it MLflow 3 opens it on an empty page of traces.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-_VIEW = "harness"  # the name of the saved view in its address: ...?viewStateShareKey=harness
 
 
 class MlflowRun:
@@ -56,10 +63,12 @@ class MlflowRun:
         with one_creator(uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
+        self.artifacts = Artifacts(self.client, uri)
         self._known: dict[str, dict[int, float]] = {}
         self.parent = self._find_parent() if self.suite else None
         self.fresh, self.id = self._find_run()
-        self._describe()
+        self.model = self._describe()
+        self.traces = MlflowTraces(uri, self.experiment, self.id, self.model)
 
     def log_running(self, points: Sequence[Point]) -> None:
         """Log the points that are not there yet, or differ (a run that was scored again); one log_batch a thousand."""
@@ -75,13 +84,11 @@ class MlflowRun:
         self._log(new)
 
     def log_results(self) -> None:
-        """Log the files of the run folder, final metrics, the table as the run's description, and the page."""
-        from mlflow.entities import Metric
-
-        self.client.log_text(self.id, (self.run.path / "run.yaml").read_text(encoding="utf-8"), "config.yaml")
+        """Log the run folder's files, final metrics, questions, the table as the run's description, and the page."""
+        self.artifacts.text(self.id, (self.run.path / "run.yaml").read_text(encoding="utf-8"), "config.yaml")
         for name in _FILES:
             if (self.run.path / name).exists():
-                self.client.log_artifact(self.id, str(self.run.path / name))
+                self.artifacts.file(self.id, self.run.path / name)
         if not self.run.records:
             return
         from reports import columns as views
@@ -89,19 +96,33 @@ class MlflowRun:
         from reports.render import render
 
         table = tables.frame([self.run])
-        found = numbers(self.run, {str(k): v for k, v in table.iloc[0].items()})
-        before = {} if self.fresh else self.client.get_run(self.id).data.metrics
-        now = _now()
-        self._log([Metric(name, value, now, 0) for name, value in found.items() if before.get(name) != value])
+        self._log_numbers(numbers(self.run, {str(k): v for k, v in table.iloc[0].items()}))
+        log_questions(self.traces.store, self.experiment, self.run, _user())
         text = render(views.legended(table), "markdown")
         self._note(self.id, text)
-        self.client.log_text(self.id, text, "table.md")
-        self.client.log_text(self.id, _page([self.run]), "report.html")
+        self.artifacts.text(self.id, text, "table.md")
+        self.artifacts.text(self.id, _page([self.run]), "report.html")
+
+    def _log_numbers(self, found: Mapping[str, float]) -> None:
+        """Log final metrics, for the run and its LoggedModel, at the step of the last question; once."""
+        from mlflow.entities import Metric
+
+        data, now, step = dataset(self.run), _now(), len(self.run.records)
+        of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
+        content = hashlib.sha256(json.dumps([step, found], sort_keys=True).encode()).hexdigest()[:16]
+        if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
+            return
+        self._log([Metric(name, value, now, step, model_id=self.model, **of) for name, value in found.items()])
+        self.client.set_tag(self.id, _NUMBERS, content)
+
+    def log_traces(self, most: int, until: float | None = None) -> int:
+        """Log the first `most` questions as traces until a moment of time.monotonic; the number that is missing."""
+        return self.traces.log(self.run, most, until) if most else 0
 
     def log_suite(self, runs: Sequence[StoredRun]) -> None:
         """Put the page of these runs, which have records, beside the suite's parent."""
         if self.parent is not None:
-            self.client.log_text(self.parent, _page(runs), "report.html")
+            self.artifacts.text(self.parent, _page(runs), "report.html")
 
     def end(self, status: str) -> None:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives."""
@@ -124,19 +145,15 @@ class MlflowRun:
         name = str(self.run.config["dataset"]["name"])
         found = self.client.get_experiment_by_name(name)
         if found is None:
-            path = sqlite_path(self.uri)
-            # Without this, artifacts of a sqlite store land in ./mlruns of whatever folder one is in.
-            # Not resolved: it may go through a link to a folder that a URI cannot name.
-            where = None if path is None else inside(path.parent / "mlflow-artifacts", name).absolute().as_uri()
-            view = {f"mlflow.sharedViewState.{_VIEW}": saved_view(first_columns(self.run), _now())}
+            view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), _now())}
             try:
-                made = str(self.client.create_experiment(name, artifact_location=where, tags=_KIND | view))
+                made = str(self.client.create_experiment(name, location(self.uri, name), _KIND | view))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
                 found = self.client.get_experiment_by_name(name)
                 if found is None:
                     raise
             else:
-                self.client.set_experiment_tag(made, _NOTE, _guide(name, made))
+                self.client.set_experiment_tag(made, _NOTE, guide(name, made))
                 return made
         if found.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
@@ -164,32 +181,38 @@ class MlflowRun:
 
     def _make_run(self, own: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
-        own = {key: _quotable(value) for key, value in own.items()}
+        own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user()}
         return str(self.client.create_run(self.experiment, start, tags=own, run_name=name).info.run_id)
 
     # ---- describing ----------------------------------------------------------------------------------------------
 
-    def _describe(self) -> None:
-        from mlflow.entities import Dataset, DatasetInput, Param, RunTag
+    def _describe(self) -> str:
+        """Write tags, params and inputs; the id of the run's LoggedModel."""
+        from mlflow.entities import DatasetInput, InputTag, LoggedModelInput, Param, RunTag
 
         found = tags(self.run, self.suite)
-        values, long = params(self.run.config)
+        values, long = params(self.run.config, self.run.manifest.get("models") or {})
         if long:
             found["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:
             found[_PARENT] = self.parent
-        there = {} if self.fresh else self.client.get_run(self.id).data.params
+        before = None if self.fresh else self.client.get_run(self.id)
+        there = {} if before is None else before.data.params
         if changed := [f"{k}: {v}" for k, v in values.items() if k in there and there[k] != v]:
             found["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
         new = [Param(k, v) for k, v in values.items() if k not in there]
         self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in found.items()], params=new[:_MOST_PARAMS])
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
-        rows = (self.run.manifest.get("dataset") or {}).get("fingerprint")
-        if self.fresh and rows:  # the column Dataset of MLflow's list of runs
-            name = self.run.config["dataset"]["name"]
-            source = f'{{"fingerprint": "{rows}"}}'
-            self.client.log_inputs(self.id, [DatasetInput(Dataset(name, str(rows)[:8], "harness", source), [])])
+        inputs = [] if before is None or before.inputs is None else list(before.inputs.model_inputs or [])
+        if inputs:
+            return str(inputs[0].model_id)
+        model = logged_model(self.client, self.experiment, self.run, self.id, values)
+        data = dataset(self.run)  # the column Dataset of MLflow's list of runs
+        # An input and no output: MLflow lists the run among those that evaluate a model, not those that train one.
+        known = [] if data is None else [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])]
+        self.client.log_inputs(self.id, known, [LoggedModelInput(model)])
+        return model
 
     def _describe_parent(self, parent: str) -> None:
         """The table of the children as the parent's description, their worst end as its own."""
@@ -199,13 +222,26 @@ class MlflowRun:
             return
         text = _children_table(children, first_columns(self.run))
         self._note(parent, text)
-        self.client.log_text(parent, text, "table.md")
+        self.artifacts.text(parent, text, "table.md")
+        self._describe_suite(parent, children)
         ends = {child.info.status for child in children}
         status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
         if status == "RUNNING":
             self.client.update_run(parent, status=status)
         else:
             self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
+
+    def _describe_suite(self, parent: str, children: Sequence[Run]) -> None:
+        """The parent's metrics, and the tag `best`: the child with the highest headline score."""
+        from mlflow.entities import Metric
+
+        headline = first_columns(self.run)[0]
+        found, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, headline)
+        before, now = self.client.get_run(parent).data, _now()
+        new = [Metric(name, value, now, 0) for name, value in found.items() if before.metrics.get(name) != value]
+        self._log(new, parent)
+        if best and before.tags.get("best") != best:
+            self.client.set_tag(parent, "best", best)
 
     def _note(self, run_id: str, text: str) -> None:
         if len(text) <= _LONGEST_NOTE:
@@ -217,9 +253,9 @@ class MlflowRun:
             self._known[name] = {m.step: m.value for m in sorted(found, key=lambda m: int(m.timestamp))}
         return self._known[name]
 
-    def _log(self, metrics: Sequence[Any]) -> None:
+    def _log(self, metrics: Sequence[Any], run_id: str | None = None) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):
-            self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
+            self.client.log_batch(run_id or self.id, metrics=metrics[start : start + _MOST_METRICS])
 
 
 @contextlib.contextmanager
@@ -251,7 +287,7 @@ def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:
     rows = [[_plain(str(child.info.run_name)), *(_cell(child.data.metrics, c) for c in columns)] for child in children]
     lines = [head, ["---", *("---:" for _ in columns)], *rows]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{text}\n\nScores from 0 to 100 and TFLOPs a question (search + answer), [95 % interval].\n"
+    return f"{text}\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
 
 
 def _cell(metrics: Mapping[str, float], column: str) -> str:
@@ -268,23 +304,17 @@ def _plain(name: str) -> str:
     return "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in name)
 
 
-def _guide(name: str, experiment: str) -> str:
-    return (
-        f"Methods on **{name}**: **[open the comparison](#/experiments/{experiment}/runs?viewStateShareKey={_VIEW}"
-        "&workflowType=machine_learning)**, or choose Comparison in the menu Views. All runs are then in one list, "
-        "best score first, with the papers' columns; otherwise the runs of a suite hang below its parent run.\n\n"
-        "F1, ROUGE-L, EM, Acc: 0 to 100 (a run's tag `columns` says which scorer each is). TFLOPs: search + answer a "
-        "question. running/: means "
-        "over the questions so far. scores/: every scorer, 0 to 1. uncertainty/: 95 % intervals. usage/: tokens, "
-        "TFLOPs, seconds.\n\n"
-        "Filters: `tags.method = 'pecan'`, `tags.model`, `tags.suite`, `tags.profile`, `tags.hash8`, "
-        "`tags.git_commit`, `tags.git_dirty = 'false'`, `tags.embedded = 'false'`, `tags.state = 'finished'`.\n"
-    )
-
-
 def _quotable(value: str) -> str:
     """MLflow's filters have no escape for a quotation mark."""
     return value.replace("'", "_")
+
+
+def _user() -> str:
+    """Who logs; MLflow's own clients name the same."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return str(os.getuid())
 
 
 def _now() -> int:

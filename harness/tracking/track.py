@@ -5,11 +5,14 @@ track(folder, uri)     fill, refill or bring up to date one run, as often as wan
 trackers.Trackers      a child process that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
-parent      the suite: its description is the table of its runs
+parent      the suite: its description is the table of its runs, its metrics their sums and the best score
 run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
-            its configuration under their names for --set
-metrics     F1, ROUGE-L, EM, TFLOPs ... as in the papers' tables; running/ scores/ uncertainty/ usage/ (metrics.py)
-tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state, columns
+            its configuration under their names for --set, of the parts that it used
+model       a LoggedModel for method, model and settings: the run's input, with the run's metrics
+data        the rows as the run's input; the questions with their gold answers as an evaluation data set
+traces      one a question (traces.py), with its scores as assessments and its gold answers as expectations
+metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ suite/ (metrics.py)
+tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
             manifest.json, records.jsonl, documents.jsonl, summary.json, table.md, report.html; table.md and
             report.html of all its runs at the parent
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 RUN, TRAINING = "run.yaml", "mlflow.json"  # a folder with either is tracked
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
+MOST_TRACES = 1000  # of a run: each costs some 20 ms and 20 to 60 kB
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
@@ -59,6 +63,16 @@ class StoreError(SaveError):
         if (folders[0] / TRAINING).exists():
             rest = f"The numbers of the training are in {where}/log.jsonl; the same command logs them"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
+
+
+class TracesMissing(SaveError):
+    """Some questions have no trace yet, because there was no time for them; names the command that logs them."""
+
+    def __init__(self, folder: Path, uri: str, missing: int) -> None:
+        super().__init__(
+            f"{missing} questions of {folder} have no trace in MLflow yet; log them with: "
+            f"harness track {shlex.quote(str(folder))} --uri {masked(uri)}"
+        )
 
 
 def default_uri(out: Path) -> str:
@@ -88,12 +102,22 @@ def begun(folder: Path) -> bool:
     return (folder / RUN).exists() or (folder / TRAINING).exists()
 
 
-def track(folder: Path, uri: str | None = None, *, suite: str | None = None, running: bool = False) -> None:
+def track(
+    folder: Path,
+    uri: str | None = None,
+    *,
+    suite: str | None = None,
+    running: bool = False,
+    traces: int = MOST_TRACES,
+    until: float | None = None,
+) -> int:
     """Bring the MLflow run of a run folder up to date; made where there is none, so a lost store can be refilled.
 
     uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
-    default the one that the run's own command named; running: the run goes on, so log its running means only. Raises
-    CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and SaveError (it could not log).
+    default the one that the run's own command named; running: the run goes on, so log its running means and traces
+    only; traces: log the first so many questions as traces, begun before the moment `until` of time.monotonic. Returns
+    how many traces are still missing. Raises CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and
+    SaveError (it could not log).
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
@@ -107,12 +131,14 @@ def track(folder: Path, uri: str | None = None, *, suite: str | None = None, run
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)
-        logged.log_running(running_points(run))
+        # The step of the last question is for the final metrics, which are those of the tables.
+        logged.log_running([point for point in running_points(run) if point[0] < len(run.records)])
         if running:
             logged.resume()
         else:
             logged.log_results()
             logged.end(STATUS.get(run_state(run), "KILLED"))
+        return logged.log_traces(traces, until)
 
 
 def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import ConfigError
-from harness.tracking.track import StoreError, begun, default_uri, problems
+from harness.tracking.track import MOST_TRACES, StoreError, begun, default_uri, problems
 from harness.tracking.uri import own_place
 
 _NICE = 15  # 3 % of a core that it shares with the run: the scheduler's weights are 36 and 1024
@@ -28,14 +28,14 @@ _NICE = 15  # 3 % of a core that it shares with the run: the scheduler's weights
 class Trackers:
     """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
-    suite: name of the parent run that holds them. Raises ConfigError for an MLflow that was asked for and cannot be
-    used at all.
+    suite: name of the parent run that holds them; traces: of each run, at most. Raises ConfigError for an MLflow that
+    was asked for and cannot be used at all.
     """
 
-    def __init__(self, out: Path, mlflow: str | None, suite: str | None = None) -> None:
+    def __init__(self, out: Path, mlflow: str | None, suite: str | None = None, traces: int = MOST_TRACES) -> None:
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self._uri = "" if mlflow == "off" else own_place(mlflow) if mlflow else default_uri(out)
-        self._suite = suite
+        self._suite, self._traces = suite, traces
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
         self._problem = ""
@@ -73,7 +73,15 @@ class Trackers:
         own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MLFLOW_TRACKING_URI": self._uri}
         # -P: a folder named like one of our packages in the working directory must not be imported instead.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.tracking.child", str(os.getpid()), self._suite or ""],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "harness.tracking.child",
+                str(os.getpid()),
+                self._suite or "",
+                str(self._traces),
+            ],
             stdin=self._list,
             stdout=self._results,
             stderr=self._log,

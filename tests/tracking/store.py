@@ -10,7 +10,6 @@ from tests.reports.build import record, write_run
 
 SCORE = "longbench.qa_f1_score"
 SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
-RUNNING = "running/F1"
 
 
 def client(uri: str) -> Any:
@@ -32,8 +31,16 @@ def history(uri: str, name: str) -> list[tuple[int, float]]:
     return sorted((m.step, m.value) for m in found)
 
 
+def artifacts(uri: str, run: Any) -> set[str]:
+    """The names of a run's artifacts, which lie beside the store; the run holds no path of this machine."""
+    address = run.info.artifact_uri
+    assert address.startswith("mlflow-artifacts:/")
+    place = Path(uri.removeprefix("sqlite:///")).parent / "mlartifacts" / address.removeprefix("mlflow-artifacts:/")
+    return {path.name for path in place.iterdir()}
+
+
 def row(number: int, score: float | None) -> dict[str, Any]:
-    """A record with a score that the papers' tables have a column for."""
+    """A record with the score of the data set."""
     return record(number, score, scores={SCORE: score or 0.0})
 
 

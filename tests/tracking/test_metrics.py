@@ -4,31 +4,16 @@ from typing import Any
 
 import pytest
 
-from harness import scorers
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import COLUMNS, first_columns, paper_columns, params, running_points, suite_of, tags
-from tests.reports.build import SCORE, config, stored
-
-
-def test_every_column_is_a_scorer_that_exists() -> None:
-    named = [name for names in COLUMNS.values() for name in names]
-    assert set(named) <= set(scorers.names())
-    assert len(named) == len(set(named))
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["longbench.qa_f1_score", "flashrag.f1"], {"F1": "longbench.qa_f1_score"}),
-        (
-            ["flashrag.acc", "flashrag.em", "flashrag.f1"],
-            {"F1": "flashrag.f1", "EM": "flashrag.em", "Acc": "flashrag.acc"},
-        ),
-        (["alce.str_em"], {}),
-    ],
+from harness.tracking.metrics import (
+    first_columns,
+    params,
+    running_points,
+    suite_numbers,
+    suite_of,
+    tags,
 )
-def test_a_column_is_the_first_scorer_a_run_has(names: list[str], expected: dict[str, str]) -> None:
-    assert paper_columns(names) == expected
+from tests.reports.build import SCORE, config, stored
 
 
 class TestParams:
@@ -36,7 +21,7 @@ class TestParams:
         whole = config(
             "musique", "pecan", "tiny", {"encoder": {"name": "minilm", "prefix": "x" * 101, "revision": None}}
         )
-        short, long = params(whole)
+        short, long = params(whole, {})
         assert short["method"] == "pecan"
         assert short["method.k"] == "5"
         assert short["encoder"] == "minilm"
@@ -44,9 +29,34 @@ class TestParams:
         assert not {"limit", "failed", "encoder.revision", "dataset.scorers", "method.implementation"} & short.keys()
 
     def test_no_value_is_longer_than_a_hundred_characters(self) -> None:
-        short, long = params({"a": {"b": "y" * 100, "c": ["z" * 98]}, "d": {}})
+        short, long = params({"a": {"b": "y" * 100, "c": ["z" * 98]}, "d": {}}, {})
         assert short == {"a.b": "y" * 100}
         assert long == ["a.c"]
+
+    def test_settings_of_parts_that_the_run_did_not_use_are_left_out(self) -> None:
+        asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
+        changes = {
+            "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
+            "roles": {
+                "builder": {"name": "far", "backend": "endpoint", "dtype": "auto", "timeout": 7.0},
+                "searcher": {"name": "idle", "backend": "hf"},
+            },
+            "encoder": {"name": "minilm", "pooling": "mean"},
+            "reranker": {"name": "bge", "batch_size": 8},
+        }
+        models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
+        short, _ = params(config("musique", "pecan", "tiny", changes), models)
+        assert {name: value for name, value in short.items() if not name.startswith(("method", "dataset", "seed"))} == {
+            "model": "tiny",
+            "model.backend": "hf",
+            "model.dtype": "float32",
+            "model.offers.a": "x",
+            "roles.builder": "far",
+            "roles.builder.backend": "endpoint",
+            "roles.builder.timeout": "7.0",
+            "reranker": "bge",
+            "reranker.batch_size": "8",
+        }
 
 
 @pytest.mark.parametrize(
@@ -74,26 +84,39 @@ def test_tags_leave_out_what_is_not_known(tmp_path: Any) -> None:
     run = changed(stored(tmp_path, [1.0], manifest={"git": None}), profile="pocket")
     found = tags(run, "demo")
     assert (found["profile"], found["suite"]) == ("pocket", "demo")
-    assert not {"git_commit", "git_dirty", "columns"} & found.keys()
+    assert not {"git_commit", "git_dirty"} & found.keys()
     assert "suite" not in tags(run, None)
 
 
-def test_a_headline_that_no_paper_has_keeps_its_name_and_scale(tmp_path: Any) -> None:
-    run = stored(tmp_path, [0.5])
-    assert first_columns(run) == [f"scores/{SCORE}", "TFLOPs", "n", "failed"]
-    assert running_points(run)[0] == (1, f"running/{SCORE}", 0.5)
+def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path: Any) -> None:
+    assert first_columns(stored(tmp_path, [0.5])) == [SCORE, "TFLOPs", "failed", "n"]
+
+
+def test_the_numbers_of_a_suite_are_sums_and_the_best_score() -> None:
+    children = {
+        "a": {SCORE: 20.0, "TFLOPs": 2.0, "usage/seconds": 1.0, "n": 4.0, "failed": 1.0},
+        "b": {SCORE: 30.0, "TFLOPs": 1.0, "n": 4.0, "failed": 0.0},
+        "c": {},
+    }
+    found, best = suite_numbers(children, SCORE)
+    assert best == "b"
+    assert found == {
+        "suite/runs": 3,
+        "suite/n": 8,
+        "suite/failed": 1,
+        "suite/TFLOPs": 10,
+        "suite/seconds": 3,
+        f"suite/best {SCORE}": 30,
+    }
+    assert suite_numbers({"c": {}}, SCORE)[1] == ""
 
 
 class TestRunning:
     def test_a_mean_over_the_questions_so_far_at_each_step(self, tmp_path: Any) -> None:
         points = running_points(stored(tmp_path, [1.0, None, 0.5]))
-        assert [p for p in points if p[1] == f"running/{SCORE}"] == [
-            (1, f"running/{SCORE}", 1.0),
-            (2, f"running/{SCORE}", 0.5),
-            (3, f"running/{SCORE}", 0.5),
-        ]
-        assert points[-2:] == [(3, "running/TFLOPs", 1.5), (3, "running/failed", 1.0)]
+        assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
+        assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
 
     def test_skipped_failures_are_no_zeros(self, tmp_path: Any) -> None:
         run = changed(stored(tmp_path, [None, 0.5]), failed="skip")
-        assert running_points(run)[:2] == [(1, "running/failed", 1.0), (2, f"running/{SCORE}", 0.5)]
+        assert running_points(run)[:2] == [(1, "failed", 1.0), (2, SCORE, 50.0)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from harness.errors import SaveError, UserError
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.track import track, track_suites
 from reports.tables import frame
-from tests.tracking.store import RUNNING, SCORE, SCORES, append, client, history, only_run, row, run_folder
+from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -28,14 +29,15 @@ class TestTrack:
         assert (run.info.run_name, run.info.status) == ("pecan · tiny", "FINISHED")
         assert run.info.end_time - run.info.start_time == 3_600_000
         line = frame([read_run(folder)]).iloc[0]
-        same = {f"scores/{SCORE}": SCORE, "n": "n", "failed": "failed", "truncated": "truncated"}
-        same |= {"usage/tokens.answer": "tokens.answer", "usage/tflops.search": "tflops.search", "TFLOPs": "tflops"}
+        same = {"n": "n", "failed": "failed", "truncated": "truncated", "TFLOPs": "tflops"}
+        same |= {"usage/tokens.answer": "tokens.answer", "usage/TFLOPs.search": "tflops.search"}
         for metric, column in same.items():
             assert run.data.metrics[metric] == line[column]
-        assert run.data.metrics["F1"] == 25.0
-        assert run.data.metrics["uncertainty/F1.low"] == pytest.approx(100 * line[f"{SCORE}.low"], abs=0.005)
-        assert run.data.metrics["uncertainty/F1.high"] == pytest.approx(100 * line[f"{SCORE}.high"], abs=0.005)
-        assert "usage/tflops.index" not in run.data.metrics, "no index was built: no cost, rather than a cost of 0"
+        assert run.data.metrics[SCORE] == 25.0, "percent, as in the tables"
+        for end in ("low", "high"):
+            expected = pytest.approx(100 * line[f"{SCORE}.{end}"], abs=0.005)
+            assert run.data.metrics[f"uncertainty/{SCORE}.{end}"] == expected
+        assert "usage/TFLOPs.index" not in run.data.metrics, "no index was built: no cost, rather than a cost of 0"
         assert run.data.params == {
             "method": "pecan",
             "method.view": "document",
@@ -48,10 +50,10 @@ class TestTrack:
         }
         expected = {"method": "pecan", "model": "tiny", "dataset": "musique", "hash8": "0123abcd", "embedded": "false"}
         expected |= {"git_commit": "c0ffee", "mlflow.source.git.commit": "c0ffee", "harness.run": folder.name}
-        expected |= {"git_dirty": "false", "state": "finished", "columns": f"F1 = {SCORE}"}
+        expected |= {"git_dirty": "false", "state": "finished", "mlflow.user": getpass.getuser()}
         assert expected.items() <= run.data.tags.items()
         assert SCORE in run.data.tags["mlflow.note.content"]
-        names = {f.path for f in client(uri).list_artifacts(run.info.run_id)}
+        names = artifacts(uri, run)
         files = {"config.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json"}
         assert names == files | {"table.md", "report.html"}
         assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
@@ -59,18 +61,19 @@ class TestTrack:
     def test_running_means_one_step_a_question(self, uri: str, tmp_path: Path) -> None:
         track(run_folder(tmp_path), uri)
         scores = [s or 0.0 for s in SCORES]
-        expected = [(n, pytest.approx(100 * sum(scores[:n]) / n)) for n in range(1, 9)]
-        assert history(uri, RUNNING) == expected
-        assert history(uri, "running/failed") == [(n, float(n >= 3)) for n in range(1, 9)]
-        assert {value for _, value in history(uri, "running/TFLOPs")} == {1.5}
+        expected = [(n, pytest.approx(100 * sum(scores[:n]) / n, abs=0.005)) for n in range(1, 9)]
+        assert history(uri, SCORE) == expected
+        assert history(uri, "failed") == [(n, float(n >= 3)) for n in range(1, 9)]
+        assert {value for _, value in history(uri, "TFLOPs")} == {1.5}
+        assert history(uri, "n") == [(8, 8.0)]
 
     def test_twice_is_one_run_and_adds_no_point(self, uri: str, tmp_path: Path) -> None:
         folder = run_folder(tmp_path)
         track(folder, uri)
-        before = {name: history(uri, name) for name in (RUNNING, "TFLOPs", "F1", "n")}
+        before = {name: history(uri, name) for name in (SCORE, "TFLOPs", "failed", "n")}
         track(folder, uri)
         assert {name: history(uri, name) for name in before} == before
-        assert before["F1"] == [(0, 25.0)]
+        assert len(before[SCORE]) == 8
 
     def test_a_continued_run_goes_on_in_its_mlflow_run(self, uri: str, tmp_path: Path) -> None:
         folder = run_folder(tmp_path, 3, summary={"state": "interrupted"})
@@ -82,7 +85,7 @@ class TestTrack:
         track(folder, uri)
         assert only_run(uri).info.run_id == first.run_id
         assert only_run(uri).info.status == "FINISHED"
-        assert [step for step, _ in history(uri, RUNNING)] == list(range(1, 9))
+        assert [step for step, _ in history(uri, SCORE)] == list(range(1, 9))
         assert only_run(uri).data.metrics["n"] == 8
 
     def test_new_scores_replace_old_ones(self, uri: str, tmp_path: Path) -> None:
@@ -91,8 +94,7 @@ class TestTrack:
         rows = [row(0, 0.2), row(1, 1.0)]
         (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
         track(folder, uri)
-        assert only_run(uri).data.metrics["F1"] == 60
-        assert only_run(uri).data.metrics[RUNNING] == pytest.approx(60)
+        assert only_run(uri).data.metrics[SCORE] == 60
 
     def test_a_store_that_was_lost_is_refilled(self, uri: str, tmp_path: Path) -> None:
         folder = run_folder(tmp_path)
@@ -108,7 +110,7 @@ class TestTrack:
 
     def test_long_values_are_named_and_changed_ones_are_reported(self, uri: str, tmp_path: Path) -> None:
         settings = {"encoder": {"name": "minilm", "prefix": "x" * 101}, "limit": 5}
-        folder = run_folder(tmp_path, settings=settings)
+        folder = run_folder(tmp_path, settings=settings, manifest={"models": {"reader": {}, "encoder": {}}})
         track(folder, uri)
         run = only_run(uri).data
         assert "encoder.prefix" not in run.params
@@ -132,9 +134,14 @@ class TestTrack:
         assert {c.data.tags["suite"] for c in children} == {"first"}
         assert (parent.info.run_name, parent.info.status) == ("first", "FINISHED")
         note = parent.data.tags["mlflow.note.content"].splitlines()
-        assert note[0] == "| run | F1 | TFLOPs | n | failed |"
+        assert note[0] == f"| run | {SCORE} | TFLOPs | failed | n |"
         assert [line.split(" | ")[0] for line in note[2:4]] == ["| bm25 · tiny", "| pecan · tiny"]
-        assert note[2].endswith("| 1.5 [1.5, 1.5] | 8 | 1 |")
+        assert note[2].endswith("| 1.5 [1.5, 1.5] | 1 | 8 |")
+        assert parent.data.metrics == {
+            "suite/runs": 2, "suite/n": 16, "suite/failed": 2, "suite/TFLOPs": 21, "suite/seconds": 14,
+            f"suite/best {SCORE}": 25,
+        }  # fmt: skip
+        assert parent.data.tags["best"] in {child.info.run_name for child in children}
 
     def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri: str, tmp_path: Path) -> None:
         starts = [
@@ -149,8 +156,7 @@ class TestTrack:
         runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
         (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
         assert len(runs) == 2
-        files = {f.path for f in it.list_artifacts(parent.info.run_id)}
-        assert files == {"table.md", "report.html"}
+        assert artifacts(uri, parent) == {"table.md", "report.html"}
 
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri: str, tmp_path: Path) -> None:
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
@@ -174,8 +180,8 @@ class TestTrack:
         view = json.loads(found.tags["mlflow.sharedViewState.harness"])
         state = json.loads(view["state"])
         assert view["name"] == "Comparison"
-        assert state["selectedColumns"][:4] == [f"metrics.`{c}`" for c in ("F1", "TFLOPs", "n", "failed")]
-        assert state["orderByKey"] == "metrics.`F1`"
+        assert state["selectedColumns"][:4] == [f"metrics.`{c}`" for c in (SCORE, "TFLOPs", "failed", "n")]
+        assert state["orderByKey"] == f"metrics.`{SCORE}`"
         shown = it.search_runs([found.experiment_id], state["searchFilter"])
         assert [r.data.tags["method"] for r in shown] == ["pecan"]
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.cli import open_page
+from harness.cli import ui as cli_ui
 from harness.cli.ui import ui
 from harness.errors import UserError
+from harness.tracking.track import track
+from tests.tracking.store import run_folder
 
 
 def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +23,7 @@ def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytes
     ui(str(tmp_path), uri=None, port=5001)
     ((command, env),) = calls
     assert env["MLFLOW_DISABLE_TELEMETRY"] == "true"
-    assert command[-1] == "5001"
+    assert command[command.index("--port") + 1] == "5001"
     assert f"sqlite:///{tmp_path.resolve() / 'mlflow.db'}" in command
 
 
@@ -26,3 +31,42 @@ def test_a_missing_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match="no MLflow database .* fill one with: harness track"):
         ui(str(tmp_path), uri=None, port=5000)
+
+
+def test_it_names_the_comparison_of_every_data_set_and_opens_the_newest(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, day in (("musique", 2), ("hotpotqa", 3)):
+        track(run_folder(tmp_path, dataset=name, manifest={"started": f"2026-01-0{day}T03:04:05+00:00"}), uri, traces=0)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    opened: list[tuple[int, str]] = []
+    monkeypatch.setattr(cli_ui, "_open_when_ready", lambda port, page: opened.append((port, page)))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda _file, command, _env: commands.append(command))
+    ui(str(tmp_path), uri=None, port=5001)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["hotpotqa", "musique"]
+    assert opened == [(5001, lines[1].partition(": ")[2])]
+    assert "runs?viewStateShareKey=harness&workflowType=machine_learning" in opened[0][1]
+    assert commands[0][-2:] == ["--artifacts-destination", str(tmp_path.resolve() / "mlartifacts")]
+    ui(str(tmp_path), uri=None, port=5001, no_browser=True)
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(cli_ui.sys, "platform", "linux")
+    ui(str(tmp_path), uri=None, port=5001)
+    assert len(opened) == 1, "not where nobody sees it"
+
+
+def test_a_page_is_opened_once_its_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(open_page.webbrowser, "open", opened.append)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        monkeypatch.setattr(open_page, "_LONGEST", 0.2)
+        open_page.main(port, "http://page")
+        assert opened == [], "nobody listens yet"
+        server.listen()
+        open_page.main(port, "http://page")
+        assert opened == ["http://page"]

@@ -1,0 +1,189 @@
+"""Send the questions of a run to MLflow as traces; one that is there and has not changed is not sent again.
+
+MlflowTraces(uri, experiment, run_id, model_id).log(run, most=1000, until=deadline)  -> how many are still missing
+
+A trace's id is made of its run and question, so that two processes that log one run cannot log a question twice. The
+metadata harness.digest says what it was made of: a question that was asked or scored again is logged anew. What people
+added to it in MLflow stays as long as its answer does. Imported only inside functions, as mlflow_run.py is.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, TraceInfo
+    from mlflow.entities import Span as MlflowSpan
+
+    from harness.storage.run_folder import StoredRun
+
+_DIGEST = "harness.digest"
+_SENDER = "harness"
+_BATCH = 20  # traces whose spans are sent together: more save little, and a pass can end only between two
+_PAGE = 500
+_COMPLETE = "mlflow.trace.spansLocation"  # a tag that the store sets with the spans, which are sent last
+
+
+class MlflowTraces:
+    """The traces of one MLflow run. Its methods raise what MLflow raises."""
+
+    def __init__(self, uri: str, experiment: str, run_id: str, model_id: str | None) -> None:
+        from mlflow.tracing.client import TracingClient
+
+        self._client = TracingClient(uri)
+        self.store = self._client.store
+        self._experiment, self._run_id, self._model_id = experiment, run_id, model_id
+
+    def log(self, run: StoredRun, most: int, until: float | None = None) -> int:
+        """Log the first `most` questions, as far as time allows; the number that is missing after that.
+
+        until: a moment of time.monotonic; the batch that is under way is sent whole.
+        """
+        wanted = {record["question_id"]: _digest(record) for record in run.records[:most]}
+        there = {info.client_request_id: info for info in self._there()} if wanted else {}
+        new = [name for name, content in wanted.items() if name not in there or _content(there[name]) != content]
+        left = len(new)
+        for start in range(0, len(new), _BATCH):
+            if until is not None and time.monotonic() >= until:
+                break
+            batch = new[start : start + _BATCH]
+            self._replace([there[name] for name in batch if name in there])
+            spans = [
+                span
+                for trace in traces(run, set(batch))
+                for span in self._send(trace, wanted[trace.question_id], there.get(trace.question_id))
+            ]
+            self._client.log_spans(self._experiment, spans)
+            left -= len(batch)
+        return left
+
+    def _there(self) -> Iterator[TraceInfo]:
+        token = None
+        while True:
+            page = self._client.search_traces(
+                locations=[self._experiment],
+                run_id=self._run_id,
+                include_spans=False,
+                max_results=_PAGE,
+                page_token=token,
+            )
+            yield from (trace.info for trace in page)
+            if not (token := page.token):
+                return
+
+    def _replace(self, old: Sequence[TraceInfo]) -> None:
+        if old:
+            self._client.delete_traces(self._experiment, trace_ids=[info.trace_id for info in old])
+
+    def _send(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
+        """Send what is known of the trace as a whole; its spans."""
+        from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+        trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
+        same_answer = before is not None and _content(before).partition("-")[0] == content.partition("-")[0]
+        kept = [a for a in before.assessments if not _own(a)] if before is not None and same_answer else []
+        about = {
+            "mlflow.trace_schema.version": "3",
+            "mlflow.sourceRun": self._run_id,
+            "mlflow.modelId": self._model_id,
+            "mlflow.trace.tokenUsage": json.dumps(trace.tokens) if trace.tokens else None,
+            _DIGEST: content,
+        }
+        info = TraceInfo(
+            trace_id=trace_id,
+            trace_location=TraceLocation.from_experiment_id(self._experiment),
+            request_time=round(trace.start * 1000),
+            execution_duration=round(trace.root.end * 1000),
+            state=TraceState.ERROR if trace.error else TraceState.OK,
+            request_preview=shortened(trace.request, 1000),
+            response_preview=shortened(trace.answer, 1000),
+            client_request_id=trace.question_id,
+            trace_metadata={name: value for name, value in about.items() if value is not None},
+            tags={"mlflow.traceName": trace.root.name, **{k: v[:250] for k, v in trace.tags.items()}},
+            assessments=[*_assessments(trace, trace_id), *kept],
+        )
+        self._client.start_trace(info)
+        return [_span(trace, trace_id, *part) for part in _walk(trace.root)]
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """That of the answer, and that of its scores."""
+    judged = json.dumps([scores(record), record["notes"].get("flags")], sort_keys=True)
+    return f"{digest(record)}-{hashlib.sha256(judged.encode()).hexdigest()[:16]}"
+
+
+def _content(info: TraceInfo) -> str:
+    """What a trace in the store was made of; nothing for one whose spans never came."""
+    return str(info.trace_metadata.get(_DIGEST, "")) if _COMPLETE in info.tags else ""
+
+
+def _own(assessment: Assessment) -> bool:
+    return str(assessment.source.source_id).startswith(_SENDER)
+
+
+def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+    code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
+    judged = [
+        Feedback(name, value, source=code, trace_id=trace_id, rationale=trace.reasons.get(name))
+        for name, value in trace.scores.items()
+    ]
+    return [*judged, *(Expectation(name, value, people, trace_id) for name, value in trace.gold.items())]
+
+
+def _walk(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
+    """Every span with its number in the trace and its parent's."""
+    yield span, number, parent
+    following = number + 1
+    for child in span.children:
+        for part in _walk(child, number, following):
+            following = part[1] + 1
+            yield part
+
+
+def _span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
+    from mlflow.entities import Span as MlflowSpan
+
+    failed = trace.error if parent is None else None
+    attributes = {
+        "mlflow.traceRequestId": trace_id,
+        "mlflow.spanType": span.kind,
+        "mlflow.spanInputs": span.inputs,
+        "mlflow.spanOutputs": span.outputs,
+        **(span.attributes or {}),
+    }
+    start, end = (round((trace.start + seconds) * 1e9) for seconds in (span.start, span.end))
+    return MlflowSpan.from_dict(
+        {
+            "trace_id": base64.b64encode(bytes.fromhex(trace_id[3:])).decode(),
+            "span_id": _number(number),
+            "parent_span_id": _number(parent),
+            "name": span.name,
+            "start_time_unix_nano": start,
+            "end_time_unix_nano": end,
+            "status": {"code": "STATUS_CODE_ERROR", "message": failed.get("message", "")}
+            if failed
+            else {"code": "STATUS_CODE_OK", "message": ""},
+            "attributes": {name: json.dumps(value) for name, value in attributes.items() if value is not None},
+            "events": [_exception(failed, end)] if failed else [],
+        }
+    )
+
+
+def _exception(error: Any, moment: int) -> dict[str, Any]:
+    about = {"type": error.get("type"), "message": error.get("message"), "stacktrace": error.get("traceback")}
+    attributes = {f"exception.{name}": str(value) for name, value in about.items() if value}
+    return {"name": "exception", "time_unix_nano": moment, "attributes": attributes}
+
+
+def _number(number: int | None) -> str:
+    """The id of a span: its number, in the form of Span.to_dict."""
+    return "" if number is None else base64.b64encode(number.to_bytes(8, "big")).decode()

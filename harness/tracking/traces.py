@@ -1,0 +1,294 @@
+"""A question of a run as a trace, in plain values; mlflow_traces.py sends them.
+
+METHOD                   AGENT        question and documents in, answer out; what search and answer cost together
+├─ index                 TASK         where its index was built for this question, or stored for it
+├─ search / retrieve     RETRIEVER    the pieces that the reader saw
+│  └─ start, visit, ...  RETRIEVER    one for each move of a search that is recorded step by step
+└─ answer                LLM          the answer, or where it failed
+
+A record has the seconds of the question and of each phase's requests, no moments. So a trace's times are estimates:
+questions follow each other from the start of the run, `parallel` of them at a time; the answer stands at the end; the
+steps of a search share its time by their FLOPs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.flops import DEFAULT
+from harness.tracking.metrics import metric_name, percent
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+_MOST_STEPS, _MOST_PIECES = 40, 20  # spans below a search, pieces of one span: the rest is counted
+_LONGEST_TEXT, _LONGEST_PIECE = 4000, 1000  # characters; the run folder has all of them
+_COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_requests", "seconds")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a trace. start, end: seconds from the start of the question."""
+
+    name: str
+    kind: str
+    start: float
+    end: float
+    inputs: Any = None
+    outputs: Any = None
+    attributes: Mapping[str, Any] | None = None
+    children: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A question. start: seconds since 1970; digest: of all but the scores; scores: percent; gold: expectations."""
+
+    question_id: str
+    digest: str
+    start: float
+    root: Span
+    request: str
+    answer: str
+    error: Mapping[str, str] | None
+    tokens: Mapping[str, int]
+    tags: Mapping[str, str]
+    scores: Mapping[str, float]
+    reasons: Mapping[str, str]
+    gold: Mapping[str, Any]
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    """Changes when a question was asked again, and not when its answer was scored again."""
+    parts = {key: value for key, value in record.items() if key not in ("scores", "notes")}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def scores(record: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of a record in percent, under the names that metrics have."""
+    named = {metric_name(name): percent(value) for name, value in record["scores"].items()}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
+    """The traces of the questions with these ids, in the order of the records."""
+    texts = run.texts([r for r in run.records if r["question_id"] in wanted]) if hasattr(run, "texts") else {}
+    start = datetime.fromisoformat(run.manifest["started"]).timestamp() if run.manifest.get("started") else 0.0
+    at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
+    indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
+    for record in run.records:
+        first = [
+            row
+            for name in record["document_ids"]
+            for key in ((name, None), (name, record["question_id"]))
+            if (row := indexes.pop(key, None))
+        ]
+        if record["question_id"] in wanted:
+            yield _Question(run, record, first, texts).trace(start)
+        start += float(record["notes"].get("seconds") or 0.0) / at_a_time
+
+
+class _Question:
+    """A record with what its trace needs. indexes: the documents' rows that this question is the first to use."""
+
+    def __init__(
+        self,
+        run: StoredRun,
+        record: Mapping[str, Any],
+        indexes: Sequence[Mapping[str, Any]],
+        texts: Mapping[str, str],
+    ) -> None:
+        self.run, self.record, self.indexes, self.texts = run, record, indexes, texts
+        self.usage: Mapping[str, Mapping[str, Any]] = record["usage"]
+        self.support = (record.get("gold") or {}).get("supporting") or []
+
+    def trace(self, start: float) -> Trace:
+        """The whole trace. start: seconds since 1970."""
+        record = self.record
+        spent = [self.usage.get(phase) or {} for phase in ("search", "answer")]
+        read, written = (sum(int(u.get(key) or 0) for u in spent) for key in ("tokens_in", "tokens_out"))
+        error = record["error"]
+        told = {
+            "TFLOPs": f"{sum(_tflops(u) for u in spent):.4g}",
+            "stop_reason": record["stop_reason"],
+            "error": (error or {}).get("type", ""),
+            "truncated": "true" if record["truncated"] else "",
+        }
+        answers = (record.get("gold") or {}).get("answers")
+        return Trace(
+            question_id=record["question_id"],
+            digest=digest(record),
+            start=start,
+            root=self._root(),
+            request=record.get("question") or record["question_id"],
+            answer=record["prediction"],
+            error=error,
+            tokens={"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+            if any(spent)
+            else {},
+            tags={name: value for name, value in told.items() if value},
+            scores=scores(record),
+            reasons={metric_name(k): str(v) for k, v in (record["notes"].get("flags") or {}).items()},
+            gold={"gold_answers": answers} if answers else {},
+        )
+
+    def _root(self) -> Span:
+        record = self.record
+        index, search, answer = (self._seconds(phase) for phase in ("index", "search", "answer"))
+        whole = max(float(record["notes"].get("seconds") or 0.0), search + answer)
+        index = max(0.0, min(index, whole - search - answer))
+        parts = self._index(index)
+        if self.usage.get("search") or record["steps"] or record["shown"]:
+            parts.append(self._search(index, whole - answer))
+        if self.usage.get("answer"):
+            parts.append(self._answer(whole - answer, whole))
+        asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
+        about = {
+            "question_id": record["question_id"],
+            "truncated": record["truncated"],
+            "notes": {k: v for k, v in record["notes"].items() if k not in ("seconds", "flags", "counts")} or None,
+            **{f"costs.{phase}": _costs(usage) for phase, usage in self.usage.items()},
+        }
+        return Span(
+            self.run.config["method"]["name"],
+            "AGENT",
+            0.0,
+            whole,
+            asked,
+            record["prediction"],
+            _known(about),
+            tuple(parts),
+        )
+
+    def _seconds(self, phase: str) -> float:
+        rows = self.indexes if phase == "index" else [self.record]
+        return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
+
+    def _index(self, seconds: float) -> list[Span]:
+        if not self.indexes:
+            return []
+        built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
+        costs = [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]
+        return [Span("index", "TASK", 0.0, seconds, None, built, _known({"costs.index": costs}))]
+
+    def _answer(self, start: float, end: float) -> Span:
+        usage = self.usage["answer"]
+        role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
+        config = self.run.config
+        model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
+        about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)}
+        inputs = {"pieces": len(self.record["shown"])} | _known({"question": self.record.get("question")})
+        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about))
+
+    def _search(self, start: float, end: float) -> Span:
+        usage = self.usage.get("search") or {}
+        about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
+        about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
+        moves = _moves(self.record["steps"])
+        if not moves:
+            name = "search" if usage else "retrieve"
+            return Span(name, "RETRIEVER", start, end, None, self._pieces(self.record["shown"]), _known(about))
+        spent = max(1.0, *(_flops(move[-1]) for move in moves))
+        at, spans = start, []
+        shown, rest = moves[: _MOST_STEPS - 1], moves[_MOST_STEPS - 1 :]
+        groups = [*((move[0]["action"], move) for move in shown)]
+        if rest:
+            steps = [step for move in rest for step in move]
+            groups.append((f"{len(rest)} more moves" if len(rest) > 1 else rest[0][0]["action"], steps))
+        for name, steps in groups:
+            then = max(at, start + (end - start) * min(1.0, _flops(steps[-1]) / spent))
+            spans.append(self._move(name, steps, at, then))
+            at = then
+        about["moves"] = len(moves)
+        return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
+
+    def _move(self, name: str, steps: Sequence[Mapping[str, Any]], start: float, end: float) -> Span:
+        last = steps[-1]
+        about = {
+            "nodes": [step["node"] for step in steps if step["node"] is not None][:_MOST_PIECES],
+            "level": last["level"],
+            "scores": last["scores"],
+            "P(Yes)": last["p_yes"],
+            "answer if stopped here": last.get("answer"),
+            "tokens": sum(step["tokens"] for step in steps),
+            "TFLOPs so far": _flops(last) / 1e12,
+            "note": "; ".join(step["note"] for step in steps if step["note"])[:_LONGEST_PIECE],
+        }
+        node = f" {last['node']}" if len(steps) == 1 and last["node"] is not None else ""
+        pieces = self._pieces([step["shown"] for step in steps if step["shown"]])
+        return Span(name + node, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces or None, _known(about))
+
+    def _pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Pieces in the form that MLflow shows for a retrieval; a line for those that are too many."""
+        pieces = [self._piece(piece) for piece in shown[:_MOST_PIECES]]
+        more = len(shown) - len(pieces)
+        return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
+
+    def _piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
+        text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
+        span = piece["kind"] == "span"
+        place = _place(piece) if span else piece.get("document_id", "")
+        support = {"supporting": any(_overlap(piece, mark) for mark in self.support)} if span and self.support else {}
+        about = {**support, "kind": piece["kind"], "doc_uri": place}
+        return {"page_content": shortened(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
+
+
+def _moves(steps: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Steps in groups of one move: all top nodes are shown at once, and probed once."""
+    moves: list[list[dict[str, Any]]] = []
+    for step in steps:
+        before = moves[-1][-1] if moves else None
+        same = before is not None and before["action"] == step["action"] and before["p_yes"] is None
+        if before is not None and same and (step["p_yes"] is not None or _flops(step) <= _flops(before)):
+            moves[-1].append(step)
+        else:
+            moves.append([step])
+    return moves
+
+
+def _place(piece: Mapping[str, Any]) -> str:
+    return f"{piece['document_id']}[{piece['start']}:{piece['end']}]"
+
+
+def _overlap(piece: Mapping[str, Any], mark: Mapping[str, Any]) -> bool:
+    same = piece["document_id"] == mark["document_id"]
+    return bool(same and piece["start"] < mark["end"] and mark["start"] < piece["end"])
+
+
+def _flops(step: Mapping[str, Any]) -> float:
+    """FLOPs of the question up to a step; older runs have one number in the place of one for each convention."""
+    flops = step["flops"]
+    return float(flops.get(DEFAULT) or 0.0) if isinstance(flops, Mapping) else float(flops or 0.0)
+
+
+def _tflops(usage: Mapping[str, Any]) -> float:
+    return float((usage.get("flops") or {}).get(DEFAULT) or 0.0) / 1e12
+
+
+def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """What a phase cost, without what is 0."""
+    spent = {"TFLOPs": _tflops(usage), **{key: usage.get(key) for key in _COSTS}}
+    return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in spent.items() if value}
+
+
+def _chat(usage: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens of a phase under MLflow's names."""
+    read, written = int(usage.get("tokens_in") or 0), int(usage.get("tokens_out") or 0)
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, "", [], {})}
+
+
+def shortened(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """A long text without its middle: a prompt has its question at the end."""
+    if len(text) <= longest:
+        return text
+    head, tail = longest * 2 // 3, longest // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters ...]\n{text[-tail:]}"

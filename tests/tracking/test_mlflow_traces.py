@@ -1,0 +1,168 @@
+"""What a store holds of a run's questions: traces, the evaluation data set, the LoggedModel."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.tracking.track import track
+from tests.tracking.store import SCORE, SCORES, append, client, only_run, row, run_folder
+
+pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+
+GOLD = {"answers": ["Mira"], "supporting": [{"document_id": "d0", "start": 0, "end": 4}], "extra": {}}
+
+
+def asked(number: int, score: float | None = 0.5, **changes: Any) -> dict[str, Any]:
+    return row(number, score) | {"question": f"Who rules Orb {number}?", "options": None, "gold": GOLD} | changes
+
+
+def rewrite(folder: Path, *rows: dict[str, Any]) -> None:
+    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+
+def stored_traces(uri: str) -> dict[str, Any]:
+    """{question: its trace with spans}."""
+    run = only_run(uri).info
+    found = client(uri).search_traces(locations=[run.experiment_id], run_id=run.run_id, max_results=100)
+    return {trace.info.client_request_id: trace for trace in found}
+
+
+def feedback(trace: Any) -> dict[str, Any]:
+    return {a.name: a.value for a in trace.info.assessments if a.feedback}
+
+
+def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 0)
+    rewrite(folder, asked(0, prediction="Mira"), asked(1, None))
+    assert track(folder, uri) == 0
+    run = only_run(uri)
+    found = stored_traces(uri)
+    assert found.keys() == {"q0", "q1"}
+    good, bad = found["q0"], found["q1"]
+    assert (good.info.request_preview, good.info.response_preview) == ("Who rules Orb 0?", "Mira")
+    assert [(s.name, s.span_type) for s in good.data.spans] == [
+        ("pecan", "AGENT"),
+        ("search", "RETRIEVER"),
+        ("answer", "LLM"),
+    ]
+    root, search, answer = good.data.spans
+    assert (root.parent_id, search.parent_id, answer.parent_id) == (None, root.span_id, root.span_id)
+    assert answer.outputs == "Mira"
+    assert feedback(good) == {SCORE: 50.0}
+    (gold,) = [a for a in good.info.assessments if a.expectation]
+    assert (gold.name, gold.value) == ("gold_answers", ["Mira"])
+    assert good.info.token_usage["total_tokens"] == 210
+    (model,) = client(uri).get_run(run.info.run_id).inputs.model_inputs
+    assert good.info.trace_metadata["mlflow.modelId"] == model.model_id
+    assert (good.info.state.value, bad.info.state.value) == ("OK", "ERROR")
+    assert bad.data.spans[0].status.description == "too long"
+
+
+def test_twice_changes_nothing_and_what_is_new_is_added(uri: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 3)
+    track(folder, uri, running=True)
+    before = {name: trace.info for name, trace in stored_traces(uri).items()}
+    assert len(before) == 3
+    append(folder, 3, 8)
+    track(folder, uri)
+    track(folder, uri)
+    after = {name: trace.info for name, trace in stored_traces(uri).items()}
+    assert len(after) == len(SCORES)
+    assert {name: info for name, info in after.items() if name in before} == before
+
+
+def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri: str, tmp_path: Path) -> None:
+    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow.tracing.client import TracingClient
+
+    folder = run_folder(tmp_path, 0)
+    rewrite(folder, asked(0), asked(1))
+    track(folder, uri)
+    other = stored_traces(uri)["q1"].info
+    person = AssessmentSource("HUMAN", "ann")
+    TracingClient(uri).log_assessment(
+        stored_traces(uri)["q0"].info.trace_id, Feedback("comment", "too short", source=person)
+    )
+    rewrite(folder, asked(0, 1.0), asked(1))
+    track(folder, uri)
+    found = stored_traces(uri)
+    assert feedback(found["q0"]) == {SCORE: 100.0, "comment": "too short"}
+    assert len(found["q0"].data.spans) == 3
+    assert found["q1"].info == other
+    rewrite(folder, asked(0, 1.0, prediction="Tal"), asked(1))
+    track(folder, uri)
+    assert feedback(stored_traces(uri)["q0"]) == {SCORE: 100.0}
+
+
+def test_a_trace_whose_spans_never_came_is_logged_again(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.tracing.client import TracingClient
+
+    folder = run_folder(tmp_path, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(TracingClient, "log_spans", lambda *_: None)  # a process that is killed between the two
+        track(folder, uri)
+    track(folder, uri)
+    assert [len(trace.data.spans) for trace in stored_traces(uri).values()] == [3, 3]
+
+
+def test_limits_of_number_and_time(uri: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    assert track(folder, uri, traces=0) == 0
+    assert stored_traces(uri) == {}
+    assert track(folder, uri, traces=5, until=time.monotonic()) == 5
+    assert stored_traces(uri) == {}
+    assert track(folder, uri, traces=5) == 0
+    assert sorted(stored_traces(uri)) == [f"q{n}" for n in range(5)]
+
+
+class TestInputs:
+    def test_the_questions_are_an_evaluation_data_set_with_schema_and_profile(self, uri: str, tmp_path: Path) -> None:
+        from mlflow.tracing.client import TracingClient
+
+        folders = [run_folder(tmp_path, 0, method=method) for method in ("a", "b")]
+        rewrite(folders[0], asked(0), asked(1))
+        rewrite(folders[1], asked(1), asked(2), row(3, 0.5))
+        for folder in (*folders, folders[0]):
+            track(folder, uri, traces=0)
+        it = client(uri)
+        experiment = it.get_experiment_by_name("musique").experiment_id
+        (data,) = it.search_datasets([experiment])
+        assert data.name == "musique ffffffff"
+        assert json.loads(data.profile) == {"num_records": 3}
+        assert json.loads(data.schema)["expectations"] == {"gold_answers": "array", "supporting_passages": "array"}
+        rows, _ = TracingClient(uri).store._load_dataset_records(data.dataset_id)
+        assert {r.inputs["question_id"] for r in rows} == {"q0", "q1", "q2"}
+        assert rows[0].expectations["gold_answers"] == ["Mira"]
+
+    def test_records_without_questions_make_no_data_set(self, uri: str, tmp_path: Path) -> None:
+        track(run_folder(tmp_path), uri, traces=0)
+        assert list(client(uri).search_datasets([only_run(uri).info.experiment_id])) == []
+
+    def test_a_model_for_method_model_and_settings_with_the_runs_metrics(self, uri: str, tmp_path: Path) -> None:
+        folder = run_folder(tmp_path, method="pecan-1.5")
+        track(folder, uri)
+        track(folder, uri)
+        it, run = client(uri), only_run(uri)
+        (model,) = it.search_logged_models([run.info.experiment_id])
+        assert (model.name, str(model.status)) == ("pecan-1_5 · tiny", "READY")
+        assert model.source_run_id == run.info.run_id
+        assert model.params["method.k"] == "5"
+        assert {m.key: m.value for m in model.metrics}[SCORE] == 25.0
+        assert {(m.dataset_name, m.dataset_digest) for m in model.metrics} == {("musique", "f" * 8)}
+        assert not run.outputs or not run.outputs.model_outputs, "or MLflow takes it for a run that trains a model"
+
+    def test_the_run_names_its_rows_with_schema_and_number(self, uri: str, tmp_path: Path) -> None:
+        data = {"fingerprint": "f" * 64, "questions": 8, "source": "hub", "revision": "main"}
+        track(run_folder(tmp_path, manifest={"dataset": data}), uri, traces=0)
+        (given,) = only_run(uri).inputs.dataset_inputs
+        assert json.loads(given.dataset.profile) == {"num_rows": 8}
+        assert "gold_answers" in given.dataset.schema
+        assert json.loads(given.dataset.source)["revision"] == "main"
+        assert given.tags[0].value == "evaluation"

@@ -1,0 +1,166 @@
+"""A question as a trace, in plain values: what stands where, and what it is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import StoredRun, read_run
+from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
+from tests.reports.build import SCORE, flops, record, stored, usage, write_run
+
+
+def span(start: int, end: int, text: str = "") -> dict[str, Any]:
+    return {"kind": "span", "document_id": "d0", "start": start, "end": end, "text": text, "sources": []}
+
+
+def step(action: str, node: int, tflops: float, **changes: Any) -> dict[str, Any]:
+    plain = {"action": action, "node": node, "level": 1, "scores": {"total": 0.5}, "tokens": 10, "p_yes": None}
+    return plain | {"flops": flops(tflops), "shown": span(node, node + 5, f"text {node}"), "note": ""} | changes
+
+
+def traced(root: Path, *records: dict[str, Any], **changes: Any) -> list[Trace]:
+    run = read_run(write_run(root, records, **changes))
+    return list(traces(run, {r["question_id"] for r in records}))
+
+
+def names(found: Span) -> list[str]:
+    return [child.name for child in found.children]
+
+
+QUESTION = {
+    "question": "Who rules Orb?",
+    "options": None,
+    "gold": {"answers": ["Mira", "Mira Tal"], "supporting": [{"document_id": "d0", "start": 3, "end": 6}], "extra": {}},
+    "prediction": "Mira",
+    "notes": {"seconds": 4.0},
+}
+
+
+def test_what_was_asked_shown_and_answered(tmp_path: Path) -> None:
+    shown = [span(0, 4, "Orb."), span(6, 9)]
+    (trace,) = traced(tmp_path, record(0, 0.25, shown=shown, stop_reason="k", **QUESTION))
+    assert (trace.request, trace.answer, trace.error) == ("Who rules Orb?", "Mira", None)
+    assert trace.gold == {"gold_answers": ["Mira", "Mira Tal"]}
+    assert trace.scores == {SCORE: 25.0}
+    assert trace.tokens == {"input_tokens": 200, "output_tokens": 10, "total_tokens": 210}
+    assert trace.tags == {"TFLOPs": "1.5", "stop_reason": "k"}
+    assert trace.root.inputs == {"question": "Who rules Orb?", "document_ids": ["d0"]}
+    search, answer = trace.root.children
+    assert [(s.name, s.kind) for s in (search, answer)] == [("search", "RETRIEVER"), ("answer", "LLM")]
+    assert search.outputs == [
+        {"page_content": "Orb.", "metadata": {"supporting": True, "kind": "span", "doc_uri": "d0[0:4]"}},
+        {
+            "page_content": "characters of d0[6:9]",
+            "metadata": {"supporting": False, "kind": "span", "doc_uri": "d0[6:9]"},
+        },
+    ]
+    assert (answer.outputs, answer.inputs) == ("Mira", {"pieces": 2, "question": "Who rules Orb?"})
+    assert answer.attributes is not None
+    assert answer.attributes["mlflow.llm.model"] == "tiny"
+    assert answer.attributes["TFLOPs"] == 0.5
+    assert answer.attributes["mlflow.chat.tokenUsage"]["total_tokens"] == 105
+
+
+def test_an_older_record_has_its_id_for_its_question(tmp_path: Path) -> None:
+    (trace,) = traced(tmp_path, record(0, 1.0))
+    assert (trace.request, trace.gold) == ("q0", {})
+    assert trace.root.inputs == {"document_ids": ["d0"]}
+
+
+def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path: Path) -> None:
+    index = {"index": usage(9.0) | {"seconds": 1.0}}
+    documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": index}]
+    rows = [record(0, 1.0, notes={"seconds": 4.0}), record(1, 1.0, notes={"seconds": 2.0}), record(2, 1.0)]
+    first, second, third = traced(tmp_path, *rows, documents=documents)
+    assert [(s.name, s.start, s.end) for s in first.root.children] == [
+        ("index", 0.0, 1.0),
+        ("search", 1.0, 3.5),
+        ("answer", 3.5, 4.0),
+    ]
+    assert names(second.root) == ["search", "answer"], "the index is the first question's"
+    assert (second.start - first.start, third.start - second.start) == (4.0, 2.0)
+    assert third.root.end == 1.0, "no shorter than its phases"
+
+
+def test_questions_that_ran_together_start_closer(tmp_path: Path) -> None:
+    rows = [record(i, 1.0, notes={"seconds": 4.0}) for i in range(2)]
+    first, second = traced(tmp_path, *rows, manifest={"starts": [{"parallel": 4}]})
+    assert second.start - first.start == 1.0
+
+
+def test_a_move_is_a_span_and_the_steps_that_were_probed_once_are_one_move(tmp_path: Path) -> None:
+    steps = [
+        step("start", 1, 0.25),
+        step("start", 2, 0.25),
+        step("start", 3, 0.5, p_yes=0.25),
+        step("visit", 7, 0.75, p_yes=0.5),
+        step("visit", 8, 1.0, p_yes=0.75, note="enough"),
+    ]
+    (trace,) = traced(tmp_path, record(0, 1.0, steps=steps, notes={"seconds": 2.5}))
+    search = trace.root.children[0]
+    assert names(search) == ["start", "visit 7", "visit 8"]
+    assert [(s.start, s.end) for s in search.children] == [(0.0, 1.0), (1.0, 1.5), (1.5, 2.0)]
+    start, _, last = search.children
+    assert [piece["page_content"] for piece in start.outputs] == ["text 1", "text 2", "text 3"]
+    assert start.attributes is not None
+    assert (start.attributes["nodes"], start.attributes["P(Yes)"]) == ([1, 2, 3], 0.25)
+    assert last.attributes is not None
+    assert (last.attributes["note"], last.attributes["TFLOPs so far"]) == ("enough", 1.0)
+
+
+def test_steps_with_requests_of_their_own_are_moves_of_their_own(tmp_path: Path) -> None:
+    steps = [step("choose", n, n / 4, shown=None) for n in range(1, 4)]
+    (trace,) = traced(tmp_path, record(0, 1.0, steps=steps))
+    assert [(s.name, s.kind) for s in trace.root.children[0].children] == [(f"choose {n}", "TOOL") for n in (1, 2, 3)]
+
+
+def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
+    steps = [step("visit", n, n / 100, p_yes=0.1) for n in range(100)]
+    shown = [span(n, n + 1, "x" * 2000) for n in range(30)]
+    (trace,) = traced(tmp_path, record(0, 1.0, steps=steps))
+    assert len(trace.root.children[0].children) == 40
+    assert names(trace.root.children[0])[-1] == "61 more moves"
+    (flat,) = traced(tmp_path / "flat", record(0, 1.0, shown=shown))
+    pieces = flat.root.children[0].outputs
+    assert len(pieces) == 21
+    assert pieces[-1]["page_content"] == "10 more, in records.jsonl"
+    assert "characters ...]" in pieces[0]["page_content"]
+    assert len(pieces[0]["page_content"]) < 1100
+
+
+def test_a_text_is_cut_in_the_middle() -> None:
+    assert shortened("abc", 3) == "abc"
+    assert shortened("a" * 6 + "b" * 6, 6) == "aaaa\n[... 6 characters ...]\nbb"
+
+
+def test_a_failed_question_has_its_error_and_no_phases(tmp_path: Path) -> None:
+    (trace,) = traced(tmp_path, record(0, None))
+    assert trace.error == {"type": "WindowExceeded", "message": "too long"}
+    assert (trace.root.children, trace.tokens, trace.tags["error"]) == ((), {}, "WindowExceeded")
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"scores": {SCORE: 1.0}}, True),
+        ({"notes": {"flags": {SCORE: "empty"}}}, True),
+        ({"prediction": "x"}, False),
+        ({"question": "now recorded"}, False),
+    ],
+)
+def test_a_digest_is_of_all_but_the_scores(change: dict[str, Any], same: bool) -> None:
+    assert (digest(record(0, 0.5)) == digest(record(0, 0.5, **change))) is same
+
+
+def test_why_a_score_is_0(tmp_path: Path) -> None:
+    (trace,) = traced(tmp_path, record(0, 0.0, notes={"flags": {SCORE: "no answer"}}))
+    assert trace.reasons == {SCORE: "no answer"}
+    assert scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
+
+
+def test_only_what_is_wanted(tmp_path: Path) -> None:
+    run: StoredRun = stored(tmp_path, [1.0, 0.5, 0.0])
+    assert [t.question_id for t in traces(run, {"q1"})] == ["q1"]
