@@ -19,7 +19,8 @@ from harness.engine.scoring import judge, unanswered, without_verdict
 from harness.errors import ConfigError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
-from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore, read_run
+from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
+from harness.storage.run_store import RunStore
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.paths import masked
-from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore
+from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
 from harness.types import Answer, Document, Example, Record

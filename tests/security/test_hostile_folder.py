@@ -14,7 +14,8 @@ from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserEr
 from harness.storage.files import write_atomic
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, RunStore, read_run
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
+from harness.storage.run_store import RunStore
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
