@@ -29,6 +29,7 @@ from harness.engine.document_view import View
 from harness.engine.indexing import Indexer
 from harness.engine.parallel_questions import OneAtATime, draws_watched, in_flight, places_for
 from harness.engine.rescore import recover, refresh, rejudged
+from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError
 from harness.stats.rng import derived_seed
@@ -93,6 +94,7 @@ def run(
                 refresh(store, plan, progress.note, unscored_too=retry_failed)
                 store.describe(config, plan.origins)
                 recover(store, plan, progress.note)
+                bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
                 return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
@@ -209,6 +211,7 @@ class _Job:
         record = Record(
             question_id=example.question.id,
             document_ids=example.question.document_ids,
+            document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in example.question.document_ids),
             prediction=answer.text,
             scores={},
             usage=meter.usage(),
@@ -220,6 +223,11 @@ class _Job:
             notes=notes,
         )
         row = plain(asdict(record), lost=[])
+        if self.plan.config.dataset.keep_texts:
+            row, texts = with_texts(row, example, self.plan.dataset.documents)
+            self.store.keep_texts(texts)
+        else:
+            row = without_texts(row)
         self.store.keep(row)
         return example, row
 
@@ -265,7 +273,7 @@ class _Job:
         """Put the first prompt of each model into the manifest as soon as there is one."""
         known = self.manifest.get("first_prompts", {})
         new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
-        if new:
+        if new and self.plan.config.dataset.keep_texts:
             gpu = manifests.describe_gpu() if self.manifest.get("gpu") is None else self.manifest["gpu"]
             self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
             self.store.write(MANIFEST, self.manifest)

@@ -6,6 +6,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     records.jsonl     one Record a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; gone when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
+    texts.jsonl.gz    the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
     summary.json      the numbers (harness/storage/summary.py)
     lock              while a process writes
 
@@ -15,6 +16,7 @@ read_run(folder) -> StoredRun      any number of readers; the one writer is harn
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import DataError, UserError
 from harness.storage.files import read_lines
 from harness.storage.limits import yaml_problem
+from harness.storage.shown_texts import TEXTS, read_texts
 
 if TYPE_CHECKING:
     from harness.storage.shapes import Shape
@@ -53,6 +56,16 @@ class StoredRun:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """The long texts that these records of the run point to, by their text_sha256.
+
+        Raises DataError for a damaged texts.jsonl.gz.
+        """
+        try:
+            return read_texts(self.path, records)
+        except OSError as error:
+            raise _not_read(self.path / TEXTS, error) from None
+
 
 def find_runs(root: Path) -> list[Path]:
     """Every run folder at or below `root`, sorted. Raises UserError when `root` is no folder."""
@@ -71,10 +84,7 @@ def read_run(folder: Path) -> StoredRun:
     folder = Path(folder)
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY):
-        path = folder / name
-        if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
-            raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
+    check_plain(folder)
     from harness.storage import shapes
 
     run = _yaml(folder / RUN)
@@ -94,6 +104,14 @@ def read_run(folder: Path) -> StoredRun:
         origins=run.get("origins") or {},
         notes=tuple(notes),
     )
+
+
+def check_plain(folder: Path) -> None:
+    """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end."""
+    for name in (RUN, MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS):
+        path = folder / name
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
 
 
 def _yaml(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 with RunStore.open(folder, fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
+    store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
     store.keep(row)                      an answer that is not scored yet
     store.append(row)                    its record
     store.write(SUMMARY, numbers)        a file, replaced in one step
@@ -15,7 +16,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +37,20 @@ from harness.storage.files import (
     write_atomic,
 )
 from harness.storage.lock import FolderLock
+from harness.storage.packed_lines import append_packed, read_packed, repair_packed
 from harness.storage.paths import without_home
-from harness.storage.run_folder import ANSWERED, DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, SUMMARY, read_json
+from harness.storage.run_folder import (
+    ANSWERED,
+    DOCUMENTS,
+    LOCK,
+    MANIFEST,
+    RECORDS,
+    RUN,
+    SUMMARY,
+    check_plain,
+    read_json,
+)
+from harness.storage.shown_texts import TEXTS
 
 Note = Callable[[str], None]
 
@@ -56,10 +69,12 @@ class RunStore:
         self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
         self._closed = False
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
+        self._packed: dict[str, int] = {}  # the side files are opened when something is first put in them
+        self._texts = {row["sha256"] for row in read_packed(folder / TEXTS, "sha256")}
 
     @classmethod
-    def open(cls, folder: Path, fingerprint: str, note: Note) -> RunStore:
-        """Lock the folder, repair what a killed writer left, and check that it is the same data.
+    def open(cls, folder: Path, fingerprint: str | None, note: Note) -> RunStore:
+        """Lock the folder, repair what a killed writer left, and check that it is the same data (None: not asked).
 
         What the folder says of the run stays as it is until `describe`.
 
@@ -75,10 +90,13 @@ class RunStore:
         touch(folder)
         with ExitStack() as stack:
             stack.enter_context(FolderLock(folder))
+            check_plain(folder)
             tidy(folder)
             for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
                 if said := repair(folder / name, key):
                     note(said)
+            if said := repair_packed(folder / TEXTS):
+                note(said)
             _same_data(folder, fingerprint)
             store = cls(folder, stack, fresh)
             store._stack = stack.pop_all()
@@ -149,6 +167,32 @@ class RunStore:
             append_line(self._answered, self.folder / ANSWERED, json_line(row))
             self._unscored.add(row["question_id"])
             self.check()
+
+    def keep_texts(self, texts: Mapping[str, str]) -> None:
+        """Put texts on disk by their checksums, each once a run; before the row that points to them. Raises SaveError.
+
+        Any thread may call it; after the end of the `with` block it does nothing.
+        """
+        with self._writing:
+            if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
+                self._pack(TEXTS, new)
+                self._texts |= texts.keys()
+
+    def _pack(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._closed:
+            return
+        if name not in self._packed:
+            self._packed[name] = self._appender(name)
+        append_packed(self._packed[name], self.folder / name, rows)
+        self.check()
+
+    def drop_texts(self) -> None:
+        """Remove the side file of texts, once no record points to it and before one is kept. Raises SaveError."""
+        try:
+            (self.folder / TEXTS).unlink(missing_ok=True)
+        except OSError as error:
+            raise save_error(self.folder / TEXTS, error) from error
+        self._texts.clear()
 
     def left(self) -> list[dict[str, Any]]:
         """Rows that `keep` wrote in a run that was stopped before it scored them."""
@@ -233,9 +277,9 @@ def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
 
 
-def _same_data(folder: Path, fingerprint: str) -> None:
+def _same_data(folder: Path, fingerprint: str | None) -> None:
     before = read_json(folder / MANIFEST).get("dataset", {}).get("fingerprint")
-    if before is not None and before != fingerprint:
+    if before is not None and fingerprint is not None and before != fingerprint:
         raise UserError(
             f"the rows of the data set are not those that {folder} was begun with "
             f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
