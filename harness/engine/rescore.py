@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from harness.config import registry
 from harness.engine.scoring import judge, unanswered, without_verdict
 from harness.engine.self_contained import bring_up_to_date, gold_of
-from harness.errors import ConfigError, UserError
+from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
-from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_run
 from harness.storage.run_store import RunStore
 from harness.types import Gold, Shown
 
@@ -211,7 +211,17 @@ def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], datas
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(stored.path, rows_of if dataset is None else dataset.fingerprint, note) as store:
         latest = {row["question_id"]: row for row in store.records()}
-        rows = rejudge(latest.values(), config.dataset, gold)
+        try:
+            rows = rejudge(latest.values(), config.dataset, gold)
+        except STOPS:
+            raise
+        except Exception as broken:
+            if dataset is not None or any(":" in name for name in config.dataset.scorers):
+                raise
+            problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
+            raise DataError(
+                stored.path / RECORDS, None, "gold", f"{problem}; name the data set's file with --data"
+            ) from None
         versions = {name: scorers.version(name) for name in config.dataset.scorers}
         numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
         summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}

@@ -168,6 +168,30 @@ def test_mistakes_are_one_sentence(here: Cli, rows: Path) -> None:
     assert here("trace", str(folder), "2hop__0").returncode == 0, "what is gone is gone; the rest is there"
 
 
+@pytest.mark.parametrize(
+    ("scorer", "gold"),
+    [
+        ("quality.accuracy", {"answers": ["a"], "supporting": [], "extra": {"all_classes": 3}}),
+        ("musique.answer_f1", {"answers": ["a", None], "supporting": [], "extra": {}}),
+        (
+            "evidence_recall",
+            {"answers": ["a"], "supporting": [{"document_id": "d", "start": 5, "end": 1}], "extra": {}},
+        ),
+        ("musique.answer_f1", {"answers": "a", "supporting": [], "extra": []}),
+    ],
+)
+def test_gold_answers_that_somebody_damaged_are_one_sentence(
+    scorer: str, gold: dict[str, Any], here: Cli, rows: Path
+) -> None:
+    folder = run(here, "closed-book")
+    changed = [{**one, "gold": gold} for one in records(folder)]
+    (folder / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed), encoding="utf-8")
+    done = here("score", str(folder), "--scorers", scorer)
+    assert done.returncode == 2 or (done.returncode, scorer) == (0, "evidence_recall"), "flagged by the scorer itself"
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
 @pytest.mark.parametrize("name", [name for name in FOLDERS if not name.startswith("oldest/")])
 def test_scoring_an_old_run_again_makes_it_self_contained(here: Cli, tmp_path: Path, name: str) -> None:
     folder = Path(shutil.copytree(OLD / name, tmp_path / "run"))
