@@ -121,15 +121,20 @@ class Answer:
     truncated: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One line of records.jsonl (docs/run-folder.md#records). `error` is None or {"type", "message"}.
 
-    A question that was answered and could not be scored has "stage": "scoring" in its error.
+    question, options and gold are None where dataset.keep_texts is off; document_characters: the documents' lengths. A
+    question that was answered and could not be scored has "stage": "scoring" in its error.
     """
 
     question_id: str
+    question: str | None = None
+    options: tuple[str, ...] | None = None
     document_ids: tuple[str, ...]
+    document_characters: tuple[int, ...] = ()
+    gold: Gold | None = None
     prediction: str
     scores: dict[str, float]
     usage: dict[str, dict[str, Any]]

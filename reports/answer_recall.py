@@ -1,8 +1,8 @@
 """Whether a gold answer stands in what the reader was shown: LongRefiner's recall (LongRefiner, figure 3).
 
-answer_shown(record, example, documents)                 in whole words: True, False, or None where no answer can stand
+answer_shown(record, example, rows)                 in whole words: True, False, or None where no answer can stand
                                                          in a text
-answer_shown_as_substring(record, example, documents)    as FlashRAG's retrieval recall: True or False
+answer_shown_as_substring(record, example, rows)    as FlashRAG's retrieval recall: True or False
 
 The pieces of a record's `shown` are put together with a blank line between, and text and answer normalised as SQuAD
 does it; the answer must stand there in whole words, so "art" is not in "party". "yes", "no" and "unanswerable" are
@@ -23,25 +23,21 @@ from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import normalize_answer
 
 if TYPE_CHECKING:
-    from harness.types import Document, Example
+    from harness.types import Example
+    from reports.gold_rows import Rows
 
 
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 
 
-def _pieces(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> list[str]:
+def _pieces(shown: Sequence[Mapping[str, Any]], rows: Rows) -> list[str]:
     """The texts of a record's `shown` in their order: spans of documents, and what a model wrote."""
-    return [
-        piece["text"]
-        if piece["kind"] == "generated"
-        else documents[piece["document_id"]].text[piece["start"] : piece["end"]]
-        for piece in shown
-    ]
+    return [rows.text(piece) or "" for piece in shown]
 
 
-def shown_text(shown: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> str:
+def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
     """The pieces of a record's `shown` as one text, a blank line between."""
-    return GAP.join(_pieces(shown, documents))
+    return GAP.join(_pieces(shown, rows))
 
 
 def holds(text: str, answers: Sequence[str]) -> bool | None:
@@ -53,16 +49,16 @@ def holds(text: str, answers: Sequence[str]) -> bool | None:
     return any(f" {answer} " in words for answer in wanted)
 
 
-def answer_shown(record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]) -> bool | None:
+def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:
     """`holds` for what one question's reader was shown; a question that failed was shown nothing."""
     shown = [] if record["error"] is not None else record["shown"]
-    return holds(shown_text(shown, documents), example.gold.answers)
+    return holds(shown_text(shown, rows), example.gold.answers)
 
 
-def answer_shown_as_substring(record: Mapping[str, Any], example: Example, documents: Mapping[str, Document]) -> bool:
+def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:
     """Whether a piece of what one question's reader was shown contains an answer as a substring, both normalised.
 
     FlashRAG's retrieval recall with the pieces as the retrieved texts (harness.scorers.flashrag.retrieval_recall).
     """
-    texts = _pieces(record["shown"], documents) if record["error"] is None else []
+    texts = _pieces(record["shown"], rows) if record["error"] is None else []
     return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0

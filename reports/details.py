@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.flops import DEFAULT
 from reports import stored as facts
 from reports.evidence import evidence
-from reports.gold_rows import Rows
+from reports.gold_rows import Rows, with_texts
 from reports.search_player import replays
 from reports.step_flops import full_only, step_flops
 
@@ -52,19 +52,19 @@ def details(
     labels: Sequence[str],
     reference: int,
     score: str,
-    rows: Rows,
+    rows: Sequence[Rows],
     limits: Limits,
     convention: str = DEFAULT,
 ) -> dict[str, Any]:
-    """The JSON value described above for the runs of one data set; `reference` is the place of one in `runs`,
-    `convention` how the FLOPs of steps are counted."""
+    """The JSON value described above for the runs of one data set, with the `rows` of each; `reference` is the place
+    of one in `runs`, `convention` how the FLOPs of steps are counted."""
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     kept, notes = ids, []
     if len(ids) > SCORED:
         kept = [ids[i * len(ids) // SCORED] for i in range(SCORED)]
         notes = [f"Differences of {SCORED} of {len(ids)} questions, evenly spread; the tables above are of all."]
-    if rows.problem:
-        notes.append(f"No gold answers, questions and shown texts: {rows.problem}.")
+    if problems := [one.problem for one in rows if one.problem]:
+        notes.append(f"No gold answers, questions and shown texts: {problems[0]}.")
     questions = _questions(runs, ids, rows, limits, convention)
     if len(questions) < len(ids):
         notes.append(
@@ -98,15 +98,22 @@ def _values(run: StoredRun, score: str, ids: list[str]) -> list[float | None]:
 
 
 def _questions(
-    runs: Sequence[StoredRun], ids: list[str], rows: Rows, limits: Limits, convention: str
+    runs: Sequence[StoredRun], ids: list[str], rows: Sequence[Rows], limits: Limits, convention: str
 ) -> list[dict[str, Any]]:
     by_id = [{record["question_id"]: record for record in run.records} for run in runs]
+    first = ids[: limits.questions]
+    rows = [
+        with_texts(one, run, [found[name] for name in first if name in found])
+        for one, run, found in zip(rows, runs, by_id, strict=True)
+    ]
     out: list[dict[str, Any]] = []
     size = 0
-    for question_id in ids[: limits.questions]:
-        example = rows.examples.get(question_id)
+    for question_id in first:
+        example = next((one.examples[question_id] for one in rows if question_id in one.examples), None)
         told = _question(question_id, example)
-        told["answers"] = [_answer(found.get(question_id), example, rows, convention) for found in by_id]
+        told["answers"] = [
+            _answer(found.get(question_id), example, one, convention) for found, one in zip(by_id, rows, strict=True)
+        ]
         size += len(json.dumps(told))
         if size > limits.size:
             break
@@ -149,7 +156,7 @@ def _piece(piece: dict[str, Any], example: Example | None, rows: Rows) -> dict[s
     """One piece of what the reader saw; `evidence` where it overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
-        return {"where": f"generated from {sources}" if sources else "generated", "text": _cut(piece["text"])}
+        return {"where": f"generated from {sources}" if sources else "generated", "text": _cut(rows.text(piece) or "")}
     start, end = piece["start"], piece["end"]
     told: dict[str, Any] = {
         "where": f"{piece['document_id']} {start}–{end}",
@@ -161,15 +168,15 @@ def _piece(piece: dict[str, Any], example: Example | None, rows: Rows) -> dict[s
 
 
 def _span(piece: dict[str, Any], rows: Rows, longest: int) -> str | None:
-    """The text of a span, None where its document is not at hand."""
-    document = rows.documents.get(piece["document_id"])
-    return None if document is None else _cut(document.text[piece["start"] : piece["end"]], longest)
+    """The text of a span, None where it is not at hand."""
+    text = rows.text(piece)
+    return None if text is None else _cut(text, longest)
 
 
 def _step(step: dict[str, Any], rows: Rows, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
     flops = step_flops(step["flops"], convention)
-    text = step["note"] or shown.get("text") or (_span(shown, rows, _SHORT) if shown.get("kind") == "span" else "")
+    text = step["note"] or (_span(shown, rows, _SHORT) if shown else "")
     return {
         "action": step["action"],
         "node": step["node"],

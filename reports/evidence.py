@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.document_view import View
-from harness.types import Answer, Shown
+from harness.types import Answer, Document, Shown
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -54,7 +54,11 @@ def overlapping(
     example = rows.examples.get(record["question_id"])
     if example is None or not example.gold.supporting:
         return frozenset()
-    documents = [rows.documents[d] for d in example.question.document_ids]
+    sizes = rows.sizes(example.question.document_ids)
+    if sizes is None:
+        return frozenset()
+    # Only lengths count here: a run folder holds no whole texts.
+    documents = [Document(name, " " * sizes[name]) for name in example.question.document_ids]
     cut = run.config["method"].get("view") == "evidence"
     view = View.evidence(documents, example.gold.supporting) if cut else View.of(documents)
     if (record.get("notes") or {}).get("joined"):

@@ -1,39 +1,109 @@
-"""The rows behind a run: gold answers, question and document texts, which the records do not hold.
+"""The questions behind a run: gold answers, options and texts, from its records or else from its data set.
 
     rows = read_rows(run)
-    rows.examples["2hop__482757"].gold.answers     rows.documents["2hop__482757"].text     rows.problem    None
+    rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
 
-They are read from where run.yaml says the data set is, without a connection; a data set of the hub comes from the
-cache. Rows that are not those the run was made with are not used: `problem` then says why there are none.
+Records hold all of that (harness/engine/self_contained.py). Those of older versions, and of a data set with
+keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
+hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why there are
+none.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from harness.engine.self_contained import gold_of
 from harness.errors import UserError
+from harness.storage.shown_texts import POINTER
+from harness.types import Example, Question
 from reports import stored as facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from harness.types import Document, Example
+    from harness.types import Document
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples and documents by id; both are empty where `problem` says why they cannot be had."""
+    """Examples by question id; there are none where `problem` says why.
+
+    documents: whole, where the data set was read; characters: their lengths; texts: what the run folder holds of texts
+    that were shown, by checksum.
+    """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
     documents: Mapping[str, Document] = field(default_factory=dict)
     problem: str | None = None
+    characters: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, piece: Mapping[str, Any]) -> str | None:
+        """The text of a piece of a record's `shown`; None where it is not at hand."""
+        if piece.get("text") or (piece["kind"] == "generated" and not piece.get(POINTER)):
+            return str(piece["text"])
+        if piece.get(POINTER) in self.texts:
+            return self.texts[piece[POINTER]]
+        document = self.documents.get(piece["document_id"])
+        return None if document is None else document.text[piece["start"] : piece["end"]]
+
+    def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
+        """Lengths of documents in characters; None where one is not known."""
+        known = {
+            name: len(self.documents[name].text) if name in self.documents else self.characters.get(name)
+            for name in document_ids
+        }
+        sizes = {name: size for name, size in known.items() if size is not None}
+        return sizes if len(sizes) == len(known) else None
 
 
-def read_rows(run: StoredRun) -> Rows:
-    """The rows of `run`. Never raises for data that is missing or has changed: see `problem`."""
+def read_rows(run: StoredRun, *, whole: bool = False) -> Rows:
+    """The questions of `run` without the texts shown (`Rows.texts`); whole: with its documents, from the data set.
+
+    Never raises for data that is missing or has changed: see `problem`.
+    """
+    recorded = None if whole else _recorded(run)
+    return _of_data_set(run) if recorded is None else recorded
+
+
+def rows_of(runs: Sequence[StoredRun], *, whole: bool = False) -> list[Rows]:
+    """`read_rows` of each run; a data set that several runs need is read once."""
+    read: dict[str, Rows] = {}
+    found = []
+    for run in runs:
+        key = f"{run.config['dataset']} {facts.fingerprint(run)}"
+        rows = None if whole else _recorded(run)
+        if rows is None:
+            rows = read[key] if key in read else read.setdefault(key, _of_data_set(run))
+        found.append(rows)
+    return found
+
+
+def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]]) -> Rows:
+    """The rows with the texts that these records of the run showed. Raises DataError for a damaged side file."""
+    return replace(rows, texts=run.texts(records))
+
+
+def _recorded(run: StoredRun) -> Rows | None:
+    """The questions as the records hold them; None where one holds none."""
+    examples: dict[str, Example] = {}
+    characters: dict[str, int] = {}
+    for record in run.records:
+        gold, sizes = gold_of(record), record.get("document_characters") or ()
+        if gold is None or record.get("question") is None or len(sizes) != len(record["document_ids"]):
+            return None
+        name, ids = record["question_id"], tuple(record["document_ids"])
+        options = None if record.get("options") is None else tuple(record["options"])
+        examples[name] = Example(Question(name, record["question"], ids, options), gold)
+        characters.update(zip(ids, sizes, strict=True))
+    return Rows(examples, characters=characters)
+
+
+def _of_data_set(run: StoredRun) -> Rows:
     from pydantic import ValidationError
 
     from harness.config.schema import DatasetConfig

@@ -27,7 +27,7 @@ from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.details import Limits, details
 from reports.figures import front
-from reports.gold_rows import read_rows
+from reports.gold_rows import rows_of
 from reports.markup import Html, el, joined, script_json
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
@@ -102,7 +102,7 @@ def _details(group: _Group) -> dict[str, Any]:
     reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
     score = facts.headline(group.runs[0])
     counted = group.convention or DEFAULT
-    return details(group.runs, labels, reference, score, read_rows(group.runs[0]), group.limits, counted)
+    return details(group.runs, labels, reference, score, rows_of(group.runs), group.limits, counted)
 
 
 def _contents(groups: Sequence[_Group]) -> Html:

@@ -33,9 +33,12 @@ _LABEL = 14  # pixels of a box that its text leaves free
 
 
 def replays(
-    runs: Sequence[StoredRun], questions: Sequence[dict[str, Any]], rows: Rows, size: int
+    runs: Sequence[StoredRun], questions: Sequence[dict[str, Any]], rows: Sequence[Rows], size: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Put a "replay" into every answer of `questions` (reports.details) whose search went over a graph, as above."""
+    """Put a "replay" into every answer of `questions` (reports.details) whose search went over a graph, as above.
+
+    rows: of each run.
+    """
     graphs: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     problems: list[str] = []
@@ -51,7 +54,7 @@ def replays(
             problems += [found.problem] if found.problem else []
             if found.graph is None:
                 continue
-            told = _replay(found.graph, run, record, rows)
+            told = _replay(found.graph, run, record, rows[i])
             new = None if found.key in places else drawn(found.graph)
             need = len(json.dumps(told)) + (0 if new is None else len(json.dumps(new)))
             if need > size:

@@ -2,7 +2,7 @@
 
     judged(run, {("q7", 12): Recorded("Paris", shown)}, "musique.answer_f1", data)     ->  {("q7", 12): 1.0}
 
-The data set is loaded for its gold answers, as `harness score` does. No model is loaded.
+The gold answers are those of the records, or of the data set where these hold none. No model is loaded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def judged(
             f"harness score {run.path}"
         )
     run = moved(run, data)
-    rows = read_rows(run)
+    rows = read_rows(run, whole=data is not None)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
     dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})

@@ -63,7 +63,7 @@ def _counted(runs: list[StoredRun], data: str | None) -> Counted:
     from reports.gold_rows import read_rows
 
     first = moved(runs[0], data)
-    rows = read_rows(first)
+    rows = read_rows(first, whole=True)
     name, _, model = _key(first)
     if rows.problem is not None:
         raise UserError(f"{rows.problem}; name the file of the rows with --data")

@@ -15,7 +15,8 @@ import json as json_
 import shlex
 import sys
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,6 +71,14 @@ class Execution:
     retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     out: Out = "results"
+    keep_texts: Annotated[
+        str | None,
+        output(
+            "--keep-texts yes|no",
+            "Store questions, gold answers and the texts that were shown; no for data whose licence forbids it.",
+            "yes",
+        ),
+    ] = None
     mlflow: Annotated[
         str | None,
         output(
@@ -92,6 +101,13 @@ class Execution:
         """The options that set a field of the method, {"record_stops": 8}; see harness.cli.recording."""
         given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def kept(self) -> dict[str, bool]:
+        """The settings of what run folders hold, {"dataset.keep_texts": False}. Raises UserError."""
+        if self.keep_texts not in (None, "yes", "no"):
+            raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
+        return {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,7 @@ def run(selection: Selection, execution: Execution) -> int:
 def _run_all(selection: Selection, options: Execution, command: list[str]) -> int:
     if options.convention is not None:
         _check_convention(options, selection.suite)
-    wanted = rows(selection)
+    wanted = [_with_kept(row, options.kept) for row in rows(selection)]
     if options.record:
         wanted = _recording(wanted, selection, options.record)
     if options.plan:
@@ -206,6 +222,13 @@ def _forecast_table(planned: list[Plan], options: Execution, suite: str | None) 
 
 def _name(row: Plan) -> str:
     return f"{row.config.method.name} on {row.config.dataset.name}"
+
+
+def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
+    """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
+    if twice := sorted(kept.keys() & row.sets.keys()):
+        raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
+    return replace(row, sets={**row.sets, **kept})
 
 
 def _recording(wanted: list[Choices], selection: Selection, record: dict[str, float]) -> list[Choices]:

@@ -78,22 +78,20 @@ def moved(run: StoredRun, data: str | None) -> StoredRun:
     return replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
 
 
-def with_rows(runs: Sequence[StoredRun], data: str | None) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its data set's rows, read once for runs over the same ones; warns about runs without rows.
+def with_rows(runs: Sequence[StoredRun], data: str | None, *, whole: bool = False) -> list[tuple[StoredRun, Rows]]:
+    """Each run with its questions, from its records or its data set; warns about runs without them.
 
+    whole: with the documents, which the data set alone has; it is read once for runs over the same rows.
     Raises UserError where no run has any.
     """
-    from reports import stored as facts
-    from reports.gold_rows import read_rows
+    from reports.gold_rows import rows_of
 
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
-    read: dict[str, Rows] = {}
     complete: list[tuple[StoredRun, Rows]] = []
     problems: list[str] = []
-    for run in (moved(run, data) for run in runs):
-        key = f"{run.config['dataset']} {facts.fingerprint(run)}"
-        rows = read[key] if key in read else read.setdefault(key, read_rows(run))
+    moved_runs = [moved(run, data) for run in runs]
+    for run, rows in zip(moved_runs, rows_of(moved_runs, whole=whole or data is not None), strict=True):
         if rows.problem is None:
             complete.append((run, rows))
         else:

@@ -44,7 +44,7 @@ def study_length(
     runs, damaged = stored_runs(folders)
     from reports.figures.length import frame, panels, sections
 
-    table = frame(_measured(with_rows(runs, data)), score, limits)
+    table = frame(_measured(with_rows(runs, data, whole=True)), score, limits)
     show(Figure("Length of the documents", table, sections(table), panels(table)), form, figure.out)
     return 3 if damaged else 0
 
@@ -63,6 +63,7 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
     """Each run with what counts a document's tokens, once for runs over the same rows with the same model."""
     from harness.cli.report_tokens import tokens_by
     from reports.figures.length import Measured, group
+    from reports.gold_rows import with_texts
 
     counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
     measured: list[Measured] = []
@@ -74,7 +75,7 @@ def _measured(runs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
         except UserError as error:
             problems.append(error)
             continue
-        measured.append(Measured(run, rows, counts[key]))
+        measured.append(Measured(run, with_texts(rows, run, run.records), counts[key]))
     if not measured:
         raise problems[0]
     for problem in problems:

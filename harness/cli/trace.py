@@ -60,11 +60,9 @@ class _Search:
     def text(self, move: Move) -> str:
         """What a step showed, with its note first; the place of a span where its text is not at hand."""
         step, shown = move.step, move.step["shown"] or {}
-        text = str(shown.get("text") or "")
+        text = (self.rows.text(shown) or "") if shown else ""
         if not text and self.graph is not None and step["node"] is not None:
             text = self.graph.text[step["node"]]
-        if not text and self.memory is not None and shown.get("document_id") in self.rows.documents:
-            text = self.rows.documents[shown["document_id"]].text[shown["start"] : shown["end"]]
         if not text and shown.get("document_id") and not step["note"]:
             text = f"{shown['document_id']} [{shown['start']}:{shown['end']}]"
         return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
@@ -85,7 +83,7 @@ def trace(
     _check(graph, least)
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
-    search = replace(_search(run, question, data, json), convention=convention or DEFAULT)
+    search = replace(_search(run, question, data), convention=convention or DEFAULT)
     if graph is not None:
         _draw(search, graph, least)
     if json:
@@ -114,10 +112,10 @@ def _costs(search: _Search) -> list[str]:
     return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
 
 
-def _search(run: str, question: str, data: str | None, json: bool) -> _Search:
+def _search(run: str, question: str, data: str | None) -> _Search:
     from harness.storage.run_folder import read_run
     from reports.evidence import UNKNOWN, evidence
-    from reports.gold_rows import Rows, read_rows
+    from reports.gold_rows import read_rows, with_texts
     from reports.search_graph import read_graph
     from reports.walk import walk
 
@@ -129,9 +127,8 @@ def _search(run: str, question: str, data: str | None, json: bool) -> _Search:
     result = read_graph(stored, record)
     memory = _memory(stored, record) if result.graph is None and result.problem is None else None
     moved = {"dataset": {**stored.config["dataset"], "data": data}} if data is not None else {}
-    # A flat table has no column that needs the rows, and a large data set takes seconds to read.
-    wanted = result.graph is not None or memory is not None or data is not None or json
-    rows = read_rows(replace(stored, config={**stored.config, **moved})) if wanted else Rows()
+    only = replace(stored, config={**stored.config, **moved}, records=[record])
+    rows = with_texts(read_rows(only, whole=data is not None), stored, [record])
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
@@ -189,7 +186,7 @@ def _lines(search: _Search) -> list[str]:
     from reports.stored import probe_share
 
     record = search.record
-    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
+    lines = _asked(search)
     if not search.moves:
         lines.append("this method stores no search steps")
     elif search.graph is None:
@@ -205,11 +202,28 @@ def _lines(search: _Search) -> list[str]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
         lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
+    lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
+    return lines
+
+
+def _asked(search: _Search) -> list[str]:
+    """What was asked, what the right answer is, and what was answered."""
+    record, example = search.record, search.rows.examples.get(search.record["question_id"])
+    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
+    if example is not None:
+        options = example.question.options or ()
+        lines.append(f"           {_line(example.question.text)}")
+        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_line(o)}" for n, o in enumerate(options)]
+        lines.append(f"gold       {_line(' | '.join(example.gold.answers))}")
     lines.append(f"answer     {printable(record['prediction'])}")
     if (final := (record.get("notes") or {}).get("scored")) is not None:
         lines.append(f"scored     {printable(final)}")
-    lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
     return lines
+
+
+def _line(text: str) -> str:
+    """The text on one line."""
+    return printable(" ".join(text.split()))
 
 
 def _of_memory(search: _Search) -> list[str]:
@@ -314,7 +328,7 @@ def _answer(step: dict[str, Any], answers: list[str]) -> list[str]:
 
 
 def _short(text: str, longest: int) -> str:
-    text = printable(" ".join(text.split()))
+    text = _line(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
@@ -322,11 +336,13 @@ def _as_json(search: _Search) -> dict[str, Any]:
     """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
     from reports.entity_memory import as_json
 
-    record = search.record
+    record, example = search.record, search.rows.examples.get(search.record["question_id"])
     return {
         "run": str(search.stored.path),
         "question_id": record["question_id"],
         "document_ids": record["document_ids"],
+        **({} if example is None else {"question": example.question.text, "options": example.question.options}),
+        **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
         **({"memory": as_json(*search.memory)} if search.memory is not None else {}),
         "notes": search.notes,

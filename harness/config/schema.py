@@ -65,7 +65,8 @@ class DatasetConfig(_Frozen):
     format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
     instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
     answer, which scorers then see alone; None = the reply is the answer; demonstration: a question with its reply,
-    shown behind the instruction as an example (both: harness/datasets/answer_prefix.py).
+    shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); keep_texts: whether run
+    folders hold its questions, gold answers and texts, which a licence may forbid.
     """
 
     name: str
@@ -82,6 +83,7 @@ class DatasetConfig(_Frozen):
     scorers: tuple[str, ...] = Field(min_length=1)
     licence: str = ""
     citation: str = ""
+    keep_texts: bool = True
     options: dict[str, Any] = Field(default_factory=dict)
 
 

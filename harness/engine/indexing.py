@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
     from harness.method import Index, Method
-    from harness.storage.run_folder import RunStore
+    from harness.storage.run_store import RunStore
     from harness.types import Document, Question
 
 

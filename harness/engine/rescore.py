@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
 from harness.engine.scoring import judge, unanswered, without_verdict
-from harness.errors import ConfigError, UserError
+from harness.engine.self_contained import bring_up_to_date, gold_of
+from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
-from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_run
+from harness.storage.run_store import RunStore
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:
@@ -102,8 +104,9 @@ def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict
 
 def shown_of(values: dict[str, Any]) -> Shown:
     """A record's `shown` entry as scorers take it."""
-    sources = tuple((str(d), int(a), int(b)) for d, a, b in values["sources"])
-    return Shown(**{**values, "sources": sources})
+    sources = tuple((str(d), int(a), int(b)) for d, a, b in values.get("sources", ()))
+    known = {name: values[name] for name in ("kind", "document_id", "start", "end", "text") if name in values}
+    return Shown(**known, sources=sources)
 
 
 def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
@@ -130,26 +133,37 @@ def _named(versions: Mapping[str, str]) -> str:
 def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None = None) -> dict[str, Any]:
     """Replace the scores in a run folder and return its new summary.
 
-    scorers: instead of the run's own; data: where the rows are now. An answer that a scorer had failed on is scored
-    too, and no failed question any more. Raises UserError when the rows are not those the run was made with, and what a
-    scorer raises; the folder is then as it was.
+    scorers: instead of the run's own; data: where the rows are now. The gold answers are those of the records; the data
+    set is read where a record has none, or with `data`. An answer that a scorer had failed on is scored too, and no
+    failed question any more. Raises UserError when the rows are not those the run was made with, and what a scorer
+    raises; the folder is then as it was.
     """
     from harness.datasets import load
     from harness.scorers import problems
 
     stored = read_run(folder)
     config = _config(stored, scorers, data)
-    named = registry.code_named(config.dataset.model_dump())
+    gold = {row["question_id"]: gold_of(row) for row in stored.records} if data is None else {}
+    whole = {question: found for question, found in gold.items() if found is not None}
+    recorded = bool(gold) and len(whole) == len(gold)
+    _check_code(folder, {"scorers": config.dataset.scorers} if recorded else config.dataset.model_dump())
+    if wrong := problems(config.dataset.scorers):
+        raise ConfigError(wrong)
+    if recorded:
+        return _write(stored, config, whole, None)
+    dataset = load(config.dataset, None)
+    _same_rows(stored, dataset)
+    return _write(stored, config, {example.question.id: example.gold for example in dataset.examples}, dataset)
+
+
+def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
+    """Raise UserError for code that the settings of a run folder name and the user did not."""
+    named = registry.code_named(values)
     if foreign := [target for target in named if not registry.trusted(target)]:
         raise UserError(
             f"{folder}: dataset.{named[foreign[0]]} names code ('{foreign[0]}') that neither the command line nor a "
             f"preset in the folder {registry.ENV} names; to see it and decide, use: harness score --trust {folder}"
         )
-    if wrong := problems(config.dataset.scorers):
-        raise ConfigError(wrong)
-    dataset = load(config.dataset, None)
-    _same_rows(stored, dataset)
-    return _write(stored, config, dataset)
 
 
 def _config(stored: StoredRun, scorers: list[str] | None, data: str | None) -> RunConfig:
@@ -183,22 +197,37 @@ def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
         )
 
 
-def _write(stored: StoredRun, config: RunConfig, dataset: Dataset) -> dict[str, Any]:
-    """Judge every record, then write all changes: where one cannot be judged, the folder stays as it was."""
+def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], dataset: Dataset | None) -> dict[str, Any]:
+    """Judge every record, then write all changes: where one cannot be judged, the folder stays as it was.
+
+    dataset: where it was read; the records then get what they lack of its texts.
+    """
     from harness import scorers
     from harness.storage.summary import summarise
 
     def note(text: str) -> None:
         sys.stderr.write(text + "\n")
 
-    gold = {example.question.id: example.gold for example in dataset.examples}
-    with RunStore.open(stored.path, dataset.fingerprint, note) as store:
+    rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
+    with RunStore.open(stored.path, rows_of if dataset is None else dataset.fingerprint, note) as store:
         latest = {row["question_id"]: row for row in store.records()}
-        rows = rejudge(latest.values(), config.dataset, gold)
+        try:
+            rows = rejudge(latest.values(), config.dataset, gold)
+        except STOPS:
+            raise
+        except Exception as broken:
+            if dataset is not None or any(":" in name for name in config.dataset.scorers):
+                raise
+            problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
+            raise DataError(
+                stored.path / RECORDS, None, "gold", f"{problem}; name the data set's file with --data"
+            ) from None
         versions = {name: scorers.version(name) for name in config.dataset.scorers}
         numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
         summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
         store.replace(rows)
+        if dataset is not None:
+            bring_up_to_date(store, dataset, config.dataset.keep_texts, note)
         store.write(MANIFEST, {**store.manifest(), "scorers": versions})
         store.describe(config.model_dump(mode="json"), stored.origins)
         store.write(SUMMARY, summary)

@@ -27,6 +27,7 @@ from harness.engine.indexing import Indexer
 from harness.engine.parallel_questions import draws_watched, in_flight, places_for
 from harness.engine.progress import COUNTED
 from harness.engine.rescore import recover, refresh, rejudged
+from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
 from harness.errors import HarnessError, SaveError, UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -34,7 +35,8 @@ from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.paths import masked
-from harness.storage.run_folder import MANIFEST, SUMMARY, RunStore
+from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
 from harness.types import Answer, Document, Example, Record
@@ -89,6 +91,7 @@ def run(
                 refresh(store, plan, progress.note, unscored_too=retry_failed)
                 store.describe(config, plan.origins)
                 recover(store, plan, progress.note)
+                bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
                 return _Job(plan, store, progress, command, parallel).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
@@ -183,6 +186,7 @@ class _Job:
         record = Record(
             question_id=example.question.id,
             document_ids=example.question.document_ids,
+            document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in example.question.document_ids),
             prediction=answer.text,
             scores={},
             usage=meter.usage(),
@@ -194,6 +198,11 @@ class _Job:
             notes=notes,
         )
         row = plain(asdict(record), lost=[])
+        if self.plan.config.dataset.keep_texts:
+            row, texts = with_texts(row, example, self.plan.dataset.documents)
+            self.store.keep_texts(texts)
+        else:
+            row = without_texts(row)
         self.store.keep(row)
         return example, row
 
@@ -239,7 +248,7 @@ class _Job:
         """Put the first prompt of each model into the manifest as soon as there is one."""
         known = self.manifest.get("first_prompts", {})
         new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
-        if new:
+        if new and self.plan.config.dataset.keep_texts:
             gpu = manifests.describe_gpu() if self.manifest.get("gpu") is None else self.manifest["gpu"]
             self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
             self.store.write(MANIFEST, self.manifest)

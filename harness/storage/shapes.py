@@ -74,8 +74,23 @@ class _Usage(TypedDict):
     probes: NotRequired[_Probes]
 
 
+class _Support(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    document_id: str
+    start: Count
+    end: Count
+
+
+class _Gold(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    answers: list[str]
+    supporting: list[_Support]
+    extra: dict[str, Any]
+
+
 class _Shown(TypedDict):
     __pydantic_config__ = _OPEN  # type: ignore[misc]
+    text_sha256: NotRequired[str]
     kind: Literal["span", "generated"]
     document_id: NotRequired[str]
     start: NotRequired[Count]
@@ -119,7 +134,11 @@ class _Notes(TypedDict):
 class _Record(TypedDict):
     __pydantic_config__ = _OPEN  # type: ignore[misc]
     question_id: str
+    question: NotRequired[str | None]
+    options: NotRequired[list[str] | None]
     document_ids: list[str]
+    document_characters: NotRequired[list[Count]]
+    gold: NotRequired[_Gold | None]
     prediction: str
     scores: dict[str, float]
     usage: dict[str, _Usage]

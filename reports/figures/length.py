@@ -44,7 +44,7 @@ _SUBSTRING = "answer_recall_substring"
 
 @dataclass(frozen=True)
 class Measured:
-    """A run with the rows of its data set, and what counts the tokens of a document of that id."""
+    """A run with the rows of its data set and its texts, and what counts the tokens of a document of that id."""
 
     run: StoredRun
     rows: Rows
@@ -143,11 +143,11 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
 
 def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
     """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
-    examples, documents = one.rows.examples, one.rows.documents
+    examples = one.rows.examples
     known = {record["question_id"]: record for record in one.run.records if record["question_id"] in examples}
-    words = {question: answer_shown(record, examples[question], documents) for question, record in known.items()}
+    words = {question: answer_shown(record, examples[question], one.rows) for question, record in known.items()}
     contained = {
-        question: float(answer_shown_as_substring(record, examples[question], documents))
+        question: float(answer_shown_as_substring(record, examples[question], one.rows))
         for question, record in known.items()
     }
     return words, contained

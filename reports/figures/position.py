@@ -34,7 +34,7 @@ from reports.figures.plot import Axis, Line, Panel, Point, split
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from harness.types import Document, Example
+    from harness.types import Example
     from reports.gold_rows import Rows
 
 
@@ -62,12 +62,15 @@ class Place:
         return self.centres[-1] - self.centres[0] if len(self.centres) > 1 else None
 
 
-def place(example: Example, documents: Mapping[str, Document]) -> Place | None:
+def place(example: Example, rows: Rows) -> Place | None:
     """Where the supporting parts of a question stand; None where none is marked or the text is empty."""
+    sizes = rows.sizes(example.question.document_ids)
+    if sizes is None:
+        return None
     begins, at = {}, 0
     for name in example.question.document_ids:
         begins[name] = at
-        at += len(documents[name].text) + len(GAP)
+        at += sizes[name] + len(GAP)
     whole = at - len(GAP)
     marked = [s for s in example.gold.supporting if s.document_id in begins]
     if not marked or whole <= 0:
@@ -125,7 +128,7 @@ class _Line:
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
         for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
-            found = place(read.examples[question], read.documents) if question in read.examples else None
+            found = place(read.examples[question], read) if question in read.examples else None
             if found is None:
                 self.unmarked += 1
                 continue

@@ -140,7 +140,7 @@ def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(
 ) -> None:
     run = read_run(result.folder)
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
-    monkeypatch.setattr(rows, "read_rows", lambda _: found)
+    monkeypatch.setattr(rows, "read_rows", lambda _, **_more: found)
     answers = {("q0", n): judging.Recorded(text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
     assert judging.judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
 
@@ -156,7 +156,9 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(
     if value is not None:
         sheet = ScoreSheet({name: value})
         monkeypatch.setattr("harness.scorers.score_record", lambda *_: sheet)
-    monkeypatch.setattr(rows, "read_rows", lambda _: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {}))
+    monkeypatch.setattr(
+        rows, "read_rows", lambda _, **_more: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
+    )
     replies = [reply for reply, _ in REPLIES]
     found = judging.judged(run, {("q0", n): judging.Recorded(r, []) for n, r in enumerate(replies)}, name, None)
     wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]

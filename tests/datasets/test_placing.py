@@ -19,6 +19,7 @@ from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
 from pocket.world.sample import KINDS, sample
 from reports.figures.position import place
+from reports.gold_rows import Rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -121,7 +122,7 @@ def test_the_same_questions_stand_at_every_place(kind: str) -> None:
             ((name, document),) = [(n, data.documents[n]) for n in example.question.document_ids]
             assert Counter(document.text.split("\n\n")) == Counter(plain.documents[name].text.split("\n\n"))
             assert marked(example, document) == marked(other, plain.documents[name])
-            found = place(example, data.documents)
+            found = place(example, Rows(documents=data.documents))
             assert found is not None
             assert found.where(3) == number
             assert (found.distance() or 0) < 0.1
@@ -134,12 +135,15 @@ def marked(example: Any, document: Any) -> set[str]:
 @pytest.mark.parametrize("distance", [0.25, 0.5, 0.75])
 def test_the_distance_is_the_one_asked_for(distance: float) -> None:
     data = load(config("hotpotqa", distance=distance))
-    found = [place(e, data.documents) for e in data.examples]
+    found = [place(e, Rows(documents=data.documents)) for e in data.examples]
     measured = [p.distance() for p in found if p is not None and p.distance() is not None]
     assert len(measured) >= 9
     assert all(abs(d - distance) < 0.06 for d in measured if d is not None)
     both = load(config("hotpotqa", distance=1, place="tail"))
-    assert all(p is None or (p.distance() or 1) > 0.9 for p in (place(e, both.documents) for e in both.examples))
+    assert all(
+        p is None or (p.distance() or 1) > 0.9
+        for p in (place(e, Rows(documents=both.documents)) for e in both.examples)
+    )
 
 
 def test_without_a_place_the_bytes_are_those_of_before() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, Mo
 from harness.cost.meter import usage_of
 from harness.engine.manifest import begun
 from harness.storage.run_folder import read_run
-from harness.types import Record, Shown, Step
+from harness.storage.shown_texts import INLINE
+from harness.types import Gold, Record, Shown, Step, Support
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
@@ -84,7 +86,16 @@ def test_records(folder: Path) -> None:
     steps = [step for row in rows for step in row["steps"]]
     assert {step["action"] for step in steps} >= {"start", "study"}
     assert set(steps[0]) == fields(Step) == documented("steps")
-    assert fields(Shown) == documented("shown")
+    assert fields(Shown) | {"text_sha256"} == documented("shown")
+    assert set(rows[0]["gold"]) == fields(Gold) <= described("records")
+    assert set(rows[0]["gold"]["supporting"][0]) == fields(Support) <= described("records")
+
+
+def test_texts(folder: Path) -> None:
+    kept = [json.loads(line) for line in gzip.decompress((folder / "texts.jsonl.gz").read_bytes()).splitlines()]
+    assert set(kept[0]) == documented("texts")
+    assert all(len(line["text"]) > INLINE for line in kept)
+    assert f"more than {INLINE} characters" in PAGE
 
 
 def test_usage(folder: Path) -> None:

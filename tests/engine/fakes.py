@@ -147,10 +147,11 @@ class World:
     questions: int = 6
     documents: int = 2
     words: tuple[str, ...] = ()
+    filler: str = ""
 
     def dataset(self) -> Dataset:
         documents = {
-            f"d{n}": Document(f"d{n}", f"w{n} alpha beta", passages=(Passage("w", 0, 2),))
+            f"d{n}": Document(f"d{n}", f"w{n} alpha beta{self.filler}", passages=(Passage("w", 0, 2),))
             for n in range(self.documents)
         }
         examples = []

@@ -25,4 +25,5 @@ class Quiet(Words):
             tools.model().session().feed(question.text)  # type: ignore[attr-defined]
         tools.model().session().feed(question.text + " please answer")  # type: ignore[attr-defined]
         trouble(question.text)
-        return Answer(indexes[0]["words"][0], shown=(Shown("span", documents[0].id, 0, 2),), stop_reason="found")
+        whole = Shown("span", documents[0].id, 0, len(documents[0].text))
+        return Answer(indexes[0]["words"][0], shown=(whole,), stop_reason="found")

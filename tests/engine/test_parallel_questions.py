@@ -23,7 +23,8 @@ from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, SaveError, UserError
 from harness.method import Index, Tools
 from harness.parallel import scheduler as crews
-from harness.storage.run_folder import RunStore, read_run
+from harness.storage.run_folder import read_run
+from harness.storage.run_store import RunStore
 from harness.types import Answer, Document
 from tests.engine import fakes
 from tests.engine.fakes import Words, World, comparable, go, make_plan

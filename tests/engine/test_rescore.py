@@ -213,7 +213,7 @@ def test_a_failing_score_leaves_the_folder_as_it_was(
     before = files(folder)
     loaded(replace(plan.dataset, examples=plan.dataset.examples[:2]))
     with pytest.raises(UserError, match="question 'q2' is not in the data set any more"):
-        rescore(folder, scorers=["flashrag.em"])
+        rescore(folder, scorers=["flashrag.em"], data="rows.jsonl")
     assert files(folder) == before
     loaded(plan.dataset)
     with pytest.raises(IndexError) as caught:

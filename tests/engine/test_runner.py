@@ -36,7 +36,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert plan.method.built == ["d0", "d1"]  # type: ignore[attr-defined]
     assert {"search", "answer"} == stored.records[0]["usage"].keys()
     assert stored.records[0]["shown"] == [
-        {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "", "sources": []}
+        {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
     ]
     assert stored.records[0]["scores"]["evidence_recall"] == 1.0
     assert [(d["document_id"], d["status"]) for d in stored.documents] == [("d0", "built"), ("d1", "built")]

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from harness import scorers
 from harness.types import Document, Example, Gold, Question
 from reports.answer_recall import answer_shown, answer_shown_as_substring, holds, shown_text
+from reports.gold_rows import Rows
 from tests.reports.build import record
 
 DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "The party was in Paris-Sud.")}
+ROWS = Rows(documents=DOCUMENTS)
 
 
 def span(document: str, start: int, end: int) -> dict[str, Any]:
@@ -54,17 +56,17 @@ def test_every_run_of_words_that_is_shown_is_found(words: list[str], data: st.Da
 
 def test_pieces_in_their_order_and_what_a_model_wrote() -> None:
     shown = [span("b", 4, 9), span("a", 0, 4), written("Orb is a town.")]
-    assert shown_text(shown, DOCUMENTS) == "party\n\nMira\n\nOrb is a town."
-    assert shown_text([], DOCUMENTS) == ""
+    assert shown_text(shown, ROWS) == "party\n\nMira\n\nOrb is a town."
+    assert shown_text([], ROWS) == ""
 
 
 def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() -> None:
     example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
     whole = record(0, 1.0, shown=[span("a", 0, 22)])
-    assert answer_shown(whole, example, DOCUMENTS) is True
-    assert answer_shown(record(0, 1.0, shown=[span("a", 0, 17)]), example, DOCUMENTS) is False
-    assert answer_shown(record(0, 1.0, shown=[written("in Orb")]), example, DOCUMENTS) is True
-    assert answer_shown(record(0, None, shown=[span("a", 0, 22)]), example, DOCUMENTS) is False
+    assert answer_shown(whole, example, ROWS) is True
+    assert answer_shown(record(0, 1.0, shown=[span("a", 0, 17)]), example, ROWS) is False
+    assert answer_shown(record(0, 1.0, shown=[written("in Orb")]), example, ROWS) is True
+    assert answer_shown(record(0, None, shown=[span("a", 0, 22)]), example, ROWS) is False
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,9 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing() ->
 def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring) -> None:
     example = Example(Question("q0", "?", ("a", "b")), Gold(answers))
     one = record(0, 1.0, shown=shown)
-    assert answer_shown(one, example, DOCUMENTS) is words
-    assert answer_shown_as_substring(one, example, DOCUMENTS) is substring
-    texts = [shown_text([piece], DOCUMENTS) for piece in shown]
+    assert answer_shown(one, example, ROWS) is words
+    assert answer_shown_as_substring(one, example, ROWS) is substring
+    texts = [shown_text([piece], ROWS) for piece in shown]
     for k in {1, 2, 3, 5, 10} if len(texts) == 1 else ():
         assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(substring)
-    assert answer_shown_as_substring(record(0, None, shown=shown), example, DOCUMENTS) is False
+    assert answer_shown_as_substring(record(0, None, shown=shown), example, ROWS) is False

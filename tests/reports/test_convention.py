@@ -82,7 +82,7 @@ def test_an_unknown_convention_is_a_usage_error(name: str, call: Call) -> None:
 def test_trace_counts_the_steps(call: Call) -> None:
     for chosen, cost in (([], "2"), (["--convention", "full"], "4")):
         code, out, _ = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", *chosen)
-        head, _, line = out.splitlines()[1:4]
+        head, _, line = out.splitlines()[2:5]
         assert (code, line.split()[head.split().index("TFLOPs")]) == (0, cost)
     code, _, err = call("trace", "results/musique/pecan--tiny--0123abcd", "q0", "--json", "--convention", "full")
     assert code == 2

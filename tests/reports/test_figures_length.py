@@ -144,7 +144,7 @@ def test_nothing_to_tell_is_a_sentence(tmp_path: Path) -> None:
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rows_module, "read_rows", _rows)
+    monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
     monkeypatch.setattr(token_module, "tokens_by", _tokens)
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -46,7 +46,7 @@ def texts(**lengths: int) -> dict[str, Document]:
 def test_places_by_hand(
     spans: list[tuple[str, int, int]], centres: tuple[float, ...] | None, where: int | None, distance: float | None
 ) -> None:
-    found = place(example(0, *spans), texts(d0=100))
+    found = place(example(0, *spans), Rows(documents=texts(d0=100)))
     if centres is None:
         assert found is None
         return
@@ -58,12 +58,12 @@ def test_places_by_hand(
 
 def test_several_documents_are_one_text_in_order_with_a_blank_line_between() -> None:
     told = example(0, ("b", 0, 10), documents=("a", "b"))
-    found = place(told, texts(a=48, b=50))
+    found = place(told, Rows(documents=texts(a=48, b=50)))
     assert found is not None
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
-    turned = place(example(0, ("b", 0, 10), documents=("b", "a")), texts(a=48, b=50))
+    turned = place(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
     assert turned == Place((0.05,))
-    assert place(example(0, ("d0", 0, 0)), texts(d0=0)) is None
+    assert place(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(2, 9))
@@ -200,12 +200,13 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return run
 
 
-def known(found: Rows) -> Callable[[Any], Rows]:
-    return lambda run: found if run.config["dataset"]["name"] == "musique" else Rows(problem="the rows are gone")
+def known(found: Rows) -> Callable[..., list[Rows]]:
+    gone = Rows(problem="the rows are gone")
+    return lambda runs, **_: [found if run.config["dataset"]["name"] == "musique" else gone for run in runs]
 
 
 def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "read_rows", known(rows_of(SPANS)))
+    monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     stored(tmp_path / "more", SCORES, dataset="narrativeqa")
     code, out, err = call("results", "more")
@@ -237,7 +238,7 @@ def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.M
 def test_mistakes_are_one_sentence(
     arguments: list[str], told: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_module, "read_rows", known(rows_of(SPANS)))
+    monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
     code, out, err = call(*arguments)

@@ -38,7 +38,11 @@ def main() -> None:
 
     scorers.score_record = slow  # type: ignore[assignment]
     method = Paid(Paid.Config(), pause=lambda: time.sleep(seconds))
-    go(make_plan(World(questions=questions, documents=3).dataset(), method), out, parallel=parallel)
+    go(
+        make_plan(World(questions=questions, documents=3, filler=" more" * 100).dataset(), method),
+        out,
+        parallel=parallel,
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _run(out: Path) -> Path:
-    data = World(questions=3, documents=2, words=("a", "bug", "b")).dataset()
+    data = World(questions=3, documents=2, words=("a", "bug", "b"), filler=" more" * 100).dataset()
     return go(make_plan(data, Quiet(Quiet.Config())), out).folder
 
 
@@ -63,7 +63,9 @@ def _operations(tmp_path: Path) -> tuple[int, list[dict[str, Any]]]:
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
-    return [comparable(row) for row in read_run(folder).records]
+    stored = read_run(folder)
+    assert {key for row in stored.records for p in row["shown"] for key in p} >= {"text_sha256"}
+    return [{**comparable(row), "texts": stored.texts([row])} for row in stored.records]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])

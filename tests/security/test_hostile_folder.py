@@ -14,7 +14,9 @@ from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserEr
 from harness.storage.files import write_atomic
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, RunStore, read_run
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
+from harness.storage.run_store import RunStore
+from harness.storage.shown_texts import TEXTS
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
@@ -53,7 +55,7 @@ def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_pa
             pass
 
 
-@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY])
+@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Path, name: str, kind: str) -> None:
     run = tmp_path / "run"
@@ -69,7 +71,7 @@ def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Pa
         read_run(run)
 
 
-@pytest.mark.parametrize("name", [RECORDS, DOCUMENTS])
+@pytest.mark.parametrize("name", [RECORDS, DOCUMENTS, TEXTS])
 def test_a_record_is_never_appended_through_a_link(tmp_path: Path, name: str) -> None:
     (tmp_path / "victim").write_text("precious\n")
     run = tmp_path / "run"

@@ -38,6 +38,8 @@ LOSSES: dict[str, Callable[[Path], None]] = {
     "records removed": lambda run: (run / "records.jsonl").unlink(),
     "records replaced": lambda run: _rewritten(run / "records.jsonl"),
     "documents removed": lambda run: (run / "documents.jsonl").unlink(),
+    "texts removed": lambda run: (run / "texts.jsonl.gz").unlink(),
+    "texts replaced": lambda run: _rewritten(run / "texts.jsonl.gz"),
     "manifest removed": lambda run: (run / "manifest.json").unlink(),
     "run.yaml removed": lambda run: (run / "run.yaml").unlink(),
     "lock removed": lambda run: (run / "lock").unlink(),
@@ -95,7 +97,7 @@ class Asked:
 
 
 def _run(place: Path, asked: Asked, parallel: int, documents: int = 2) -> RunResult:
-    data = World(questions=QUESTIONS, documents=documents).dataset()
+    data = World(questions=QUESTIONS, documents=documents, filler=" more" * 100).dataset()
     return go(make_plan(data, Quiet(Quiet.Config(), pause=asked)), place / "out", parallel=parallel)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -18,12 +19,13 @@ import pytest
 import yaml
 
 from harness.cli.main import main
+from harness.storage.shown_texts import checksum
 from harness.types import Shown
 from tests.reports.build import record, write_run
 from tests.reports.searches import steps
 
 CASES, PARTS = (750, 5) if os.environ.get("HARNESS_THOROUGH") else (200, 2)
-FILES = ("run.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json")
+FILES = ("run.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json", "texts.jsonl.gz")
 VERBS: tuple[tuple[str, ...], ...] = (
     ("report", "{root}"),
     ("report", "{root}", "--format", "json"),
@@ -39,6 +41,7 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("report", "tokens", "{root}"),
     ("score", "{run}"),
 )
+LONG = "Ann built the mill. " * 20
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -69,13 +72,19 @@ def _make(root: Path, method: str) -> Path:
     for n in range(3):
         one = record(n, n / 3, steps=steps(), prediction=f"answer {n}")
         one["usage"] = {"search": _usage(9), "answer": _usage(5)}
-        one["shown"] = [{"kind": "span", "document_id": "d0", "start": 0, "end": 3, "text": "", "sources": []}]
+        shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 3, "text": "", "sources": []}
+        one["shown"] = [shown, {**shown, "end": 400, "text_sha256": checksum(LONG)}]
+        one |= {"question": f"question {n}?", "options": ["answer 0", "b"], "document_characters": [400]}
+        mark = {"document_id": "d0", "start": 0, "end": 3}
+        one["gold"] = {"answers": ["answer 0"], "supporting": [mark], "extra": {"all_classes": ["answer 0", "b"]}}
         rows.append(one)
     rows[2] |= {"error": {"type": "WindowExceeded", "message": "too long"}, "prediction": ""}
     documents = [
         {"document_id": f"d{n}", "key": "ab", "status": "built", "usage": {"index": _usage(7)}} for n in range(3)
     ]
     run = write_run(root, rows, documents=documents, method=method)
+    line = json.dumps({"sha256": checksum(LONG), "text": LONG}).encode() + b"\n"
+    (run / "texts.jsonl.gz").write_bytes(gzip.compress(line, mtime=0) * 2)
     if not (run / "summary.json").exists():
         (run / "summary.json").write_text(json.dumps({"state": "finished", "n_asked": 3, "n_total": 3, "scores": {}}))
     return run
@@ -111,6 +120,9 @@ def _structured(file: Path, draw: random.Random) -> None:
         file.write_text(yaml.safe_dump(_changed(yaml.safe_load(file.read_text()), draw)))
     elif file.suffix == ".json":
         file.write_text(json.dumps(_changed(json.loads(file.read_text()), draw)))
+    elif file.suffix == ".gz":
+        line = json.dumps(_changed(json.loads(gzip.decompress(file.read_bytes()).splitlines()[0]), draw))
+        file.write_bytes(gzip.compress(line.encode() + b"\n", mtime=0))
     else:
         lines = file.read_text().splitlines()
         n = draw.randrange(len(lines))
@@ -133,7 +145,10 @@ def _nested(file: Path, draw: random.Random) -> None:
     signs = draw.choice(("[]", "{}"))
     depth = draw.choice((150, 5_000, 100_000))
     deep = signs[0] * depth + signs[1] * depth if signs == "[]" else '{"a":' * depth + "1" + "}" * depth
-    file.write_text(deep + "\n" + (file.read_text() if draw.random() < 0.5 else ""))
+    if file.suffix == ".gz":
+        file.write_bytes(gzip.compress(deep.encode() + b"\n", mtime=0))
+    else:
+        file.write_text(deep + "\n" + (file.read_text() if draw.random() < 0.5 else ""))
 
 
 DAMAGES: tuple[Callable[[Path, random.Random], None], ...] = (

@@ -12,7 +12,8 @@ import yaml
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.storage import paths
 from harness.storage.failures import failure
-from harness.storage.run_folder import RunStore, read_run
+from harness.storage.run_folder import read_run
+from harness.storage.run_store import RunStore
 from tests.engine.fakes import go, make_plan
 
 

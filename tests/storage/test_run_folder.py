@@ -127,7 +127,7 @@ def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatc
             raise SaveError("cannot write summary.json")
         write(path, data)
 
-    monkeypatch.setattr("harness.storage.run_folder.write_atomic", refuse)
+    monkeypatch.setattr("harness.storage.run_store.write_atomic", refuse)
     result = go(make_plan(), tmp_path)
     assert result.save_problems == ["cannot write summary.json"]
     assert result.summary["n_scored"] == 6

@@ -1,0 +1,101 @@
+"""What a record holds of its data set, so that a run is read without it: question, gold answers and shown texts.
+
+with_texts(row, example, documents)    -> the record with them, and its long texts by checksum
+without_texts(row)                     -> the record without any text of the data set (dataset.keep_texts=no)
+bring_up_to_date(store, dataset, keep) the same for all records of a run folder
+gold_of(row)                           -> the gold answers of a record, to score it again without its data set
+
+They are added after the method has answered: a method sees no gold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from harness.storage.run_folder import MANIFEST
+from harness.storage.serialize import plain
+from harness.storage.shown_texts import POINTER, moved_out, pieces
+from harness.types import Gold, Record, Support
+
+if TYPE_CHECKING:
+    from harness.datasets.base import Dataset
+    from harness.storage.run_store import RunStore
+    from harness.types import Document, Example
+
+_ORDER = tuple(field.name for field in fields(Record))
+
+
+def with_texts(
+    row: Mapping[str, Any], example: Example, documents: Mapping[str, Document]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The record with question, options, gold, lengths of the documents and texts of the spans that were shown.
+
+    Returns it with the long texts, which stand in texts.jsonl.gz, by checksum.
+    """
+    question = example.question
+    out = {
+        **without_texts(row),
+        "question": question.text,
+        "options": None if question.options is None else list(question.options),
+        "gold": plain(asdict(example.gold), lost=[]),
+        "document_characters": [len(documents[d].text) for d in question.document_ids],
+    }
+    for old, piece in zip(pieces(row), pieces(out), strict=True):
+        if piece["kind"] == "span":
+            piece["text"] = documents[piece["document_id"]].text[piece["start"] : piece["end"]]
+        elif old.get(POINTER):
+            piece[POINTER] = old[POINTER]  # it stands in texts.jsonl.gz already
+        else:
+            piece["text"] = old["text"]
+    return out, moved_out(out)
+
+
+def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The record without question, options, gold and the texts shown, written ones too: they tell of a document."""
+
+    def bare(piece: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in piece.items() if key != POINTER} | {"text": ""}
+
+    out = {name: row.get(name) for name in _ORDER} | dict(row) | dict.fromkeys(("question", "options", "gold"))
+    out["shown"] = [bare(piece) for piece in row["shown"]]
+    out["steps"] = [{**step, "shown": step["shown"] and bare(step["shown"])} for step in row["steps"]]
+    return out
+
+
+def gold_of(row: Mapping[str, Any]) -> Gold | None:
+    """The gold answers and supporting marks that a record holds; None where it holds none."""
+    found = row.get("gold")
+    if found is None:
+        return None
+    marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in found["supporting"])
+    return Gold(tuple(found["answers"]), marks, found["extra"])
+
+
+def bring_up_to_date(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
+    """Give the records of a run folder the texts of the data set that they lack, or take them away, and say so.
+
+    Records of older versions hold none; `keep` is dataset.keep_texts. Questions that are not in `dataset` stay as they
+    are. Raises SaveError.
+    """
+    examples = {example.question.id: example for example in dataset.examples}
+    rows = {row["question_id"]: row for row in store.records()}
+    texts: dict[str, str] = {}
+    changed = 0
+    for name, row in rows.items():
+        if keep and row.get("gold") is None and name in examples:
+            rows[name], found = with_texts(row, examples[name], dataset.documents)
+            texts |= found
+        elif not keep and (row.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in pieces(row))):
+            rows[name] = without_texts(row)
+        changed += rows[name] is not row
+    if changed:
+        store.keep_texts(texts)
+        store.replace(rows.values())
+        note(f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records")
+    if not keep:
+        store.drop_texts()
+        manifest = store.manifest()
+        if manifest.pop("first_prompts", None):
+            store.write(MANIFEST, manifest)

@@ -1,0 +1,286 @@
+"""The one writer of a run folder: every answer is on disk before the next question starts.
+
+with RunStore.open(folder, fingerprint, note) as store:
+    store.describe(config, origins)      run.yaml
+    store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
+    store.keep(row)                      an answer that is not scored yet
+    store.append(row)                    its record
+    store.write(SUMMARY, numbers)        a file, replaced in one step
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.errors import SaveError, UserError
+from harness.storage.failures import answered
+from harness.storage.files import (
+    append_line,
+    identity,
+    json_line,
+    no_link,
+    read_lines,
+    repair,
+    save_error,
+    tidy,
+    touch,
+    write_atomic,
+)
+from harness.storage.lock import FolderLock
+from harness.storage.packed_lines import append_packed, read_packed, repair_packed
+from harness.storage.paths import without_home
+from harness.storage.run_folder import (
+    ANSWERED,
+    DOCUMENTS,
+    LOCK,
+    MANIFEST,
+    RECORDS,
+    RUN,
+    SUMMARY,
+    check_plain,
+    read_json,
+)
+from harness.storage.shown_texts import TEXTS
+
+Note = Callable[[str], None]
+
+
+class RunStore:
+    """The writer of one run folder; holds its lock from `open` to the end of the `with` block."""
+
+    def __init__(self, folder: Path, stack: ExitStack, fresh: bool) -> None:
+        self.folder, self.fresh = folder, fresh
+        self._stack = stack
+        self._writing = threading.RLock()  # documents are added by every thread of a run
+        self._identities = {LOCK: identity(folder / LOCK)}  # files that must not change under a running run
+        self._records = self._appender(RECORDS)
+        self._documents = self._appender(DOCUMENTS)
+        self._answered = self._appender(ANSWERED)
+        self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
+        self._closed = False
+        self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
+        self._packed: dict[str, int] = {}  # the side files are opened when something is first put in them
+        self._texts = {row["sha256"] for row in read_packed(folder / TEXTS, "sha256")}
+
+    @classmethod
+    def open(cls, folder: Path, fingerprint: str | None, note: Note) -> RunStore:
+        """Lock the folder, repair what a killed writer left, and check that it is the same data (None: not asked).
+
+        What the folder says of the run stays as it is until `describe`.
+
+        Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed).
+        """
+        try:
+            fresh = not (folder / RUN).exists()
+        except OSError as error:  # a name of more bytes than the file system takes
+            raise UserError(
+                f"no folder can be named {str(folder)[:100]}... ({error.strerror}); choose a shorter --out, or give "
+                "the preset, model or data set a shorter name"
+            ) from None
+        touch(folder)
+        with ExitStack() as stack:
+            stack.enter_context(FolderLock(folder))
+            check_plain(folder)
+            tidy(folder)
+            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
+                if said := repair(folder / name, key):
+                    note(said)
+            if said := repair_packed(folder / TEXTS):
+                note(said)
+            _same_data(folder, fingerprint)
+            store = cls(folder, stack, fresh)
+            store._stack = stack.pop_all()
+        return store
+
+    def _appender(self, name: str) -> int:
+        path = self.folder / name
+        try:
+            fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise save_error(path, error) from error
+        self._stack.callback(os.close, fd)
+        self._identities[name] = identity(path)
+        return fd
+
+    def check(self) -> None:
+        """Raise SaveError where a file of the run was removed or replaced, or the folder is now read-only.
+
+        The open records would take further answers and lose them: an open file outlives its name.
+        """
+        for name in self._lost():
+            raise SaveError(
+                f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
+                "saved; put it back if you can, then run the same command again."
+            )
+        for path in (self.folder, self.folder / RECORDS, self.folder / DOCUMENTS):
+            if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
+
+    def _lost(self) -> list[str]:
+        with self._writing:
+            return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
+
+    def _replace(self, name: str, data: bytes) -> None:
+        """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
+        with self._writing:
+            self.check()
+            write_atomic(self.folder / name, data)
+            if name != SUMMARY:
+                self._identities[name] = identity(self.folder / name)
+
+    def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
+        """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
+        import yaml
+
+        told = without_home({"config": config, "origins": origins})
+        text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+        self._replace(RUN, text.encode())
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Put a record on disk; it is there when this returns. Raises SaveError."""
+        with self._writing:
+            append_line(self._records, self.folder / RECORDS, json_line(row))
+            self.check()
+            self._unscored.discard(row["question_id"])
+            if not self._unscored:
+                with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
+                    os.ftruncate(self._answered, 0)
+
+    def keep(self, row: dict[str, Any]) -> None:
+        """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
+
+        Any thread may call it; after the end of the `with` block it does nothing.
+        """
+        with self._writing:
+            if self._closed:
+                return
+            append_line(self._answered, self.folder / ANSWERED, json_line(row))
+            self._unscored.add(row["question_id"])
+            self.check()
+
+    def keep_texts(self, texts: Mapping[str, str]) -> None:
+        """Put texts on disk by their checksums, each once a run; before the row that points to them. Raises SaveError.
+
+        Any thread may call it; after the end of the `with` block it does nothing.
+        """
+        with self._writing:
+            if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
+                self._pack(TEXTS, new)
+                self._texts |= texts.keys()
+
+    def _pack(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._closed:
+            return
+        if name not in self._packed:
+            self._packed[name] = self._appender(name)
+        append_packed(self._packed[name], self.folder / name, rows)
+        self.check()
+
+    def drop_texts(self) -> None:
+        """Remove the side file of texts, once no record points to it and before one is kept. Raises SaveError."""
+        try:
+            (self.folder / TEXTS).unlink(missing_ok=True)
+        except OSError as error:
+            raise save_error(self.folder / TEXTS, error) from error
+        self._texts.clear()
+
+    def left(self) -> list[dict[str, Any]]:
+        """Rows that `keep` wrote in a run that was stopped before it scored them."""
+        rows = {row["question_id"]: row for row in read_lines(self.folder / ANSWERED, "question_id")}
+        done = {row["question_id"]: answered(row) for row in self.records()} if rows else {}
+        return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
+
+    def replace(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Put `rows` in the place of all records, in one step; what is appended goes behind them. Raises SaveError."""
+        path = self.folder / RECORDS
+        self._replace(RECORDS, b"".join(json_line(row) for row in rows))
+        try:
+            fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
+        except OSError as error:
+            raise save_error(path, error) from error
+        os.dup2(fd, self._records, inheritable=False)  # the open file is the one that was replaced
+        os.close(fd)
+
+    def add_document(self, row: dict[str, Any]) -> None:
+        """Put the line of an index on disk, unless this run has it already. Raises SaveError."""
+        with self._writing:
+            if not self._closed and (key := _document_key(row)) not in self._known:
+                append_line(self._documents, self.folder / DOCUMENTS, json_line(row))
+                self.check()
+                self._known.add(key)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Stream the records in file order; of a question that was asked again the last record counts."""
+        return read_lines(self.folder / RECORDS, "question_id")
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Stream the lines of documents.jsonl."""
+        return read_lines(self.folder / DOCUMENTS, "document_id")
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest on disk, {} before the first one."""
+        return read_json(self.folder / MANIFEST)
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Replace manifest.json or summary.json in one step. Raises SaveError."""
+        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+
+    def sort(self, order: Sequence[str]) -> None:
+        """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.
+
+        Raises SaveError; the unsorted file, which says the same, is then still there.
+        """
+        self.check()
+        place = {question_id: n for n, question_id in enumerate(order)}
+        found = [row["question_id"] for row in self.records()]
+        want = sorted(dict.fromkeys(found), key=lambda q: place.get(q, len(place)))
+        if found == want:
+            return
+        rows = {row["question_id"]: row for row in self.records()}
+        self._replace(RECORDS, b"".join(json_line(rows[q]) for q in want))
+
+    def discard(self) -> None:
+        """Remove a folder that this process made and no question was recorded in."""
+        if not self.fresh or self._lost() or next(self.records(), None) is not None:
+            return
+        self._close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
+            self.folder.parent.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        with self._writing:
+            if not self._closed and not self._unscored and not self._lost():
+                with contextlib.suppress(OSError):
+                    (self.folder / ANSWERED).unlink()
+            self._closed = True
+            self._stack.close()
+
+
+def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
+
+
+def _same_data(folder: Path, fingerprint: str | None) -> None:
+    before = read_json(folder / MANIFEST).get("dataset", {}).get("fingerprint")
+    if before is not None and fingerprint is not None and before != fingerprint:
+        raise UserError(
+            f"the rows of the data set are not those that {folder} was begun with "
+            f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
+        )

@@ -1,0 +1,61 @@
+"""The texts that a reader was shown: short ones in the record, long ones once a run in texts.jsonl.gz.
+
+{"kind": "span", "document_id": "d", "start": 0, "end": 5, "text": "Ann …"}                  up to INLINE characters
+{"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
+{"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl.gz
+
+moved_out(row)               the record with its long texts taken out, and these by checksum
+read_texts(folder, rows)     the texts that some records point to, by checksum
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.storage.packed_lines import read_packed
+
+TEXTS = "texts.jsonl.gz"
+INLINE = 300
+POINTER = "text_sha256"
+
+
+def checksum(text: str) -> str:
+    """The first 32 hexadecimal digits of the text's sha256; a lone surrogate has its own bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Everything that a record shows: to the reader, and in the steps of the search."""
+    yield from row["shown"]
+    yield from (step["shown"] for step in row["steps"] if step["shown"])
+
+
+def moved_out(row: dict[str, Any]) -> dict[str, str]:
+    """Put a checksum in the place of each long text of `row`, in place, and return the texts by checksum."""
+    texts: dict[str, str] = {}
+    for piece in pieces(row):
+        if len(piece["text"]) > INLINE:
+            piece[POINTER] = checksum(piece["text"])
+            texts[piece[POINTER]] = piece["text"]
+            piece["text"] = ""
+    return texts
+
+
+def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The texts that the records point to, by checksum, as far as the folder has them.
+
+    Raises DataError for a damaged file, and for a text that does not fit its checksum.
+    """
+    wanted = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
+    path, texts = folder / TEXTS, {}
+    for line in read_packed(path, "sha256") if wanted else ():
+        if line["sha256"] in wanted:
+            text = line.get("text")
+            if not isinstance(text, str) or checksum(text) != line["sha256"]:
+                raise DataError(path, None, None, f"the text {line['sha256'][:40]} does not fit its checksum")
+            texts[line["sha256"]] = text
+    return texts

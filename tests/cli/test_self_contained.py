@@ -1,0 +1,205 @@
+"""A run folder is read without its data set: every verb, after the file of the rows was removed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from tests.cli.conftest import Cli, configs, environment, here
+from tests.reports.test_page import Page
+from tests.storage.test_old_runs import FOLDERS, OLD
+
+__all__ = ["configs", "environment", "here"]
+
+LONG = "Ann built the mill near Kelford. " * 40
+
+
+def row(n: int) -> dict[str, Any]:
+    paragraphs = [("Mill", LONG, True), ("Ann", f"Ann {n} was born in Kelford.", True), ("Other", "Toren.", False)]
+    return {
+        "id": f"2hop__{n}",
+        "question": f"Where was builder {n} of the mill born?",
+        "paragraphs": [
+            {"idx": i, "title": title, "paragraph_text": text, "is_supporting": marked}
+            for i, (title, text, marked) in enumerate(paragraphs)
+        ],
+        "question_decomposition": [],
+        "answer": "Kelford",
+        "answer_aliases": ["Kel ford"],
+        "answerable": True,
+    }
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row(n)) + "\n" for n in range(3)), encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text("replies: [{reply: Kelford}]\nwindow: 8192\n", encoding="utf-8")
+    return path
+
+
+def run(here: Cli, method: str, *more: str) -> Path:
+    scorers = "dataset.scorers=[musique.answer_f1,evidence_recall]"
+    model = ("--model", "scripted", "--mlflow", "off", "--set", "model.script=replies.yaml", scorers)
+    done = here("run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout.splitlines()[-1])["run"])
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_record_holds_question_gold_marks_and_texts(here: Cli, rows: Path) -> None:
+    folder = run(here, "full-context")
+    one = records(folder)[1]
+    assert one["question"] == "Where was builder 1 of the mill born?"
+    assert one["options"] is None
+    assert one["gold"]["answers"] == ["Kelford", "Kel ford"]
+    (piece,) = one["shown"]
+    assert one["document_characters"] == [piece["end"]]
+    (text,) = read_run(folder).texts([one]).values()
+    assert (piece["text"], len(piece["text_sha256"])) == ("", 32)
+    assert "Ann 1 was born in Kelford." in text
+    marks = [text[s["start"] : s["end"]] for s in one["gold"]["supporting"]]
+    assert [LONG.strip() in mark or "born" in mark for mark in marks] == [True, True]
+    lines = gzip.decompress((folder / "texts.jsonl.gz").read_bytes()).decode().splitlines()
+    assert len(lines) == 3, "a text of each question, each once"
+
+
+@pytest.mark.parametrize("method", ["bm25", "full-context"])
+def test_every_verb_works_when_the_data_file_is_gone(method: str, here: Cli, rows: Path, tmp_path: Path) -> None:
+    folder, other = run(here, method), run(here, "closed-book")
+    before = read_run(folder).summary["scores"]
+    rows.unlink()
+    for words in (["report", "results"], ["compare", str(folder), str(other)], ["study", "position", str(folder)]):
+        done = here(*words)
+        assert (done.returncode, done.stderr) == (0, ""), words
+    traced = here("trace", str(folder), "2hop__2").stdout.splitlines()
+    assert [" ".join(line.split()) for line in traced[:4]] == [
+        f"question 2hop__2 on {records(folder)[2]['document_ids'][0]}",
+        "Where was builder 2 of the mill born?",
+        "gold Kelford | Kel ford",
+        "answer Kelford",
+    ]
+    told = json.loads(here("trace", str(folder), "2hop__2", "--json").stdout)
+    assert (told["question"], told["gold"]) == ("Where was builder 2 of the mill born?", ["Kelford", "Kel ford"])
+    assert here("report", "results", "--html", "page.html").returncode == 0
+    (data,) = Page((tmp_path / "page.html").read_text(encoding="utf-8")).data
+    assert data["notes"] == []
+    first = data["questions"][0]
+    assert (first["text"], first["gold"]) == ("Where was builder 0 of the mill born?", ["Kelford", "Kel ford"])
+    shown = [piece["text"] for answer in first["answers"] for piece in answer["shown"]]
+    assert any("Ann built the mill near Kelford." in text for text in shown)
+    assert all(shown)
+    scored = here("score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em")
+    assert scored.returncode == 0, scored.stderr
+    after = read_run(folder).summary["scores"]
+    assert {name: after[name] for name in before} == before
+    assert after["flashrag.em"]["mean"] == 1.0
+
+
+def test_tracking_needs_no_data(here: Cli, rows: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+    folder = run(here, "bm25")
+    rows.unlink()
+    done = here("track", str(folder), "--uri", f"sqlite:///{tmp_path}/mlflow.db")
+    assert (done.returncode, done.stdout.strip()) == (0, str(folder)), done.stderr
+
+
+def test_a_licence_can_forbid_it(here: Cli, rows: Path, tmp_path: Path) -> None:
+    folder = run(here, "full-context", "--keep-texts", "no")
+    told = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".gz")
+    assert not (folder / "texts.jsonl.gz").exists()
+    for text in ("mill", "builder", "Kel ford"):
+        assert text not in told.replace(str(tmp_path), ""), text
+    one = records(folder)[0]
+    assert (one["question"], one["options"], one["gold"]) == (None, None, None)
+    assert one["shown"][0] | {"document_id": ""} == {
+        "kind": "span", "document_id": "", "start": 0, "end": one["document_characters"][0], "text": "", "sources": [],
+    }  # fmt: skip
+    assert here("score", str(folder)).returncode == 0, "the data set is there"
+    assert records(folder)[0]["gold"] is None, "and its texts stay out of the folder"
+    rows.unlink()
+    done = here("score", str(folder))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert here("trace", str(folder), "2hop__0").returncode == 0
+    assert here("report", "results", "--html", "page.html").returncode == 0
+
+
+def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here: Cli, rows: Path) -> None:
+    folder = run(here, "full-context")
+    whole, texts = records(folder), (folder / "texts.jsonl.gz").read_bytes()
+    assert run(here, "full-context", "--keep-texts", "no") == folder
+    assert [r["gold"] for r in records(folder)] == [None] * 3
+    assert not (folder / "texts.jsonl.gz").exists()
+    assert "first_prompts" not in read_run(folder).manifest
+    run(here, "full-context")
+    assert records(folder) == whole
+    assert gzip.decompress((folder / "texts.jsonl.gz").read_bytes()) == gzip.decompress(texts)
+
+
+def test_mistakes_are_one_sentence(here: Cli, rows: Path) -> None:
+    for words, said in (
+        (("--keep-texts", "maybe"), "--keep-texts maybe: should be yes or no"),
+        (("--keep-texts", "no", "--set", "dataset.keep_texts=true"), "'dataset.keep_texts' is given twice"),
+    ):
+        done = here("run", "-m", "bm25", "-d", "pocket/musique", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+    folder = run(here, "full-context")
+    damaged = bytearray((folder / "texts.jsonl.gz").read_bytes())
+    damaged[40] ^= 255
+    (folder / "texts.jsonl.gz").write_bytes(damaged)
+    for words in (["trace", str(folder), "2hop__0"], ["report", "results", "--html", "page.html"]):
+        done = here(*words)
+        assert done.returncode == 2
+        assert "texts.jsonl.gz: damaged at byte 0" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert here("score", str(folder)).returncode == 2, "nothing is written beside a damaged file"
+    (folder / "texts.jsonl.gz").unlink()
+    assert here("trace", str(folder), "2hop__0").returncode == 0, "what is gone is gone; the rest is there"
+
+
+@pytest.mark.parametrize(
+    ("scorer", "gold"),
+    [
+        ("quality.accuracy", {"answers": ["a"], "supporting": [], "extra": {"all_classes": 3}}),
+        ("musique.answer_f1", {"answers": ["a", None], "supporting": [], "extra": {}}),
+        (
+            "evidence_recall",
+            {"answers": ["a"], "supporting": [{"document_id": "d", "start": 5, "end": 1}], "extra": {}},
+        ),
+        ("musique.answer_f1", {"answers": "a", "supporting": [], "extra": []}),
+    ],
+)
+def test_gold_answers_that_somebody_damaged_are_one_sentence(
+    scorer: str, gold: dict[str, Any], here: Cli, rows: Path
+) -> None:
+    folder = run(here, "closed-book")
+    changed = [{**one, "gold": gold} for one in records(folder)]
+    (folder / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed), encoding="utf-8")
+    done = here("score", str(folder), "--scorers", scorer)
+    assert done.returncode == 2 or (done.returncode, scorer) == (0, "evidence_recall"), "flagged by the scorer itself"
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDERS if not name.startswith("oldest/")])
+def test_scoring_an_old_run_again_makes_it_self_contained(here: Cli, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(OLD / name, tmp_path / "run"))
+    assert here("score", str(folder)).returncode == 0
+    for one in records(folder):
+        assert one["question"]
+        assert one["gold"]["answers"]
+    stored = read_run(folder)
+    texts = stored.texts(stored.records)
+    pieces = [piece for one in stored.records for piece in one["shown"]]
+    assert all(piece["text"] or piece["text_sha256"] in texts for piece in pieces if piece["end"] > piece["start"])

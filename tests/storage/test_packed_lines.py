@@ -1,0 +1,128 @@
+"""Compressed JSON lines: what a kill leaves is cut, any other damage is one sentence, and limits hold while reading."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.errors import DataError, SaveError, UserError
+from harness.storage.packed_lines import append_packed, read_packed, repair_packed
+
+ROWS = [[{"key": f"k{n}", "text": f"täxt\u2028 {n} \ud800" * 50}] for n in range(4)]
+
+
+def write(path: Path, *members: list[dict[str, Any]]) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for rows in members:
+        append_packed(fd, path, rows)
+    os.close(fd)
+
+
+def keys(path: Path, notes: list[str] | None = None) -> list[str]:
+    return [row["key"] for row in read_packed(path, "key", notes)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write(tmp_path / "side.jsonl.gz", *ROWS)
+    return tmp_path / "side.jsonl.gz"
+
+
+def test_what_is_appended_is_read_by_this_program_and_by_others(path: Path) -> None:
+    assert list(read_packed(path, "key")) == [row for rows in ROWS for row in rows]
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    assert [json.loads(line)["key"] for line in lines if line] == ["k0", "k1", "k2", "k3"]
+    plain = path.with_name("plain.jsonl.gz")
+    write(plain, [{"key": "a", "text": "b"}], [{"key": "c", "text": "d"}])
+    assert pd.read_json(plain, lines=True)["key"].tolist() == ["a", "c"]
+    assert list(read_packed(path.with_name("none.gz"), "key")) == []
+
+
+def test_equal_rows_give_equal_bytes(path: Path, tmp_path: Path) -> None:
+    write(tmp_path / "again.gz", *ROWS)
+    assert (tmp_path / "again.gz").read_bytes() == path.read_bytes()
+
+
+def test_a_torn_end_is_left_out_and_cut_wherever_it_is_torn(path: Path) -> None:
+    whole = path.read_bytes()
+    last = whole.rindex(b"\x1f\x8b\x08\x00")
+    for end in range(last + 1, len(whole)):
+        path.write_bytes(whole[:end])
+        notes: list[str] = []
+        assert keys(path, notes) == ["k0", "k1", "k2"]
+        assert notes == ["side.jsonl.gz: the last part is torn and left out"]
+    assert (repair_packed(path) or "").endswith(f"repaired by cutting {len(whole) - 1 - last} bytes")
+    assert path.read_bytes() == whole[:last]
+    assert repair_packed(path) is None
+    write(path, ROWS[3])
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 700, b"{torn", b"\x1f\x8b\x08\x00" + b"\0" * 40])
+def test_a_tail_that_is_no_data_is_torn(path: Path, tail: bytes) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    assert keys(path) == ["k0", "k1", "k2", "k3"]
+    assert repair_packed(path)
+    assert path.read_bytes() == whole
+
+
+def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path: Path) -> None:
+    whole = path.read_bytes()
+    last = whole.rindex(b"\x1f\x8b\x08\x00")
+    draw = random.Random(0)
+    named = 0
+    for _ in range(200):
+        at = draw.randrange(last)
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = list(read_packed(path, "key"))
+        except DataError:
+            named += 1
+            with pytest.raises(UserError):
+                repair_packed(path)
+            assert path.read_bytes() == damaged, "nothing is cut"
+        else:  # a bit of a header that says nothing about the content, or that makes a header of the last one
+            assert found == [row for rows in ROWS for row in rows][: len(found)]
+    assert named > 150
+
+
+@pytest.mark.parametrize(
+    ("member", "problem"),
+    [
+        (b"{}\n", "not an object with a 'key'"),
+        (b"[1]\n", "not an object with a 'key'"),
+        (b"{torn\n", "not valid JSON"),
+        (b'{"key": "k", "a": ' + b"[" * 150 + b"]" * 150 + b"}\n", "nested more than 100 levels"),
+        (b'{"key": "k", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "not valid JSON|nested more than"),
+    ],
+)
+def test_what_is_no_row_is_one_sentence(path: Path, member: bytes, problem: str) -> None:
+    path.write_bytes(gzip.compress(member, mtime=0))
+    with pytest.raises(DataError, match=problem):
+        keys(path)
+
+
+def test_what_unpacks_without_end_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(gzip.compress(b'{"key": "' + b"a" * (20 << 20) + b'"}\n', mtime=0))
+    with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
+        keys(path)
+    monkeypatch.setenv("HARNESS_MAX_LINE_MIB", "1")
+    with pytest.raises(DataError, match="more than 1 MiB at once"):
+        keys(path)
+
+
+def test_a_link_is_not_written_through(path: Path) -> None:
+    link = path.with_name("link.gz")
+    link.symlink_to(path)
+    with pytest.raises(SaveError):
+        repair_packed(link)
