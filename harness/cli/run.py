@@ -15,7 +15,6 @@ import json as json_
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from harness.engine.document_view import GAP
 from harness.storage.run_folder import MANIFEST
 from harness.storage.serialize import plain
 from harness.storage.shown_texts import POINTER, moved_out, pieces
@@ -44,7 +45,10 @@ def with_texts(
     }
     for old, piece in zip(pieces(row), pieces(out), strict=True):
         if piece["kind"] == "span":
-            piece["text"] = documents[piece["document_id"]].text[piece["start"] : piece["end"]]
+            # A step over several parts (document_view) has no place of its own: its sources are the parts.
+            own = (piece["document_id"], piece["start"], piece["end"])
+            parts = [own] if piece["document_id"] in documents else piece["sources"]
+            piece["text"] = GAP.join(documents[d].text[start:end] for d, start, end in parts)
         elif old.get(POINTER):
             piece[POINTER] = old[POINTER]  # it stands in texts.jsonl.gz already
         else:
