@@ -200,8 +200,10 @@ def test_compare_and_report(stored: Path, here: Cli, tmp_path: Path) -> None:
 def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
     question = json.loads((stored / "records.jsonl").read_text().splitlines()[0])["question_id"]
     lines = here("trace", str(stored), question).stdout.splitlines()
-    assert lines[1].split() == ["#", "action", "node", "level", "p_yes", "total", "tokens", "TFLOPs", "text"]
-    assert lines[2].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2"]
+    assert lines[0].startswith("question ")
+    head = next(i for i, line in enumerate(lines) if line.startswith("#"))
+    assert lines[head].split() == ["#", "action", "node", "level", "p_yes", "total", "tokens", "TFLOPs", "text"]
+    assert lines[head + 1].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2"]
     assert "stopped    said it" in lines
     assert "answer     echo" in lines
 

@@ -20,7 +20,7 @@ from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Scene, SceneOutcome, Task
 from harness.models import CAPABILITIES, MeteredModel
-from harness.training.data import from_json, labelled, scenes_of, to_json
+from harness.training.data import from_json, scenes_of, to_json, write_labels
 from harness.training.sources import items
 from harness.types import Document, Question
 from methods.longrefiner.config import LongRefinerConfig
@@ -154,15 +154,15 @@ def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:
     path, told = tmp_path / "analysis.jsonl", list[str]()
     local, wide = ({"reply": json.dumps({"query_type": kind})} for kind in ("local", "global"))
     work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
-    labelled(path, ANALYSIS, work[:2], {"source": "t"}, Labels([local]), told.append)
+    write_labels(path, ANALYSIS, work[:2], {"source": "t"}, Labels([local]), told.append)
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
-    labelled(path, ANALYSIS, work, {"source": "t"}, Labels([wide]), told.append)
+    write_labels(path, ANALYSIS, work, {"source": "t"}, Labels([wide]), told.append)
     scenes, empty = scenes_of(path, Labels([]).task)
     assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
     assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
     assert empty == 0
     with pytest.raises(UserError, match="is of other data: source"):
-        labelled(path, ANALYSIS, work, {"source": "u"}, Labels([wide]), told.append)
+        write_labels(path, ANALYSIS, work, {"source": "u"}, Labels([wide]), told.append)
     same = from_json(json.loads(json.dumps(to_json(scenes[0]))), scenes[0].task)
     assert same == scenes[0]
 
@@ -170,7 +170,7 @@ def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:
 def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> None:
     labels = Labels([{"reply": TOLD}])
     labels.model.window = 40
-    labelled(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, lambda _: None)
+    write_labels(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, lambda _: None)
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert line["scenes"] == []
     assert "window" in line["left_out"]

@@ -173,12 +173,12 @@ class TestReports:
         assert f"{100 * first[ALL]:.1f} [" in render(section.frame, "text")
         assert ALL not in tables.frame([stored(tmp_path / "b", [0.5] * 3)]).columns
 
-    def test_is_the_column_bleu_4_of_tracking(self, tmp_path: Path) -> None:
+    def test_is_a_metric_of_tracking(self, tmp_path: Path) -> None:
         run = self.run(tmp_path, texts(40))
         (row,) = tables.frame([run]).to_dict("records")
         shown = _columns.numbers(run, row)
-        assert shown["BLEU-4"] == round(100 * row[ALL], 2)
-        assert shown["BLEU-4"] != round(100 * row[ONE], 2)
+        assert shown[_columns.metric_name(ALL)] == round(100 * row[ALL], 2)
+        assert shown[_columns.metric_name(ALL)] != round(100 * row[ONE], 2)
 
     def test_stands_beside_the_papers(self, tmp_path: Path) -> None:
         printed = paper_value()

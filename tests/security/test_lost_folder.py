@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,15 +86,17 @@ def _ordinary_user(root: Path) -> Iterator[None]:
 
 
 class Asked:
-    """Counts the questions, and does harm at one of them."""
+    """Counts the questions, and does harm at one of them; no other is asked until the harm is done."""
 
     def __init__(self, at: int, harm: Callable[[], None]) -> None:
         self.count, self.at, self.harm = 0, at, harm
+        self._turn = threading.Lock()
 
     def __call__(self) -> None:
-        self.count += 1
-        if self.count == self.at:
-            self.harm()
+        with self._turn:
+            self.count += 1
+            if self.count == self.at:
+                self.harm()
 
 
 def _run(place: Path, asked: Asked, parallel: int, documents: int = 2) -> RunResult:

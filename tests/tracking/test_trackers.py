@@ -164,11 +164,12 @@ class TestPasses:
     def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         calls: list[tuple[str, bool]] = []
         monkeypatch.setattr(child, "_write", lambda *_: None)
-        monkeypatch.setattr(
-            child,
-            "track",
-            lambda folder, running, **_: calls.append((folder.name.partition("--")[0], running)) or 0,
-        )
+
+        def count(folder: Path, _uri: str, *, running: bool, **_: object) -> int:
+            calls.append((folder.name.partition("--")[0], running))
+            return 0
+
+        monkeypatch.setattr(child, "track", count)
         return calls
 
     def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(
@@ -188,6 +189,21 @@ class TestPasses:
         (folder / "manifest.json").unlink()  # without the time of its start it would become another run
         child.Passes("sqlite:///x.db", None).make([folder])
         assert tracked == []
+
+    def test_traces_that_a_pass_had_no_time_for_are_logged_by_the_next_and_named_by_the_last(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        left = iter([7, 3, 3, 2])
+        written: list[str] = []
+        monkeypatch.setattr(child, "_write", lambda _folder, sentence: written.append(sentence))
+        monkeypatch.setattr(child, "track", lambda *_, **__: next(left))
+        folder = run_folder(tmp_path, 2)
+        passes = child.Passes("sqlite:///x.db", None)
+        passes.make([folder])
+        passes.make([folder])  # nothing has changed, but traces are missing
+        passes.make([folder])
+        passes.finish([folder])
+        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in written[-1]
 
     def test_a_store_that_fails_twice_is_not_asked_for_the_others(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +55,14 @@ def test_it_names_the_comparison_of_every_data_set_and_opens_the_newest(
     ui(str(tmp_path), uri=None, port=5001, no_browser=True)
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setattr(cli_ui.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     ui(str(tmp_path), uri=None, port=5001)
     assert len(opened) == 1, "not where nobody sees it"
 
 
 def test_a_page_is_opened_once_its_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(open_page.webbrowser, "open", opened.append)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]

@@ -98,7 +98,7 @@ def test_a_training_file_is_never_measured_on(data: Path) -> None:
 @pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
 def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
-    with pytest.raises(UserError, match="is trained on and measured on"):
+    with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
         check_apart(rows, other_rows([Source("hotpotqa", "hotpot*dev*")], tmp_path))
 
 

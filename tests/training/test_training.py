@@ -172,7 +172,7 @@ def test_a_task_alone_leaves_what_is_known_of_the_others(base: ModelConfig, tmp_
     assert {line["task"] for line in lines(tmp_path)} == {*TWO}, "one task's log is not another's"
     page = (tmp_path / "adapters" / "CARD.md").read_text()
     assert page.index("| selection | selection F1 |") < page.index("| analysis | accuracy |")
-    assert "over 2 scenes a task, texts of evaluation seeds; no" in page
+    assert "over 2 scenes a task, texts of evaluation seeds; they" in page
     small.train(small.course(base, tmp_path, ("analysis",)))
     assert {line["task"] for line in lines(tmp_path)} == {*TWO}
 
