@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.errors import UnknownName
+from reports.settings import settings
 
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
 _COUNTS = ("n", "failed", "truncated")
 _WHERE_ANY = ("texts_cut",)  # shown where it is not 0 throughout
-_KEPT = ("hash8", "headline", "convention", "scorers", "notes", "run", "changed")
+_KEPT = ("base", "hash8", "headline", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
@@ -62,7 +63,7 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
         if name not in known:
             whole = [other for other in known if not other.endswith((".low", ".high"))]
             raise UnknownName("column", name, whole, "--all prints every column")
-    wanted = dict.fromkeys([*_WHO, *columns, *_KEPT])
+    wanted = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
     with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]
 
@@ -77,8 +78,19 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = select(table, columns, score)
-        found.append(Section(title(table), legended(table.drop(columns=_constant(table)))))
+        found.append(Section(title(table), legended(_swept(table.drop(columns=_constant(table))))))
     return found
+
+
+def _swept(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of one data set whose settings are in columns of their own, so that the method's name is without them."""
+    table = table.drop(columns=[name for name in settings(table) if table[name].isna().all()])
+    if not settings(table):
+        return table
+    place = list(table.columns).index("method") + 1
+    for name in reversed(settings(table)):
+        table.insert(place, name, table.pop(name))
+    return table.assign(method=table["base"])
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:

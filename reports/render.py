@@ -33,13 +33,14 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UnknownName
+from reports.settings import is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("run", "reference_run", "hash8", "headline", "convention")
+_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -101,6 +102,8 @@ def _percent(value: float) -> str:
 def _formatter(column: str) -> Callable[[float], str]:
     """How the numbers of a column are written: by its name, and as a score (times 100) where the name says nothing."""
     head = column.split(".")[0]
+    if is_setting(column):
+        return str
     if head in ("n", "failed", "truncated", "texts_cut", "clusters", "tokens"):
         return _integer
     if head in ("tflops", "seconds"):
@@ -139,7 +142,9 @@ class Cells:
         plain = [n for n in plain if not all(_absent(v) for v in frame[n])]
         self.numeric = [pd.api.types.is_numeric_dtype(frame[n]) for n in plain]
         self.footnotes: list[str] = []
-        self.heads = list(plain)
+        # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
+        short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
+        self.heads = [name if name not in plain else whole for name, whole in zip(short, plain, strict=True)]
         rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
         self.rows = [[self._cell(row, n) for n in plain] for row in rows]
         notes = [[note for n in _FOOTNOTES if n in names for note in _notes(row[n])] for row in rows]

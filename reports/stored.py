@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.config.row_label import label
 from harness.config.schema import canonical
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.meter import add_usage, texts_of
@@ -24,6 +23,7 @@ from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import Interval, corpus_interval
 from harness.stats.clusters import question_labels
 from harness.storage.shapes import COUNTS, MISSING, PREFIX
+from reports.settings import labels as labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,12 +76,6 @@ def is_ceiling(run: StoredRun) -> bool:
 def headline(run: StoredRun) -> str:
     """The score that a run is judged by first."""
     return str(run.config["dataset"]["scorers"][0])
-
-
-def labels(runs: Sequence[StoredRun]) -> list[str]:
-    """The method's name in tables for each run; with its hash where a data set has it with the same model twice."""
-    keys = [(r.config["dataset"]["name"], label(r.config["method"]), r.config["model"]["name"]) for r in runs]
-    return [k[1] if keys.count(k) == 1 else f"{k[1]} ({hash8(r)})" for k, r in zip(keys, runs, strict=True)]
 
 
 def fingerprint(run: StoredRun) -> str | None:

@@ -5,7 +5,9 @@
 
 Columns of `frame`, in order:
 
-    dataset method model hash8          the run; method has the hash where two runs would read the same
+    dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
+    base                                method without these settings; both this and the next only where some differ
+    method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
@@ -30,11 +32,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import linked
 from reports import stored as facts
 from reports.basis import asked, strangers
+from reports.settings import Named, is_number, named
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -58,13 +62,28 @@ def frame(
     facts.check_runs(runs)
     facts.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
-    rows = [_row(run, label, names, convention, seed) for run, label in zip(runs, facts.labels(runs), strict=True)]
+    known = named(runs)
+    rows = [_row(run, one.label, names, convention, seed) for run, one in zip(runs, known, strict=True)]
     for row, run, strange in zip(rows, runs, strangers(runs), strict=True):
         row["notes"] += [strange] if strange else []
         row["ratio"] = _ratio(run, _references(run, runs, reference), convention, row["notes"])
-    table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
+    table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
+
+
+def _with_settings(table: pd.DataFrame, known: Sequence[Named]) -> pd.DataFrame:
+    """The table with a column for each setting in which runs of a method differ, and the method's name without them."""
+    place = list(table.columns).index("hash8") + 1
+    swept = list(dict.fromkeys(key for one in known for key in one.values))
+    for key in reversed(swept):
+        held = [one.values[key] for one in known if key in one.values]
+        written = (lambda value: value) if all(map(is_number, held)) else text
+        values = [written(one.values[key]) if key in one.values else None for one in known]
+        table.insert(place, key, pd.Series(values, dtype=object, index=table.index))
+    if swept:
+        table.insert(place, "base", [one.base for one in known])
+    return table
 
 
 def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed: int | None) -> dict[str, Any]:

@@ -32,19 +32,21 @@ SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Opti
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 
 _DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
+_SEVERAL = ("--set", "--sweep")  # options that take several assignments
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")
 
 
 def spread_sets(arguments: list[str]) -> list[str]:
-    """Allow several assignments after one --set: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
+    """Allow several assignments after one --set or --sweep: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
     out: list[str] = []
-    inside = False
+    inside = ""
     for argument in arguments:
-        if inside and out[-1] != "--set" and _ASSIGNMENT.match(argument):
-            out.append("--set")
-        elif inside and out[-1] != "--set":
-            inside = False
-        inside = inside or argument == "--set" or argument.startswith("--set=")
+        if inside and out[-1] != inside:
+            if _ASSIGNMENT.match(argument):
+                out.append(inside)
+            else:
+                inside = ""
+        inside = next((flag for flag in _SEVERAL if argument == flag or argument.startswith(f"{flag}=")), inside)
         out.append(argument)
     return out
 
@@ -88,7 +90,7 @@ class Command(TyperCommand):
     below: Mapping[str, str] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with several assignments after one --set."""
+        """Parse, with several assignments after one --set or --sweep."""
         return super().parse_args(ctx, spread_sets(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -42,6 +42,10 @@ TrainingOut = Annotated[str, output("--out DIR", "Training folder; training resu
 TrainingMlflow = Annotated[str | None, output("--mlflow URI|off", "MLflow URI for training metrics.", "off")]
 Device = Annotated[str, execution("--device auto|cpu|cuda", "Device to train on.")]
 Skills = Annotated[list[str], choice("--skill NAME,...", "Only these skills; may be repeated.")]
+Sweep = Annotated[
+    list[str] | None,
+    setting("--sweep KEY=A,B,... ...", "Run each combination of these values; a key is one that --set takes."),
+]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Selection, split
+from harness.cli.options import Selection, sets_of, split
 from harness.cli.output import say
+from harness.config.sweep import words
 from harness.engine.siblings import Lost, arrange
 from harness.errors import ConfigError, HarnessError, UserError, raise_all
 
@@ -30,18 +31,29 @@ class Planned:
     code: int = 0
 
 
-def rows(selection: Selection) -> list[Choices]:
-    """Every method on every data set that the options or the suite name. Raises UserError."""
-    from harness.config import suites
+def rows(selection: Selection, swept: Sequence[str] = ()) -> list[Choices]:
+    """Every method on every data set that the options or the suite name, at each point of a sweep.
+
+    swept: as after --sweep. Raises UserError.
+    """
+    from harness.config import suites, sweep
 
     methods: list[str | None] = [*split(selection.method)]
     datasets: list[str | None] = [*split(selection.dataset)]
+    axes: dict[str, Sequence[Any]] = dict(sweep.read(swept))
     if selection.suite is not None:
         suite = suites.read(selection.suite)
         methods, datasets = methods or [*suite.methods], datasets or [*suite.datasets]
+        axes = sweep.of_suite(suite, selection.model, sets_of(selection.sets)) | axes
     if selection.data is not None and len(datasets) > 1:
         raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
-    return [selection.choices(method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+    wanted = [selection.choices(method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+    if not axes:
+        return wanted
+    wanted, notes = sweep.spread(wanted, axes)
+    for note in notes:
+        say(f"note: {note}")
+    return wanted
 
 
 def plan_all(wanted: Sequence[Choices]) -> Planned:
@@ -58,7 +70,7 @@ def plan_all(wanted: Sequence[Choices]) -> Planned:
     raise_all([problem for row in wanted for problem in _mistakes(row)])
     problems: list[str] = []
     for row in wanted:
-        name = f"{row.method} on {row.dataset}"
+        name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row))
         except UserError as e:

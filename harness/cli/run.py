@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
-from harness.cli.options import Convention, Out, Selection, Traces, split
+from harness.cli.options import Convention, Out, Selection, Sweep, Traces, split
 from harness.cli.output import mean_texts, say
 from harness.cli.planning import bug, plan_all, rows
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
-from harness.engine.siblings import Key, Lost, NotFinished, key, settled
+from harness.engine.siblings import Key, Lost, NotFinished, key, method_name, row_name, settled
 from harness.errors import HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
@@ -121,24 +121,25 @@ class Job:
     waiting: list[Plan] = field(default_factory=list)
 
 
-def run(selection: Selection, execution: Execution) -> int:
+def run(selection: Selection, execution: Execution, sweep: Sweep = None) -> int:
     """Run methods on data sets; the same command again resumes.
 
-    Every method runs on every data set. Answers are scored and saved one by one, so nothing is lost when a run stops.
+    Every method runs on every data set, and --sweep runs each combination of its values. Answers are scored and saved
+    one by one, so nothing is lost when a run stops.
     """
     command = ["harness", *sys.argv[1:]]
     with interrupt_on_signals():
         try:
-            return _run_all(selection, execution, command)
+            return _run_all(selection, execution, command, sweep or [])
         except KeyboardInterrupt:
             say_again("interrupted; what was answered is saved", command)
             return 130
 
 
-def _run_all(selection: Selection, options: Execution, command: list[str]) -> int:
+def _run_all(selection: Selection, options: Execution, command: list[str], swept: list[str]) -> int:
     if options.convention is not None:
         _check_convention(options, selection.suite)
-    wanted = [_with_kept(row, options.kept) for row in rows(selection)]
+    wanted = [_with_kept(row, options.kept) for row in rows(selection, swept)]
     if options.record:
         wanted = _recording(wanted, selection, options.record)
     if options.plan:
@@ -163,7 +164,7 @@ def _run_all(selection: Selection, options: Execution, command: list[str]) -> in
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
         ran = ran or (worse != 2 and len(job.waiting) == waited)
-        lost += [Lost(_name(plan), why)] if why else []
+        lost += [Lost(row_name(plan), why)] if why else []
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or selection.suite is not None):
         say(closing(len(wanted), lost))
@@ -205,7 +206,7 @@ def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
             before[key(plan.choices)] = ready = settled(plan, before, options.folder)
             forecasts.append(forecast(ready, options.folder, convention))
         except HarnessError as e:
-            names = (plan.config.method.name, plan.config.dataset.name)
+            names = (method_name(plan), plan.config.dataset.name)
             count = len(plan.dataset.examples[: plan.config.limit])
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, NotFinished) else str(e)
@@ -217,10 +218,6 @@ def _forecast_table(planned: list[Plan], options: Execution, suite: str | None) 
     count = f"{len(planned)} row{'s' if len(planned) != 1 else ''}"
     title = f"suite {suite}: {count}" if suite else count
     return table(title, _forecasts(planned, options), options.convention or DEFAULT)
-
-
-def _name(row: Plan) -> str:
-    return f"{row.config.method.name} on {row.config.dataset.name}"
 
 
 def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
@@ -243,7 +240,7 @@ def _recording(wanted: list[Choices], selection: Selection, record: dict[str, fl
 
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
-    name = _name(plan)
+    name = row_name(plan)
     if job.several:
         say(f"--- {name}")
     try:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import json as json_
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Json, Selection
+from harness.cli.options import Json, Selection, Sweep
 from harness.cli.planning import plan_all, rows
 from harness.config import presets, registry
+from harness.engine.siblings import row_name
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
 
-def validate(selection: Selection, json: Json = False) -> int:
+def validate(selection: Selection, sweep: Sweep = None, json: Json = False) -> int:
     """Check a run, or every shipped configuration, without running anything.
 
     With options, prints what `harness run` would run with them; without, checks every configuration file.
     """
-    if selection == Selection():
+    if selection == Selection() and not sweep:
         return _everything(json)
-    planned = plan_all(rows(selection))
+    planned = plan_all(rows(selection, sweep or []))
     for plan in planned.plans:
         print(json_.dumps(_row(plan)) if json else _text(plan))
     return planned.code
@@ -45,7 +46,7 @@ def _text(plan: Plan) -> str:
     models = ", ".join(f"{role} {name}" for role, name in {**row["models"], **row["encoders"]}.items())
     numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
     place = f"run folder known later: {', '.join(numbers)}" if numbers else row["run"]
-    lines = [f"ok  {row['method']} on {row['dataset']}: {row['questions']} questions, {models}", f"    {place}"]
+    lines = [f"ok  {row_name(plan)}: {row['questions']} questions, {models}", f"    {place}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in row["warnings"])])
 
 

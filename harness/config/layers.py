@@ -30,7 +30,8 @@ _FILE_KEYS = (*PARTS, "roles", "methods", "profile", *SCALARS)
 class Choices:
     """What the user asked for. sets: "method.k" -> value (a Raw is parsed as YAML); files: config files in order.
 
-    suite: its settings hold where nothing else is set; its lists of names are ignored.
+    suite: its settings hold where nothing else is set; its lists of names are ignored. point: the swept keys with this
+    row's values, which are in `sets` already (config/sweep.py).
     """
 
     method: str | None = None
@@ -44,6 +45,7 @@ class Choices:
     files: tuple[str, ...] = ()
     require_full: bool = False
     suite: Suite | None = None
+    point: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:

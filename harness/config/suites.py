@@ -7,6 +7,8 @@ datasets: [pocket/musique]
 profile: pocket                         these three may be left out; what is said on the command line wins
 set: [dataset.tokens=1640]              as after --set
 limit: 24
+models: [pocket-llama, smollm2-135m]    may be left out; every row with each of them
+sweep: {method.k: [1, 3]}               may be left out; every row at each combination of these values
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ _LISTS = {
     "methods": "names, or NAME: {PARAMETER: VALUE}",
     "datasets": "names",
     "set": "KEY=VALUE, as after --set",
+    "models": "names",
 }
-_KEYS = (*_LISTS, "profile", "limit")
+_OPTIONAL = ("set", "models")
+_KEYS = (*_LISTS, "profile", "limit", "sweep")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """sets: as in Choices; params: parameters of single methods, by name.
+    """sets: as in Choices; params: parameters of single methods, by name; sweep: key -> values, as in config/sweep.py.
 
     limit: questions, as it stands in the file: the run's configuration checks it.
     """
@@ -41,6 +45,8 @@ class Suite:
     sets: Mapping[str, Any] = field(default_factory=dict)
     limit: Any = None
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    models: Sequence[str] = ()
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 def read(name: str) -> Suite:
@@ -52,18 +58,30 @@ def read(name: str) -> Suite:
     params = _own_parameters(merged)
     for key in _LISTS:
         wanted, value = _LISTS[key], merged.get(key)
-        if value is None and key == "set":
+        if value is None and key in _OPTIONAL:
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
             problems.append(f"{shown}: '{key}' must be a list of {wanted}")
             merged[key] = []
     if not isinstance(merged.get("profile"), str | None):
         problems.append(f"{shown}: 'profile' must be the name of a profile")
+    sweep = merged.get("sweep") or {}
+    if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
+        problems.append(f"{shown}: 'sweep' must be a mapping of keys to lists of values, method.k: [1, 3]")
     sets, mistakes = assignments(merged.get("set") or [], f"{shown}, set: ")
     if problems + mistakes:
         raise ConfigError(problems + mistakes)
-    found = presets.find("suites", name)
-    return Suite(found, merged["methods"], merged["datasets"], merged.get("profile"), sets, merged.get("limit"), params)
+    return Suite(
+        presets.find("suites", name),
+        merged["methods"],
+        merged["datasets"],
+        merged.get("profile"),
+        sets,
+        merged.get("limit"),
+        params,
+        merged.get("models") or (),
+        sweep,
+    )
 
 
 def _own_parameters(merged: dict[str, Any]) -> dict[str, dict[str, Any]]:

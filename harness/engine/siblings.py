@@ -9,12 +9,13 @@ as both rows belong to one command. The numbers are means over the questions tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
+from harness.config.sweep import words
 from harness.errors import HarnessError, UserError
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-Key = tuple[str, str]
-"""Identifies a row of a command: preset and data set, as the user named them."""
+Key = tuple[str, str, frozenset[tuple[str, str]]]
+"""Identifies a row of a command: preset and data set, as the user named them, and its point of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,36 @@ class NotFinished(HarnessError):
 
 def key(choices: Choices) -> Key:
     """The key of a row."""
-    return presets.fold(choices.method or ""), presets.fold(choices.dataset or "")
+    point = frozenset((name, str(value)) for name, value in choices.point.items())
+    return presets.fold(choices.method or ""), presets.fold(choices.dataset or ""), point
 
 
-def _sources(plan: Plan) -> dict[str, Key]:
-    """Field -> the row that its number comes from. Raises UserError for a source that is neither row nor folder."""
+def method_name(plan: Plan) -> str:
+    """How messages call the method of a row: "bm25 k=3", with the row's point of a sweep."""
+    return " ".join([plan.config.method.name, *filter(None, [words(plan.choices.point)])])
+
+
+def row_name(plan: Plan) -> str:
+    """How messages call a row: "bm25 k=3 on musique"."""
+    return f"{method_name(plan)} on {plan.config.dataset.name}"
+
+
+def _sources(plan: Plan, rows: Iterable[Key]) -> dict[str, Key]:
+    """Field -> the row that its number comes from, of `rows` where it is there.
+
+    In a sweep that is the row at the same point; the row of a method that lacks a swept parameter stands for every
+    value of it. Raises UserError for a source that is neither row nor folder.
+    """
     from harness.engine.sibling_values import preset_of
 
-    named = {name: preset_of(text) for name, text in plan.awaits.items()}
-    return {name: (preset, key(plan.choices)[1]) for name, preset in named.items() if preset is not None}
+    rows = list(rows)
+    found: dict[str, Key] = {}
+    for name, text in plan.awaits.items():
+        if (preset := preset_of(text)) is not None:
+            _, dataset, point = key(plan.choices)
+            wanted = presets.fold(preset), dataset, point
+            found[name] = next((row for row in rows if row[:2] == wanted[:2] and row[2] <= point), wanted)
+    return found
 
 
 def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
@@ -61,7 +83,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
     from harness.engine.sibling_values import stored
 
     asked = {key(row) for row in wanted}
-    needed = {key(plan.choices): _sources(plan) for plan in plans}
+    needed = {key(plan.choices): _sources(plan, asked) for plan in plans}
     for plan in plans:
         own = needed[key(plan.choices)]
         for name, text in plan.awaits.items():
@@ -84,8 +106,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
         placed = {key(plan.choices) for plan in order}
         absent = [source[0] for source in needed[key(ready.choices)].values() if source not in placed]
         if absent:
-            row = f"{ready.config.method.name} on {ready.config.dataset.name}"
-            lost.append(Lost(row, f"it takes a number from '{absent[0]}', which cannot run"))
+            lost.append(Lost(row_name(ready), f"it takes a number from '{absent[0]}', which cannot run"))
         else:
             order.append(ready)
     return order, lost
@@ -111,7 +132,7 @@ def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
 
     if not plan.awaits:
         return plan
-    rows = _sources(plan)
+    rows = _sources(plan, before)
     runs: dict[str, tuple[str, StoredRun]] = {}
     for name, text in plan.awaits.items():
         if name in rows:

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.config.row_label import label as label_of
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Recorded, Rule, Search, Stop, recorded
+from reports.settings import dated
 from reports.step_flops import full_only
 
 if TYPE_CHECKING:
@@ -104,20 +104,17 @@ def frame(parts: Sequence[Scored], score: str | None = None, convention: str = D
 
 def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
     """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
-    told = [(facts.key(run)[0], _name(run), run.config["model"]["name"], _rest(run)) for run in runs]
+    names = facts.labels(runs, [f"method.{name}" for name in _RULE])
+    told = [
+        (facts.key(run)[0], name, run.config["model"]["name"], _rest(run))
+        for run, name in zip(runs, names, strict=True)
+    ]
     labels = []
-    for run, (dataset, name, model, rest) in zip(runs, told, strict=True):
-        other = {t[3] for t in told if t[:3] == (dataset, name, model)} - {rest}
-        labels.append(f"{name} ({facts.hash8(run)})" if other else str(name))
+    for run, one in zip(runs, told, strict=True):
+        other = {t[3] for t in told if t[:3] == one[:3]} - {one[3]}
+        labels.append(dated(one[1], run) if other else one[1])
     first: dict[tuple[str, ...], str] = {}
     return [first.setdefault(t, label) for t, label in zip(told, labels, strict=True)]
-
-
-def _name(run: StoredRun) -> str:
-    """The method's name in tables, whose mark does not name the stop rule: that is what a curve is drawn over."""
-    method = run.config["method"]
-    kept = [part for part in str(method.get("mark") or "").split(", ") if part.partition("=")[0] not in _RULE]
-    return label_of({**method, "mark": ", ".join(kept)})
 
 
 def _rest(run: StoredRun) -> str:

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.config.row_label import label as label_of
 from harness.config.schema import digest
 from harness.engine.document_view import GAP
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts
 from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports.settings import dated
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -118,10 +118,10 @@ class _Line:
     def placed(self) -> bool:
         return any(_options(self.first).get(name) is not None for name in _PLACES)
 
-    def names(self) -> tuple[str, bool, str, str]:
-        """What a line is told apart by, but for its hash."""
+    def place(self) -> tuple[str, bool, str]:
+        """The table that a line is in: data set, whether its supporting parts were placed, model."""
         config = self.first.config
-        return config["dataset"]["name"], self.placed, label_of(config["method"]), config["model"]["name"]
+        return config["dataset"]["name"], self.placed, config["model"]["name"]
 
     def add(self, run: StoredRun, read: Rows) -> None:
         """Take in a run's questions."""
@@ -154,11 +154,11 @@ def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_L
 
 
 def _labels(lines: Sequence[_Line]) -> list[str]:
-    """The method's name in tables; with the hash of the first run where there would be two of it."""
-    names = [line.names() for line in lines]
+    """The method's name in tables, unlike that of any other line of its data set and model."""
+    names = facts.labels([line.first for line in lines], [f"dataset.{name}" for name in _PLACES])
+    told = [(*line.place(), name) for line, name in zip(lines, names, strict=True)]
     return [
-        own[2] if names.count(own) == 1 else f"{own[2]} ({facts.hash8(line.first)})"
-        for own, line in zip(names, lines, strict=True)
+        own[-1] if told.count(own) == 1 else dated(own[-1], line.first) for own, line in zip(told, lines, strict=True)
     ]
 
 
@@ -170,7 +170,7 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
         if distance is not None:
             cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
     left = [_left_out(line.unmarked, line.unmarked + len(line.answers))] if line.unmarked else []
-    dataset, placed, _, model = line.names()
+    dataset, placed, model = line.place()
     rows = []
     for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
         values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)

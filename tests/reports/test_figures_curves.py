@@ -151,7 +151,7 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path
     runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
     assert curves.curve_labels(runs) == ["pecan"] * 3
     other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
-    assert curves.curve_labels([*runs, other]) == ["pecan (00000001)"] * 3 + ["pecan (0000000b)"]
+    assert curves.curve_labels([*runs, other]) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
     ((_, over_n, over_p),) = slices(frame([judged(run, grid(run, 3)) for run in runs]))
     assert list(over_n["t_n"]) == [1, 2, 3]
     assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one

@@ -149,17 +149,17 @@ def test_runs_that_differ_in_the_place_alone_are_one_line(tmp_path: Path) -> Non
         for r in table[table["study"] == "where"].to_dict("records")
     ]
     assert told == [
-        (True, "pecan (00000001)", "head", 0.75, 2, 0, 1),
-        (True, "pecan (00000001)", "tail", 0.25, 1, 0, 1),
-        (True, "pecan (00000001)", APART, 0.75, 1, 0, 1),
-        (False, "pecan", "head", 0.25, 2, 0, 1),
-        (True, "pecan (00000004)", "tail", 0.5, 1, 0, 1),  # another length: no line with the others
-        (True, "pecan (00000004)", APART, 0.0, 1, 1, 1),
+        (True, "pecan dataset.tokens=9", "head", 0.75, 2, 0, 1),
+        (True, "pecan dataset.tokens=9", "tail", 0.25, 1, 0, 1),
+        (True, "pecan dataset.tokens=9", APART, 0.75, 1, 0, 1),
+        (False, "pecan dataset.tokens=9", "head", 0.25, 2, 0, 1),
+        (True, "pecan dataset.tokens=8", "tail", 0.5, 1, 0, 1),  # another length: no line with the others
+        (True, "pecan dataset.tokens=8", APART, 0.0, 1, 1, 1),
     ]
     titles = [title for title, _ in sections(table)]
     assert titles[0] == "musique, support placed · tiny · support at"
     assert "musique · tiny · support at" in titles
-    (line, *_) = panels(table)[0].lines
+    _, line = panels(table)[0].lines
     assert [(round(p.x, 2), p.y) for p in line.points] == [(0.17, 75.0), (0.83, 25.0)]
 
 

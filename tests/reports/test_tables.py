@@ -188,7 +188,7 @@ class TestNotes:
 class TestRows:
     def test_runs_that_would_read_the_same_carry_their_hash(self, tmp_path: Path) -> None:
         runs = [stored(tmp_path, SCORES, hash8=h) for h in ("aaaa0000", "bbbb0000")]
-        assert list(frame(runs)["method"]) == ["pecan (aaaa0000)", "pecan (bbbb0000)"]
+        assert list(frame(runs)["method"]) == [f"pecan (2026-01-02 03:04, {h})" for h in ("aaaa0000", "bbbb0000")]
 
     def test_sorted_by_data_set_in_the_given_order_within(self, tmp_path: Path) -> None:
         runs = [stored(tmp_path, SCORES, method=m, dataset=d) for m, d in (("z", "q"), ("b", "a"), ("a", "q"))]

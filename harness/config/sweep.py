@@ -1,0 +1,156 @@
+"""Sweeps: every combination of the values of some settings, each combination an ordinary run.
+
+    axes = read(["method.k=1,3", "seed=0,1"])         {"method.k": ("1", "3"), "seed": ("0", "1")}
+    spread([Choices(method="bm25", ...)], axes)       four Choices, the first with sets {"method.k": "1", "seed": "0"}
+    words({"method.k": "1", "seed": "0"})             "k=1 seed=0", as labels and messages say it
+
+A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.config.layers import Choices
+from harness.config.method_settings import parameters
+from harness.config.resolve import resolve_part
+from harness.config.suites import Suite
+from harness.config.yaml_tree import Raw, assignments
+from harness.errors import ConfigError, UserError, close_matches
+
+Axes = Mapping[str, Sequence[Any]]
+
+_OTHERWISE = {
+    "method": "name several with --method A,B",
+    "dataset": "name several with --dataset A,B",
+    "limit": "a run of fewer questions is part of the run of more",
+    "profile": "run the command once for each profile",
+}
+_OPEN, _CLOSE = "[{(", "]})"
+_TAKEN = "from:"  # a number that another row gives (engine/sibling_values.py)
+
+
+def read(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """["method.k=1,3"] -> {"method.k": ("1", "3")}; commas inside brackets part nothing. Raises ConfigError."""
+    typed, problems = assignments(texts, "--sweep ")
+    if problems:
+        raise ConfigError(problems)
+    return checked({key: tuple(Raw(part) for part in _parts(str(text))) for key, text in typed.items()}, "--sweep")
+
+
+def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
+    """The axes, if each key can be swept and has values, none of them twice; else ConfigError. where: who says so."""
+    problems = []
+    for key, values in axes.items():
+        texts = [text(value) for value in values]
+        if key in _OTHERWISE:
+            problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
+        elif not texts or "" in texts:
+            problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
+        elif twice := [one for one in dict.fromkeys(texts) if texts.count(one) > 1]:
+            problems.append(f"{where} {key}: the value {twice[0]} is given twice")
+    if problems:
+        raise ConfigError(problems)
+    return {key: tuple(values) for key, values in axes.items()}
+
+
+def of_suite(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """What a suite sweeps, its models among it, without what the command line sets. Raises ConfigError.
+
+    model: of --model; sets: of --set.
+    """
+    axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
+    said = {*sets, *(["model"] if model is not None else [])}
+    return checked({key: values for key, values in axes.items() if key not in said}, f"suite {suite.name}")
+
+
+def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
+    """The rows at every point of the sweep, and a sentence for each method that lacks a swept parameter.
+
+    Raises UserError for a parameter that no method of the rows has, and for a key that `--set` sets too.
+    """
+    for key in axes:
+        if any(key in row.sets for row in rows) or (key == "model" and any(row.model is not None for row in rows)):
+            raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
+    out: list[Choices] = []
+    known: dict[str, set[str]] = {}
+    lacking: dict[str, list[str]] = {key: [] for key in axes}
+    for row in rows:
+        method = _method(row)
+        own = {key for key in axes if method is None or not _is_parameter(key) or _field(key) in method[0]}
+        if method is not None:
+            known[str(row.method)] = method[0]
+            for key in axes.keys() - own:
+                lacking[key].append(str(row.method))
+        # A row that takes a number from another one has as many points as that one may have.
+        varied = axes if method is not None and method[1] else {key: axes[key] for key in axes if key in own}
+        for values in itertools.product(*varied.values()):
+            point = dict(zip(varied, values, strict=True))
+            out.append(_at(row, point, own))
+    if "model" in axes:  # a model is loaded once for all its rows
+        out.sort(key=lambda row: [str(value) for value in axes["model"]].index(str(row.model)))
+    notes = []
+    for key, methods in ((key, list(dict.fromkeys(names))) for key, names in lacking.items()):
+        if methods and set(methods) == {*known}:
+            fields = set().union(*known.values())
+            near = close_matches(_field(key), fields)
+            hint = f"; did you mean method.{near[0]}?" if near else ""
+            raise UserError(f"no method of this command has the parameter '{_field(key)}', so it cannot be swept{hint}")
+        if methods:
+            notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
+    return out, notes
+
+
+def words(point: Mapping[str, Any]) -> str:
+    """A point as labels and messages say it: "k=3 chunk_tokens=150", "" for the point of no sweep."""
+    return " ".join(f"{key.removeprefix('method.')}={text(value)}" for key, value in point.items())
+
+
+def text(value: Any) -> str:
+    """A value as one types it: null, true, 3, document, [a, b]."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return f"[{', '.join(map(text, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def _at(row: Choices, point: Mapping[str, Any], own: set[str]) -> Choices:
+    sets = {key: value for key, value in point.items() if key in own and key != "model"}
+    model = str(point["model"]) if "model" in point else row.model
+    return replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point})
+
+
+def _method(row: Choices) -> tuple[set[str], bool] | None:
+    """The names of a method's parameters, and whether one of them takes its number from another row.
+
+    None where the row has a mistake, which is reported when it is planned.
+    """
+    try:
+        method = resolve_part("methods", row).parts["method"]
+        names = parameters(str(method.implementation))
+    except UserError:
+        return None
+    return names, any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
+
+
+def _is_parameter(key: str) -> bool:
+    return key.startswith("method.")
+
+
+def _field(key: str) -> str:
+    """ "method.prompts.answer" -> "prompts"."""
+    return key.split(".")[1] if _is_parameter(key) else key
+
+
+def _parts(typed: str) -> list[str]:
+    """ "a,[b,c]" -> ["a", "[b,c]"]."""
+    parts, depth = [""], 0
+    for letter in typed:
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]

@@ -1,0 +1,170 @@
+"""In which settings runs of one method differ: their labels in tables, and the columns of a sweep.
+
+    named(runs)     Named("bm25 k=3", "bm25", {"method.k": 3})                one for each run
+    labels(runs)    ["bm25 k=1", "bm25 k=3", "full-context"]
+    settings(frame) ["method.k"]                                              the columns of a frame that hold them
+
+Runs are compared with those of the same method, profile and model. A setting counts where two of them on one data set
+differ in it and the user set it; its label names the values that the user set: "bm25", "bm25 k=3". Where that is not
+enough it names every value in which they differ, and at last when the run was started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.config.row_label import label
+from harness.config.schema import canonical
+from harness.config.sweep import text
+from harness.config.yaml_tree import flatten
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+# Parts of a configuration, and those of their keys that change no answer or are columns of their own.
+_PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
+_LEFT_OUT = re.compile(
+    r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)|dataset\.(scorers|data|licence|citation)"
+    r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries)"
+)
+_PRESET = ("default", "configs/", "$", "profile ")
+_COUNTED = re.compile(r"(\d+) settings")  # a mark of more settings than it names
+_LONGEST = 24
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run in tables. label: unlike that of any other run of its data set and model; base: its method, without the
+    settings that vary, which are in `values`: as `--set` names them, and their values.
+    """
+
+    label: str
+    base: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
+    """The method's name in tables for each run; ignored as in `named`."""
+    return [one.label for one in named(runs, ignored)]
+
+
+def named(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Named]:
+    """Each run's names and the settings in which it differs from others of its method.
+
+    ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have one label then.
+    """
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, run in enumerate(runs):
+        groups[str(run.config["method"]["name"]), *_profiles(run), str(run.config["model"]["name"])].append(i)
+    out: dict[int, Named] = {}
+    for places in groups.values():
+        out.update(zip(places, _group([runs[i] for i in places], ignored), strict=True))
+    return [out[i] for i in range(len(runs))]
+
+
+def dated(label: str, run: StoredRun) -> str:
+    """A label of several runs whose settings are equal, but not their rows, weights or code, which the hash covers."""
+    started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
+    return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
+
+
+def settings(frame: pd.DataFrame) -> list[str]:
+    """The columns that hold settings, in their order."""
+    return [str(name) for name in frame.columns if is_setting(str(name))]
+
+
+def is_setting(column: str) -> bool:
+    """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own has a colon."""
+    head, dot, _ = column.partition(".")
+    return column == "seed" or (bool(dot) and ":" not in column and head in _PARTS)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a setting's value is a number, not true or false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Named]:
+    """The names of runs of one method, profile and model."""
+    values = [_values(run, ignored) for run in runs]
+    datasets = [str(run.config["dataset"]["name"]) for run in runs]
+    keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
+    told = [{key for key in keys if _by_user(run, key)} for run in runs]
+    swept = [key for key in keys if any(key in own for own in told)]
+    kept = [_named(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
+    repeated = _repeated(kept, datasets)
+    for i in repeated:
+        kept[i] = _named(runs[i], set(keys), values[i], keys, ignored)
+    for i in _repeated(kept, datasets) if not ignored else ():
+        kept[i] = replace(kept[i], label=dated(kept[i].label, runs[i]), base=dated(kept[i].base, runs[i]))
+    return kept
+
+
+def _named(
+    run: StoredRun, told: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
+) -> Named:
+    """told: the keys that the label names; swept: those that vary among the runs."""
+    short = {_short(key) for key in (*swept, *ignored)}
+    rest = [mark for mark in _marks(run) if mark.partition("=")[0] not in short]
+    rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(told)]
+    base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
+    words = [f"{_short(key)}={_cut(text(values[key]))}" for key in swept if key in told and key in values]
+    return Named(" ".join([base, *words]), base, {_setting(key): values[key] for key in swept if key in values})
+
+
+def _repeated(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
+    """The places of labels that another run of the same data set has too."""
+    keys = [(dataset, one.label) for dataset, one in zip(datasets, names, strict=True)]
+    return {i for i, key in enumerate(keys) if keys.count(key) > 1}
+
+
+def _values(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
+    """Path -> value of all that may change an answer; a number that another run gave belongs to the method."""
+    taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
+    config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
+    found = flatten(config)
+    return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _setting(k) in ignored)}
+
+
+def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[str]) -> bool:
+    """Whether two runs on one data set have two values of `key`."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for own, dataset in zip(values, datasets, strict=True):
+        seen[dataset].add(canonical(own.get(key)))
+    return any(len(found) > 1 for found in seen.values())
+
+
+def _by_user(run: StoredRun, key: str) -> bool:
+    origin = run.origins.get(key, "default")
+    return origin != "default" and not origin.startswith(_PRESET[1:])
+
+
+def _marks(run: StoredRun) -> list[str]:
+    """The parts of a method's mark; those inside brackets stay together: ["pocket", "order=[a, b]"]."""
+    return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", str(run.config["method"].get("mark") or "").replace(", ", ","))
+
+
+def _profiles(run: StoredRun) -> list[str]:
+    return [m for m in _marks(run) if "=" not in m and not m.startswith("prompt ") and not _COUNTED.fullmatch(m)]
+
+
+def _setting(path: str) -> str:
+    """ "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
+    path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
+    return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
+
+
+def _short(path: str) -> str:
+    """A setting in a label: "k", but "dataset.tokens"."""
+    return _setting(path).removeprefix("method.")
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."
