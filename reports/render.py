@@ -33,7 +33,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UnknownName
-from reports.settings import is_setting
+from reports.settings import is_number, is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
@@ -125,6 +125,13 @@ def _absent(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
+def _is_numeric(column: pd.Series[Any]) -> bool:
+    """Whether a column holds numbers; that of a setting keeps whole numbers whole by the type object."""
+    if is_setting(str(column.name)):
+        return all(_absent(value) or is_number(value) for value in column)
+    return bool(pd.api.types.is_numeric_dtype(column))
+
+
 # ---- cells ---------------------------------------------------------------------------------------------------------
 
 
@@ -140,7 +147,7 @@ class Cells:
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         # A column without any value would be a column of dashes; csv and json keep it.
         plain = [n for n in plain if not all(_absent(v) for v in frame[n])]
-        self.numeric = [pd.api.types.is_numeric_dtype(frame[n]) for n in plain]
+        self.numeric = [_is_numeric(frame[n]) for n in plain]
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]

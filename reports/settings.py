@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # Parts of a configuration, and those of their keys that change no answer or are columns of their own.
 _PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
 _LEFT_OUT = re.compile(
-    r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)|dataset\.(scorers|data|licence|citation)"
+    r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)"
+    r"|dataset\.(scorers|data|licence|citation|keep_texts)"
     r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small|offers\..*|timeout|retries)"
 )
 _PRESET = ("default", "configs/", "$", "profile ")

@@ -75,12 +75,15 @@ def write_run(
     manifest: dict[str, Any] | None = None,
     documents: Sequence[dict[str, Any]] = (),
     summary: dict[str, Any] | None = None,
+    origins: dict[str, str] | None = None,
 ) -> Path:
     """Write a run folder and return it. `settings` and `manifest` replace top-level keys."""
     folder = root / dataset / f"{method}--{model}--{hash8}".replace("/", "~")
     folder.mkdir(parents=True)
     whole = config(dataset, method, model, settings or {})
-    (folder / "run.yaml").write_text(yaml.safe_dump({"config": whole, "origins": {"seed": "default"}}))
+    (folder / "run.yaml").write_text(
+        yaml.safe_dump({"config": whole, "origins": {"seed": "default"} | (origins or {})})
+    )
     told = {
         "command": ["harness", "run"],
         "started": "2026-01-02T03:04:05+00:00",
