@@ -18,7 +18,7 @@ def cells(
     datasets: list[str], *, every: bool = True, everywhere: Collection[str] = EVERYWHERE
 ) -> list[tuple[str, str]]:
     """(preset, data set): `everywhere` on all of `datasets`, all others on ONE, and the first preset of each other
-    implementation on one more, taken in turn. every=False: of the others only those first presets."""
+    implementation on one more, taken in turn. every=False: of the others only those first presets, and only there."""
     known: set[tuple[str, str]] = set()
     found: list[tuple[str, str]] = []
     more = [dataset for dataset in datasets if dataset != ONE]
@@ -27,7 +27,7 @@ def cells(
         family = (values["implementation"], values.get("view", "document"))
         on = datasets if name in everywhere else [ONE] if every else []
         if family not in known and name not in everywhere:
-            on = [ONE, more[len(known) % len(more)]]
+            on = [ONE] * every + [more[len(known) % len(more)]]
         known.add(family)
         found += [(name, dataset) for dataset in datasets if dataset in on]
     return found

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +64,25 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.
     assert "cannot be written; name another folder" in lines["Machine", "results"]["text"]
 
 
-@pytest.mark.parametrize(("variable", "threads"), [(None, "1 2"), ("3", "3 3")])
-def test_threads_follow_the_size_of_the_model(variable: str | None, threads: str) -> None:
+@pytest.mark.parametrize(("variable", "threads"), [(None, [1, 2]), ("3", [3, 3])])
+def test_threads_follow_the_size_of_the_model(
+    variable: str | None, threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A narrow model takes one thread, a wide one all; OMP_NUM_THREADS decides where it is set."""
-    code = (
-        "import torch; torch.set_num_threads(int('3' if 'OMP_NUM_THREADS' in __import__('os').environ else '2'))\n"
-        "from harness.llm import hf\n"
-        "hf._set_threads(192); a = torch.get_num_threads(); hf._set_threads(576); print(a, torch.get_num_threads())"
-    )
-    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    env |= {"OMP_NUM_THREADS": variable} if variable else {}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == threads.split()
+    import torch
+
+    from harness.llm import hf
+
+    monkeypatch.setattr(hf, "_THREADS", 2)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    before, taken = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(3)  # what PyTorch takes from the variable when it is imported
+        for width in (192, 576):
+            hf._set_threads(width)
+            taken.append(torch.get_num_threads())
+    finally:
+        torch.set_num_threads(before)
+    assert taken == threads

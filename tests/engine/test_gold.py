@@ -31,11 +31,11 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-# A data set's rows and views are alike for every method: the quick ones meet each of them, the others two.
+# A data set's rows and views are alike for every method: the quick ones meet each of them, the others one in turn.
 @pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False, everywhere=QUICK))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    questions = 2 if method in QUICK else 1  # one on each of two data sets
+    questions = 2 if method in QUICK else 1
     said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 300}}
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     try:

@@ -140,16 +140,16 @@ class TestWhatIsCompared:
         with pytest.raises(UnknownName, match=f"Did you mean '{SCORE}'"):
             side_by_side([stored(tmp_path, OURS)], score="longbench.qaf1")
 
-    def test_a_hundred_thousand_records_in_seconds(self, tmp_path: Path) -> None:
+    def test_forty_thousand_records_in_seconds(self, tmp_path: Path) -> None:
         def run(method: str, seed: int) -> StoredRun:
-            scores = np.random.default_rng(seed).uniform(size=25_000)
+            scores = np.random.default_rng(seed).uniform(size=10_000)
             folder = write_run(tmp_path, [record(0, 0.0)], method=method)
             return replace(read_run(folder), records=[record(i, float(s)) for i, s in enumerate(scores)])
 
         runs = [run(m, i) for i, m in enumerate(("full-context", "a", "b", "c"))]
         begun = time.process_time()
         assert len(side_by_side(runs).render("text").splitlines()) > 8
-        assert time.process_time() - begun < 10
+        assert time.process_time() - begun < 5
 
 
 class TestViews:
