@@ -39,7 +39,7 @@ os.fsync = lambda fd: None
 
 # The tests of these import the same heavy libraries and let numba compile UMAP, 25 s in all. Collected first, they run in
 # the first worker, whose share is the first half; the slowest file leads, so that no worker waits for it at the end.
-_FIRST = ("test_smoke", "methods", "engine", "embed", "llm")
+_FIRST = ("test_smoke", "engine", "methods", "embed", "llm", "training", "pocket")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.storage.run_folder import read_run
 from pocket.random_model import save
 
@@ -35,6 +34,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+# Runs several commands to their ends in one process: each import of the libraries takes 6 s.
+DRIVER = """
+import json, os, sys
+from harness.cli.main import main
+for home, words in json.loads(sys.argv[1]):
+    os.environ["HARNESS_HOME"] = home
+    try:
+        main(words)
+    except SystemExit as e:
+        assert not e.code, e.code
+"""
+
+
+def process(folder: Path, words: list[str], **env: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **env}
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, *words], cwd=folder, env=env, stdout=null, stderr=pipe, text=True)
+
+
+def finish(*runs: Runs) -> str:
+    """Run each command to its end; returns their messages."""
+    words = json.dumps([[str(one.home), one.words] for one in runs])
+    done = process(runs[0].folder, ["-c", DRIVER, words])
+    messages = done.communicate(timeout=120)[1]
+    assert done.returncode == 0, messages
+    return messages
+
+
 class Runs:
     """The same command again and again, with a cache and results of its own."""
 
@@ -47,27 +74,7 @@ class Runs:
 
     def start(self) -> subprocess.Popen[str]:
         """Run it in a process of its own, to be killed."""
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        words = [sys.executable, "-m", "harness", *self.words]
-        return subprocess.Popen(
-            words,
-            cwd=self.folder,
-            env=env | {"HARNESS_HOME": str(self.home)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def finish(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
-        """Run it to its end, here: a process of its own imports for 6 s. Returns its messages."""
-        monkeypatch.chdir(self.folder)
-        monkeypatch.setenv("HARNESS_HOME", str(self.home))
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-        with pytest.raises(SystemExit) as exit_:
-            main(self.words)
-        err = capfd.readouterr().err
-        assert not exit_.value.code, err
-        return err
+        return process(self.folder, ["-m", "harness", *self.words], HARNESS_HOME=str(self.home))
 
     def file(self, name: str) -> Path | None:
         return next(self.out.glob(f"*/*/{name}"), None)
@@ -108,9 +115,7 @@ def moments(runs: Runs) -> Iterator[int]:
         yield done
 
 
-def test_killed_runs_end_with_the_records_of_an_undisturbed_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_runs_end_with_the_records_of_an_undisturbed_one(folder: Path) -> None:
     killed, whole = Runs(folder, "killed"), Runs(folder, "whole")
     counts = []
     for done in moments(killed):
@@ -122,10 +127,9 @@ def test_killed_runs_end_with_the_records_of_an_undisturbed_one(
                 path.write_bytes(path.read_bytes()[:-30])
     assert counts[0] == 0
     assert max(counts) < QUESTIONS
-    said = killed.finish(monkeypatch, capfd)
+    said = finish(killed, whole)
     assert "records.jsonl: line" in said
     assert "was torn; repaired" in said
-    whole.finish(monkeypatch, capfd)
     records = whole.rows("records.jsonl")
     assert len(records) == QUESTIONS
     assert all(r["error"] is None and r["steps"] and r["usage"]["search"]["tokens_in"] for r in records)
