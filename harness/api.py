@@ -77,8 +77,8 @@ def compare(
     from harness.storage.named_runs import read_runs, run_folders
     from reports.compare import side_by_side
 
-    found = read_runs(run_folders([os.fspath(run) for run in runs]))
-    return side_by_side(found, reference=reference, score=score, force=force, convention=convention).joined()
+    stored_runs = read_runs(run_folders([os.fspath(run) for run in runs]))
+    return side_by_side(stored_runs, reference=reference, score=score, force=force, convention=convention).joined()
 
 
 def score(run: PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:

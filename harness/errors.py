@@ -47,9 +47,9 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
     return shown if longest is None or len(text) <= longest else f"{shown} ... ({len(text):,} characters)"
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """One character as it is shown; an escape beyond ASCII is one of JSON too, as the text may be JSON."""
-    sign = found[0]
+    sign = match[0]
     if sign in _JOINERS or unicodedata.category(sign) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
         return sign
     return sign.encode("unicode_escape").decode() if sign < "\x7f" else json.dumps(sign)[1:-1]

@@ -60,10 +60,10 @@ class Prompt:
 
     def of(self, config: Replacing | None) -> Prompt:
         """This prompt, or what `config` replaces it with."""
-        said = None if config is None else config.prompts.get(self.name)
-        if said is None:
+        replacement = None if config is None else config.prompts.get(self.name)
+        if replacement is None:
             return self
-        turns = {"user": said} if isinstance(said, str) else said
+        turns = {"user": replacement} if isinstance(replacement, str) else replacement
         return replace(self, text=turns.get("user", self.text), system=turns.get("system", self.system))
 
     def fill(self, **values: str | Sequence[str]) -> Pieces:
@@ -106,21 +106,21 @@ def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
 
 def texts_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     """Name -> text; a system turn stands under "NAME, system"."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for prompt in prompts:
-        found[prompt.name] = prompt.text
+        texts[prompt.name] = prompt.text
         if prompt.system:
-            found[f"{prompt.name}, system"] = prompt.system
-    return found
+            texts[f"{prompt.name}, system"] = prompt.system
+    return texts
 
 
-def wrong(method: str, name: str, said: Replaced, known: Mapping[str, Prompt]) -> str | None:
+def wrong(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
     """A sentence where `said` cannot replace the prompt `name` of a method, None where it can."""
     if not known:
         return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
     if name not in known:
         return str(unknown(f"prompt '{name}' of '{method}'", name, known))
-    turns = {"user": said} if isinstance(said, str) else said
+    turns = {"user": replacement} if isinstance(replacement, str) else replacement
     original, new = known[name], replace(known[name], text=turns.get("user", known[name].text))
     if not turns or set(turns) - set(_TURNS):
         return f"prompt '{name}' of '{method}': give a text, or a mapping with 'user', 'system' or both"
@@ -128,21 +128,21 @@ def wrong(method: str, name: str, said: Replaced, known: Mapping[str, Prompt]) -
         return f"prompt '{name}' of '{method}' is a later turn of a conversation, so it can have no system turn"
     if places := _PLACE.findall(turns.get("system", "")):
         return f"prompt '{name}' of '{method}': a system turn has no placeholders, but this one has {{{places[0]}}}"
-    wanted, found = original.places(), new.places()
-    for place in wanted:
-        if place not in found:
-            return f"prompt '{name}' of '{method}' lacks {{{place}}}; its placeholders are {_listed(wanted)}"
-    for place in found:
-        if place not in wanted:
-            return (
-                f"prompt '{name}' of '{method}' has no placeholder {{{place}}}; its placeholders are {_listed(wanted)}"
-            )
-        if found.count(place) > wanted.count(place):
+    old_places, new_places = original.places(), new.places()
+    for place in old_places:
+        if place not in new_places:
+            return f"prompt '{name}' of '{method}' lacks {{{place}}}; its placeholders are {_listed(old_places)}"
+    for place in new_places:
+        if place not in old_places:
+            there = _listed(old_places)
+            return f"prompt '{name}' of '{method}' has no placeholder {{{place}}}; its placeholders are {there}"
+        if new_places.count(place) > old_places.count(place):
             return f"prompt '{name}' of '{method}' has {{{place}}} more often than the original; write it once"
     if original.ordered:
-        end = "{" + wanted[-1] + "}"
-        if found != wanted or (original.text.endswith(end) and not new.text.endswith(end)):
-            return f"prompt '{name}' of '{method}' must have {_listed(wanted)} in this order, with nothing behind {end}"
+        end = "{" + old_places[-1] + "}"
+        if new_places != old_places or (original.text.endswith(end) and not new.text.endswith(end)):
+            order = f"{_listed(old_places)} in this order"
+            return f"prompt '{name}' of '{method}' must have {order}, with nothing behind {end}"
     return None
 
 

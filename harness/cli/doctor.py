@@ -110,8 +110,8 @@ def _gpus() -> str:
         return "unknown without torch"
     import torch
 
-    found = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return ", ".join(found) or "none; models run on the CPU"
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return ", ".join(names) or "none; models run on the CPU"
 
 
 def _disk(name: str, folder: Path) -> Check:
@@ -135,12 +135,12 @@ def _extras() -> dict[str, list[str]]:
     """Extra -> names of the packages that it adds."""
     from packaging.requirements import Requirement
 
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for requirement in map(Requirement, importlib.metadata.requires(_DISTRIBUTION) or ()):
         for extra in _PURPOSES:
             if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
-                found.setdefault(extra, []).append(requirement.name)
-    return found
+                missing.setdefault(extra, []).append(requirement.name)
+    return missing
 
 
 def _installed(package: str) -> bool:
@@ -154,11 +154,11 @@ def _installed(package: str) -> bool:
 def _models() -> Iterator[Check]:
     from harness.config import registry
 
-    wanted = set(registry.shipped("readers").values())
+    defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
         values = _merged("models", name)
         check = _weights("Models", name, values, "model.source")
-        if check.state != "ok" and name in wanted:
+        if check.state != "ok" and name in defaults:
             check = Check(check.part, "problem", check.name, check.text)
         yield check
 

@@ -98,12 +98,12 @@ def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(section.title, section.frame) for section in sections(table, ())]
 
 
-def numbers(text: str, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], wanted: str) -> list[T]:
+def numbers(text: str, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str) -> list[T]:
     """The numbers of a list with commas. Raises UserError for an empty list or a number that is not `valid`."""
     try:
         values = [kind(part) for part in split([text])]
     except ValueError:
         values = []
     if not values or not all(valid(number) for number in values):
-        raise UserError(f"{flag} {text}: should be {wanted}, separated by commas")
+        raise UserError(f"{flag} {text}: should be {expected}, separated by commas")
     return values

@@ -85,5 +85,5 @@ def closing(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
     if not lost:
         return f"all {total} rows ran whole"
-    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {one.row}: {one.why}" for one in lost)]
+    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {row.row}: {row.why}" for row in lost)]
     return "\n".join(lines)

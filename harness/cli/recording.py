@@ -42,13 +42,13 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
         method, fields, params = resolved
         if _T_P in given and _STOPS not in given and _STOPS in fields and params.get(_STOPS) is None:
             raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
-        mine = {f"method.{name}": value for name, value in given.items() if name in fields}
-        if mixed and mine and not _accepts(row, mine):
-            mine = {}
+        settings = {f"method.{name}": value for name, value in given.items() if name in fields}
+        if mixed and settings and not _accepts(row, settings):
+            settings = {}
         for name in given:
-            if f"method.{name}" not in mine:
+            if f"method.{name}" not in settings:
                 refused[name].append(method)
-        out.append(replace(row, sets={**row.sets, **mine}))
+        out.append(replace(row, sets={**row.sets, **settings}))
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
@@ -83,7 +83,7 @@ def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
         return None
 
 
-def _accepts(row: Choices, mine: Mapping[str, float]) -> bool:
+def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:
     """Whether the row's method, which is right without them, is right with these values too."""
     from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
@@ -95,4 +95,4 @@ def _accepts(row: Choices, mine: Mapping[str, float]) -> bool:
             return False
         return True
 
-    return right({**row.sets, **mine}) or not right(row.sets)
+    return right({**row.sets, **settings}) or not right(row.sets)

@@ -67,20 +67,20 @@ def _counted(runs: list[StoredRun], data: str | None) -> Counted:
     name, _, model = _key(first)
     if rows.problem is not None:
         raise UserError(f"{rows.problem}; name the file of the rows with --data")
-    asked = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
+    question_ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     notes = []
-    if len(asked) < len(rows.examples):
-        notes.append(f"of the {len(rows.examples)} questions of {name}, {len(asked)} were asked and are counted")
-    return Counted(name, model, count(_texts(rows, asked, first), tokens_by(first)), tuple(notes))
+    if len(question_ids) < len(rows.examples):
+        notes.append(f"of the {len(rows.examples)} questions of {name}, {len(question_ids)} were asked and are counted")
+    return Counted(name, model, count(_texts(rows, question_ids, first), tokens_by(first)), tuple(notes))
 
 
-def _texts(rows: Rows, asked: list[str], run: StoredRun) -> Texts:
+def _texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
     from reports.figures.tokens import Texts
 
-    missing = [question for question in asked if question not in rows.examples]
+    missing = [question for question in question_ids if question not in rows.examples]
     if missing:
         raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")
-    examples = [rows.examples[question] for question in asked]
+    examples = [rows.examples[question] for question in question_ids]
     documents = dict.fromkeys(d for example in examples for d in example.question.document_ids)
     return Texts(
         [rows.documents[d].text for d in documents],

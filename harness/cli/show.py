@@ -143,7 +143,7 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _type(inner[0])
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not type(None)))
+        return " or ".join(dict.fromkeys(_type(member) for member in inner if member is not type(None)))
     if annotation is bool:
         return "true or false"
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")

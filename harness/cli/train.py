@@ -200,8 +200,8 @@ def _method(name: str) -> tuple[str, Method]:
     from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
-    drawn = resolve_part("methods", Choices(method=name))
-    preset, method = str(drawn.parts["method"].name), make_method(drawn)
+    resolution = resolve_part("methods", Choices(method=name))
+    preset, method = str(resolution.parts["method"].name), make_method(resolution)
     if not method.training():
         raise UserError(f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner")
     return preset, method
@@ -216,9 +216,9 @@ def _family(name: str, tasks: Sequence[str]) -> str:
     return next((head for head in heads if profiles(head)), name) if tasks else name
 
 
-def _tasks(name: str, method: Method, wanted: Sequence[str]) -> list[TrainingTask]:
+def _tasks(name: str, method: Method, names: Sequence[str]) -> list[TrainingTask]:
     every = {task.name: task for task in method.training()}
-    chosen = split(wanted)
+    chosen = split(names)
     for task in chosen:
         if task not in every:
             raise UnknownName(f"task of '{name}'", task, every)

@@ -33,8 +33,8 @@ def train(options: TrainOptions, out: Path) -> int:
             print(columns(rows_of(training.examine(say))))
             return 0
         params = {"method": NAME, "base": training.base.name, "seed": str(options.seed), "data": str(training.data)}
-        told = feed(out, options.mlflow, params, "adapter training")
-        done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), told)
+        log = feed(out, options.mlflow, params, "adapter training")
+        done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
     except OSError as error:
         raise save_error(out, error) from error
     if not done:

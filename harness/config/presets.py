@@ -77,7 +77,7 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
     if before is not None and all(_stamp(folder) == stamp for folder, stamp in before[0].items()):
         return before[1]
     stamps: dict[Path, int] = {}
-    found: dict[str, tuple[str, Path]] = {}
+    files: dict[str, tuple[str, Path]] = {}
     taken: set[str] = set()
     for label, folder in folders:
         stamps |= {path: _stamp(path) for path in (folder / kind, *(folder / kind).rglob("**/"))}
@@ -86,9 +86,9 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
             name = inside.with_suffix("").as_posix()
             if fold(name) not in taken:
                 taken.add(fold(name))
-                found[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
-    _walked[kind, folders] = (stamps, found)
-    return found
+                files[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
+    _walked[kind, folders] = (stamps, files)
+    return files
 
 
 # What was found, with the times of the folders it was found in: a list of all plans asks 11,000 times.
@@ -216,10 +216,10 @@ def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; from the files, without importing what they name."""
     files = _files(kind)
     lines = {name: _content(path, shown).get("summary") for name, (shown, path) in files.items()}
-    found = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
+    by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
     for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
-        found.setdefault(name, f"added by {target}")
-    return dict(sorted(found.items()))
+        by_name.setdefault(name, f"added by {target}")
+    return dict(sorted(by_name.items()))
 
 
 def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
@@ -236,5 +236,5 @@ def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
 
 def twin(dataset: str) -> str | None:
     """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
-    wanted = fold(_TWIN + dataset)
-    return next((name for name in names("datasets") if fold(name) == wanted), None)
+    twin_name = fold(_TWIN + dataset)
+    return next((name for name in names("datasets") if fold(name) == twin_name), None)

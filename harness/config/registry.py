@@ -129,10 +129,10 @@ def load(target: str, base: type | None = None) -> Any:
         raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
     if target not in known and not trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
-    found = imported(known.get(target, target))
-    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+    loaded = imported(known.get(target, target))
+    if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
-    return found
+    return loaded
 
 
 def imported(target: str) -> Any:

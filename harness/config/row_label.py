@@ -26,15 +26,17 @@ _NAMED = 2  # settings by name in a mark; more are counted
 
 def label(method: Mapping[str, Any]) -> str:
     """The name of a method in tables; a run from before there were marks has its name alone."""
-    found = method.get("mark")
-    return f"{method['name']} [{found}]" if found else str(method["name"])
+    text = method.get("mark")
+    return f"{method['name']} [{text}]" if text else str(method["name"])
 
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
     """Where the values that differ from the preset's come from, "" where none differ, or it is nobody's preset."""
-    said = {key.removeprefix(_PARAMS): o for key, o in origins.items() if key.startswith(_PARAMS)}
-    said = {key: o for key, o in said.items() if o != "default" and not o.startswith(("configs/", "$"))}
-    reference = _reference(method, choice, dataset) if said else None
+    param_origins = {key.removeprefix(_PARAMS): o for key, o in origins.items() if key.startswith(_PARAMS)}
+    param_origins = {
+        key: o for key, o in param_origins.items() if o != "default" and not o.startswith(("configs/", "$"))
+    }
+    reference = _reference(method, choice, dataset) if param_origins else None
     if reference is None:
         return ""
     ours, theirs = _counted(method), _counted(reference)
@@ -44,7 +46,7 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
     profiles, settings = [], []
     for key in changed:
         prompt = key.removeprefix("prompt ").removesuffix(", system")
-        near = [o for k, o in said.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}."))]
+        near = [o for k, o in param_origins.items() if k == key or k.startswith((f"prompts.{prompt}.", f"{key}."))]
         origin = near[0] if near else ""
         if origin.startswith(_PROFILE):
             profiles.append(origin.removeprefix(_PROFILE))
@@ -61,13 +63,13 @@ def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | N
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:
-        found = resolve_part("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
+        preset = resolve_part("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
     except UserError:
         return None
-    if found.implementation != choice.implementation:
+    if preset.implementation != choice.implementation:
         return None
     # Not validated: the preset may need a package that is not installed, which the run's own settings do without.
-    return type(method)(type(method.config).model_construct(**found.params))
+    return type(method)(type(method.config).model_construct(**preset.params))
 
 
 def _counted(method: Method) -> dict[str, Any]:

@@ -81,13 +81,13 @@ def _sentence(e: Any, model: type[BaseModel], path: str, origins: dict[str, str]
     loc = tuple(e["loc"])
     key = typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
     origin = next((origins[_dotted(loc[:n])] for n in range(len(loc), 0, -1) if _dotted(loc[:n]) in origins), None)
-    said = f" ({origin})" if origin else ""
+    source = f" ({origin})" if origin else ""
     if e["type"] == "extra_forbidden":
-        return str(unknown(f"key '{key}'{said}", str(loc[-1]), _fields(model, loc[:-1])))
+        return str(unknown(f"key '{key}'{source}", str(loc[-1]), _fields(model, loc[:-1])))
     if e["type"] == "missing":
         return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
     wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{key}={e['input']!r}{said}: {wish[:1].lower()}{wish[1:]}"
+    return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}"
 
 
 def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:

@@ -97,18 +97,18 @@ def assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[
 
     where: what stands before the text in a sentence, "--set " for instance.
     """
-    found: dict[str, Any] = {}
+    assigned: dict[str, Any] = {}
     problems: list[str] = []
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
             problems.append(f"'{where}{text}' is no assignment; write KEY=VALUE, for instance method.k=3")
-        elif key in found and found[key] != value:
-            problems.append(f"'{key}' is set twice: to {found[key]} and to {value}")
+        elif key in assigned and assigned[key] != value:
+            problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
         else:
-            found[key] = Raw(value)
-    return found, problems
+            assigned[key] = Raw(value)
+    return assigned, problems
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:

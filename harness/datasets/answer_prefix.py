@@ -25,12 +25,12 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 def task(dataset: DatasetConfig) -> Task:
     """What the data set asks of every method; without prefix and demonstration its instruction as it stands."""
-    asked = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
-    asked += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
-    return Task(instruction=dataset.instruction + asked, max_answer_tokens=dataset.max_answer_tokens)
+    request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
+    request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
+    return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens)
 
 
 def final(reply: str, prefix: str) -> str | None:
     """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower case differ."""
-    _, found, answer = reply.rpartition(prefix)
-    return answer.strip() if found else None
+    _, separator, answer = reply.rpartition(prefix)
+    return answer.strip() if separator else None

@@ -64,8 +64,8 @@ def _data(names: Iterable[str]) -> list[str]:
 def _split_of(path: str, split: str) -> bool | None:
     """Does the path name this split? None: it names no split at all."""
     words = _words(path)
-    wanted = _WORDS.get(split.lower(), (split.lower(),))
-    if words.intersection(wanted):
+    synonyms = _WORDS.get(split.lower(), (split.lower(),))
+    if words.intersection(synonyms):
         return True
     return False if words.intersection(w for group in _WORDS.values() for w in group) else None
 
@@ -109,8 +109,8 @@ def choose(
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data(names)
     if not data:
-        found = f" among {_listed(names)}" if names else ""
-        raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){found}")
+        among = f" among {_listed(names)}" if names else ""
+        raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(n.lower().endswith(ARCHIVE) for n in data):
         if len(data) > 1:
             raise Ambiguous(f"has several archives ({_listed(data)}); name one of them")

@@ -130,19 +130,19 @@ def _use_sample(
     r: Resolution, sample: Resolution, name: str, reason: CannotRun
 ) -> tuple[Resolution, Dataset | None, list[HarnessError]]:
     """Load the sample `name`; what keeps it from being made as the user asked is a mistake."""
-    asked = r.parts["dataset"].name if "dataset" in r.parts else str(r.choices.dataset)
+    requested = r.parts["dataset"].name if "dataset" in r.parts else str(r.choices.dataset)
     known = {str(problem) for problem in r.problems}
     new = [problem for problem in sample.problems if str(problem) not in known]
     dataset, mistake = (None, None) if new else _load(sample)
     if mistake is not None:
         new = [mistake]
     if new:
-        head = f"'{asked}' cannot be had ({reason}), and '{name}' cannot stand in for it as asked: "
+        head = f"'{requested}' cannot be had ({reason}), and '{name}' cannot stand in for it as asked: "
         problems: list[HarnessError] = [UserError(head + sentence) for p in new for sentence in p.sentences]
         # Where the sample's data set is right, its resolution does not complain about options that are its own.
         return sample if "dataset" in sample.parts else r, None, problems
-    sample.origins["dataset.name"] = f"stand-in for {asked}"
+    sample.origins["dataset.name"] = f"stand-in for {requested}"
     sample.warnings.append(
-        f"'{asked}' cannot be had ({reason}); using the bundled sample '{name}' of a synthetic world instead"
+        f"'{requested}' cannot be had ({reason}); using the bundled sample '{name}' of a synthetic world instead"
     )
     return sample, dataset, []

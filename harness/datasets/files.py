@@ -164,9 +164,9 @@ class _Whole:
         """The character that comes next."""
         return self.text[self.at : self.at + 1]
 
-    def step(self, wanted: str, problem: str) -> None:
+    def step(self, expected: str, problem: str) -> None:
         """Take the character `wanted`."""
-        if self.mark() != wanted:
+        if self.mark() != expected:
             raise self._fail(self.at, problem)
         self.at = self._skip(self.at + 1)
 

@@ -82,14 +82,14 @@ def parse_row(raw: dict[str, Any]) -> Row:
             raise RowError(f"supporting_facts[{number}]", f"sentence number {sentence} is negative")
         if sentence >= lengths[title]:
             past.append([title, sentence])
-    wanted = {title for title, _ in row.supporting_facts}
-    supporting = tuple(at for at, (title, _) in enumerate(row.context) if title in wanted)
+    titles = {title for title, _ in row.supporting_facts}
+    supporting = tuple(at for at, (title, _) in enumerate(row.context) if title in titles)
     extra: dict[str, Any] = {
         "supporting_facts": [list(fact) for fact in row.supporting_facts],
         "supporting_paragraphs": list(supporting),
         "type": row.type,
         "level": row.level,
-        "hops": len(wanted),
+        "hops": len(titles),
     }
     if past:
         extra["facts_past_the_end"] = past

@@ -62,8 +62,8 @@ def listing(repo: str, revision: str | None) -> tuple[str, str, list[str]]:
     try:
         write_json(lock_path(), {**read_lock(lock_path()), repo: {"revision": commit, "files": sorted(files)}})
     except OSError as error:
-        told = f"the lock file {lock_path()} cannot be written ({error.strerror})"
-        raise CannotRun(f"{told}: set HARNESS_HOME to a folder that can be written") from None
+        sentence = f"the lock file {lock_path()} cannot be written ({error.strerror})"
+        raise CannotRun(f"{sentence}: set HARNESS_HOME to a folder that can be written") from None
     return plain, commit, files
 
 
@@ -73,21 +73,25 @@ def _locked(repo: str) -> tuple[str, list[str]] | None:
         entry = read_lock(lock_path()).get(repo)
         return None if entry is None else (str(entry["revision"]), list(entry["files"]))
     except (ValueError, TypeError, KeyError, OSError) as error:
-        told = f"the lock file {lock_path()} has no usable entry for '{repo}' ({error})"
-        raise CannotRun(f"{told}: repair it, or delete it to look everything up anew") from None
+        sentence = f"the lock file {lock_path()} has no usable entry for '{repo}' ({error})"
+        raise CannotRun(f"{sentence}: repair it, or delete it to look everything up anew") from None
 
 
-def fetch(wanted: HubFiles) -> Fetched:
+def fetch(request: HubFiles) -> Fetched:
     """Choose the files of one split at the pinned commit; nothing but the list of files is fetched yet.
 
     Raises CannotRun: no connection, no such repository, revision or split, or a lock file that is not one.
     """
-    repo, commit, files = listing(wanted.repo, wanted.revision)
+    repo, commit, files = listing(request.repo, request.revision)
     try:
         names = choose(
-            files, split=wanted.split, subset=wanted.subset, patterns=wanted.patterns, shards_only=not wanted.patterns
+            files,
+            split=request.split,
+            subset=request.subset,
+            patterns=request.patterns,
+            shards_only=not request.patterns,
         )
     except Ambiguous as error:
         hint = "dataset.options.files takes file names or patterns"
-        raise CannotRun(f"the data set '{wanted.repo}' at {commit[:12]} {error} ({hint})") from None
+        raise CannotRun(f"the data set '{request.repo}' at {commit[:12]} {error} ({hint})") from None
     return Fetched(repo, commit, tuple(names))

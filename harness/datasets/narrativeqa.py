@@ -58,10 +58,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
         repo, commit, files = listing(config.hub, config.revision)
         tables = [n for n in files if PurePosixPath(n).name == TABLES]
-        wanted = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
-        if set(wanted).issubset(files) and wanted:
-            first, _ = Fetched(repo, commit, wanted).paths()
-            return _official(first.parent, config, limit, f"{config.hub} ({', '.join(wanted)})", commit)
+        names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
+        if set(names).issubset(files) and names:
+            first, _ = Fetched(repo, commit, names).paths()
+            return _official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
     return from_rows(find(config), config, limit)
 
 
@@ -76,29 +76,31 @@ def _folder(config: DatasetConfig) -> Path | None:
 
 
 def _official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
-    wanted = _SETS.get(config.split.lower(), config.split)
-    kinds = {row["document_id"]: row for _, row in _table(folder, "documents.csv") if row["set"] == wanted}
+    split_name = _SETS.get(config.split.lower(), config.split)
+    kinds = {row["document_id"]: row for _, row in _table(folder, "documents.csv") if row["set"] == split_name}
     stories = stories_in(folder)
-    found, hashed = Found(limit), hashlib.sha256(b"narrativeqa 1\n")
+    examples, hashed = Found(limit), hashlib.sha256(b"narrativeqa 1\n")
     order: dict[str, None] = {}
     for place, row in _table(folder, "qaps.csv"):
-        if row["set"] != wanted:
+        if row["set"] != split_name:
             continue
         try:
             answers = _asked(row, kinds)
             document_id = row["document_id"]
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
-            if not found.full():
+            if not examples.full():
                 about = kinds[document_id]
-                document = found.documents.get(document_id) or _story(document_id, about, stories, folder)
-                found.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
+                document = examples.documents.get(document_id) or _story(document_id, about, stories, folder)
+                examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
             raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
     if not order:
-        raise DataError("qaps.csv", None, None, f"has no question of the set '{wanted}' (dataset.split={config.split})")
+        raise DataError(
+            "qaps.csv", None, None, f"has no question of the set '{split_name}' (dataset.split={config.split})"
+        )
     hashed.update(stories.digest(order).encode())
-    return found.dataset(config, hashed.hexdigest(), source, commit)
+    return examples.dataset(config, hashed.hexdigest(), source, commit)
 
 
 def _asked(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
@@ -116,8 +118,8 @@ def _asked(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, 
 def _story(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
     text = stories.read(document_id)
     if text is None:
-        told = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
-        raise RowError("document_id", f"the story '{document_id}' is not there; {told}")
+        advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
+        raise RowError("document_id", f"the story '{document_id}' is not there; {advice}")
     if not text or text.isspace():
         raise RowError("document_id", f"the story '{document_id}' is empty")
     return Document(document_id, text, about.get("wiki_title") or "")

@@ -99,12 +99,12 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
 
 def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     """{"short_answers": a list for each sub-question} of ASQA's question-answer pairs, {} where there are none."""
-    found = []
+    texts = []
     for at, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
         answers = _texts(pair.get("short_answers"), f"{name}[{at}].short_answers")
         if kept := [answer for answer in answers if answer.strip()]:
-            found.append(kept)
-    return {"short_answers": found} if found else {}
+            texts.append(kept)
+    return {"short_answers": texts} if texts else {}
 
 
 def _flashrag(raw: dict[str, Any]) -> OpenRow:

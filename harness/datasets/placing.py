@@ -64,15 +64,15 @@ def placement(options: PlaceOptions) -> Placement | None:
 
 def placed(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
     """What a data set's options ask for, and the other options. Raises pydantic's ValidationError."""
-    told = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
-    rest = {key: value for key, value in options.items() if key not in told}
-    return placement(PlaceOptions.model_validate(told)), rest
+    values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
+    rest = {key: value for key, value in options.items() if key not in values}
+    return placement(PlaceOptions.model_validate(values)), rest
 
 
-def arranged(row: Row, wanted: Placement) -> Row:
+def arranged(row: Row, placement: Placement) -> Row:
     """The row with its supporting paragraphs there; extra stays, and its numbers count the paragraphs as they were."""
     sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
-    order = _order(sizes, sorted(set(row.supporting)), wanted)
+    order = _order(sizes, sorted(set(row.supporting)), placement)
     at = {old: new for new, old in enumerate(order)}
     return replace(
         row,
@@ -81,12 +81,12 @@ def arranged(row: Row, wanted: Placement) -> Row:
     )
 
 
-def _order(sizes: Sequence[int], needed: Sequence[int], wanted: Placement) -> list[int]:
+def _order(sizes: Sequence[int], needed: Sequence[int], placement: Placement) -> list[int]:
     """Positions in their new order. sizes: characters of each paragraph."""
     if not needed:
         return [*range(len(sizes))]
     others = [at for at in range(len(sizes)) if at not in set(needed)]
-    before, inside = _split([sizes[at] for at in others], [sizes[at] for at in needed], wanted)
+    before, inside = _split([sizes[at] for at in others], [sizes[at] for at in needed], placement)
     between, gaps = others[before : before + inside], len(needed) - 1
     order = others[:before]
     for number, at in enumerate(needed):
@@ -96,20 +96,20 @@ def _order(sizes: Sequence[int], needed: Sequence[int], wanted: Placement) -> li
     return order + others[before + inside :]
 
 
-def _split(others: Sequence[int], needed: Sequence[int], wanted: Placement) -> tuple[int, int]:
+def _split(others: Sequence[int], needed: Sequence[int], placement: Placement) -> tuple[int, int]:
     """How many of the other paragraphs stand before the first supporting one, and how many between it and the last."""
     ends = [0, *accumulate(others)]
     whole, own = ends[-1] + sum(needed), sum(needed)
     apart = own - (needed[0] + needed[-1]) / 2  # from centre to centre with nothing in between
-    between = max(0.0, wanted.distance * whole - apart) if len(needed) > 1 else 0.0
+    between = max(0.0, placement.distance * whole - apart) if len(needed) > 1 else 0.0
 
     def error(choice: tuple[int, int]) -> float:
         before, inside = choice
-        found = ends[before + inside] - ends[before]
-        centre = ends[before] + (needed[0] + apart + found) / 2
-        return abs(found - between) + (abs(centre - whole / 2) if wanted.place == "middle" else 0.0)
+        span = ends[before + inside] - ends[before]
+        centre = ends[before] + (needed[0] + apart + span) / 2
+        return abs(span - between) + (abs(centre - whole / 2) if placement.place == "middle" else 0.0)
 
-    return min(_choices(ends, between, wanted.place), key=error)
+    return min(_choices(ends, between, placement.place), key=error)
 
 
 def _choices(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:

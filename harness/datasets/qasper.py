@@ -103,12 +103,12 @@ class _Text:
         self.pieces.append("\n".join(parts))
         self.passages.append(Passage(title, start, self.at))
 
-    def find(self, wanted: str) -> tuple[int, int] | None:
+    def find(self, text: str) -> tuple[int, int] | None:
         """Where a paragraph, or else a part of one, is."""
-        if (place := self.places.get(_spaced(wanted))) is not None:
+        if (place := self.places.get(_spaced(text))) is not None:
             return place
-        at = "".join(self.pieces).find(wanted)
-        return None if at < 0 else (at, at + len(wanted))
+        at = "".join(self.pieces).find(text)
+        return None if at < 0 else (at, at + len(text))
 
 
 def _spaced(text: str) -> str:
@@ -162,11 +162,13 @@ def _example(question: _Question, number: int, paper_id: str, text: _Text) -> Ex
             raise RowError(f"{where}.{name}", "is empty")
     if not question.answers:
         raise RowError(f"{where}.answers", "the question has no answer")
-    told = [_answer(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
-    if blank := [n for n, (answer, _) in enumerate(told) if not answer.strip()]:
+    given = [_answer(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
+    if blank := [n for n, (answer, _) in enumerate(given) if not answer.strip()]:
         raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
     supporting, left = _evidence(question, paper_id, text)
-    gold = Gold(tuple(dict.fromkeys(answer for answer, _ in told)), supporting, {"types": [k for _, k in told], **left})
+    gold = Gold(
+        tuple(dict.fromkeys(answer for answer, _ in given)), supporting, {"types": [k for _, k in given], **left}
+    )
     return Example(Question(question.question_id, question.question, (paper_id,)), gold)
 
 

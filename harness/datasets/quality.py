@@ -52,28 +52,28 @@ class _Single(_Strict):
     hard: bool | None = None
 
 
-def _example(asked: _Question, where: str, document: Document) -> Example:
+def _example(row: _Question, where: str, document: Document) -> Example:
     """A question with its gold. Gold.extra: gold_label (from 1), all_classes (the options), difficult where known."""
     head = f"{where}." if where else ""
-    for name, value in (("question_unique_id", asked.question_unique_id), ("question", asked.question)):
+    for name, value in (("question_unique_id", row.question_unique_id), ("question", row.question)):
         if not value.strip():
             raise RowError(f"{head}{name}", "is empty")
-    options = tuple(asked.options)
+    options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
         raise RowError(f"{head}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
     if blank := [at for at, option in enumerate(options) if not option.strip()]:
         raise RowError(f"{head}options[{blank[0]}]", "is blank")
-    label = asked.gold_label
+    label = row.gold_label
     if label is None:
         raise RowError(f"{head}gold_label", HIDDEN)
     if not 1 <= label <= len(options):
         raise RowError(f"{head}gold_label", f"should be 1 to {len(options)}, is {label}")
-    if asked.difficult not in (None, 0, 1):
-        raise RowError(f"{head}difficult", f"should be 0 or 1, is {asked.difficult}")
+    if row.difficult not in (None, 0, 1):
+        raise RowError(f"{head}difficult", f"should be 0 or 1, is {row.difficult}")
     extra: dict[str, Any] = {"gold_label": label, "all_classes": list(options)}
-    if asked.difficult is not None:
-        extra["difficult"] = asked.difficult
-    question = Question(asked.question_unique_id, asked.question, (document.id,), options)
+    if row.difficult is not None:
+        extra["difficult"] = row.difficult
+    question = Question(row.question_unique_id, row.question, (document.id,), options)
     return Example(question, Gold((options[label - 1],), extra=extra))
 
 

@@ -112,8 +112,8 @@ def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Pl
     if not isinstance(value[wanted], dict):
         raise DataError(name, None, wanted, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[wanted].items(), start=1):
-        found = _object(row)
-        yield Place(name, row=number), found if isinstance(found, Broken) else {"id": key, **found}
+        values = _object(row)
+        yield Place(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
 
 
 def _object(value: Any) -> dict[str, Any] | Broken:
@@ -138,13 +138,17 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples, documents = collect(checker, rows, limit)
     if checker.first is None and checker.skipped[NONE] and not checker.places:
         if store is not None and store.sources and not store.by_question:
-            told = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
-            raise DataError(source.name, None, None, told)
+            sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
+            raise DataError(source.name, None, None, sentence)
         if store is not None:
-            told = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
-            raise DataError(source.name, None, None, f"{told}; name the documents of this data set")
-        told = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
-        raise CannotRun(f"{source.name}: {told}") if config.data is None else DataError(source.name, None, None, told)
+            sentence = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
+            raise DataError(source.name, None, None, f"{sentence}; name the documents of this data set")
+        sentence = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
+        raise (
+            CannotRun(f"{source.name}: {sentence}")
+            if config.data is None
+            else DataError(source.name, None, None, sentence)
+        )
     checker.finish(source.name)
     return Dataset(
         name=config.name,

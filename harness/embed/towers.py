@@ -51,12 +51,12 @@ def pooling_of(folder: Path) -> str | None:
     for module in _modules(folder):
         path = folder / module.get("path", "") / "config.json"
         if str(module.get("type", "")).endswith(".Pooling") and path.exists():
-            said: dict[str, Any] = _read(path, dict)
-            if "pooling_mode" in said:
-                modes = said["pooling_mode"]
+            pooling: dict[str, Any] = _read(path, dict)
+            if "pooling_mode" in pooling:
+                modes = pooling["pooling_mode"]
                 return modes if isinstance(modes, str) else "+".join(modes)
             # The older form: one flag for each way.
-            flags = [key for key, on in said.items() if key.startswith("pooling_mode_") and on is True]
+            flags = [key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True]
             short = (f.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for f in flags)
             return "+".join(short) or "mean"
     return None
@@ -81,20 +81,20 @@ def disagreement(folder: Path, config: EncoderConfig) -> str | None:
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / _MODULES
-    found = list(_read(path, list)) if path.exists() else []
-    if not all(isinstance(module, dict) for module in found):
+    modules = list(_read(path, list)) if path.exists() else []
+    if not all(isinstance(module, dict) for module in modules):
         raise CannotRun(_broken(path, "it does not list modules"))
-    return found
+    return modules
 
 
 def _read(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CannotRun(_broken(path, str(error))) from error
-    if not isinstance(found, kind):
-        raise CannotRun(_broken(path, f"it holds a {type(found).__name__} where a {kind.__name__} belongs"))
-    return found
+    if not isinstance(content, kind):
+        raise CannotRun(_broken(path, f"it holds a {type(content).__name__} where a {kind.__name__} belongs"))
+    return content
 
 
 def _broken(path: Path, why: str) -> str:

@@ -93,7 +93,7 @@ class _Work:
         for example in examples if scope != "none" else ():
             ids = example.question.document_ids
             tail = (example.question.id,) if scope == "question" else ()
-            keys |= {(*ids, *tail)} if joined else {(one, *tail) for one in ids}
+            keys |= {(*ids, *tail)} if joined else {(document_id, *tail) for document_id in ids}
         return keys
 
     def index_tokens(self) -> float:
@@ -170,9 +170,9 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
     """What a cost depends on."""
     dataset = config["dataset"]
     options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
-    asked = (dataset["name"], dataset["max_answer_tokens"], options)
+    dataset_settings = (dataset["name"], dataset["max_answer_tokens"], options)
     named = (config["model"], config.get("roles"), config.get("encoder"), config.get("reranker"))
-    return (config["method"]["params"], config["method"].get("view"), *asked, *named)
+    return (config["method"]["params"], config["method"].get("view"), *dataset_settings, *named)
 
 
 def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
@@ -213,15 +213,15 @@ def _declared(work: _Work) -> Cost | None:
         frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
         frame += sum(text_tokens(option) for option in example.question.options or ())
         room = max(int(window - frame - cap), 0)
-        told = plan.method.reads(round(work.text_of(example)), room)
-        if told is None:
+        reading = plan.method.reads(round(work.text_of(example)), room)
+        if reading is None:
             return None
-        prompt, requests = round(frame + told.shown / max(told.requests, 1)), told.requests
+        prompt, requests = round(frame + reading.shown / max(reading.requests, 1)), reading.requests
         total = total.plus(event_cost("prefill", prompt, 0, shapes["reader"], convention), requests)
         total = total.plus(event_cost("decode", cap, prompt, shapes["reader"], convention), requests)
-        if told.ranked:
-            total = total.plus(event_cost("rerank", told.ranked, 0, shapes["reranker"], convention))
-        embeds = embeds or told.embedded > 0
+        if reading.ranked:
+            total = total.plus(event_cost("rerank", reading.ranked, 0, shapes["reranker"], convention))
+        embeds = embeds or reading.embedded > 0
     if embeds:
         total = total.plus(event_cost("embed", round(work.index_tokens()), 0, shapes["encoder"], convention))
     return total

@@ -56,8 +56,8 @@ class Indexer:
         """The index of each document, every one a fresh copy. Raises Failed when one cannot be built."""
         if self._plan.method.scope == "none":
             return [{} for _ in documents]
-        asked = question if self._plan.method.scope == "question" else None
-        return [self._index(document, asked) for document in documents]
+        of_question = question if self._plan.method.scope == "question" else None
+        return [self._index(document, of_question) for document in documents]
 
     def _index(self, document: Document, question: Question | None) -> Index:
         key = index_key(self._plan, document, question)
@@ -156,5 +156,5 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
 
 def _code_versions(method: Method) -> dict[str, dict[str, str]]:
     """What changes an index without a word in a configuration: the user's own code, versions of packages."""
-    told = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
-    return {name: found for name, found in told.items() if found}
+    versions_by_kind = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
+    return {name: version for name, version in versions_by_kind.items() if version}

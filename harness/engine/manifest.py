@@ -123,8 +123,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         **_machine(),
         "warnings": [said_without_home(warning) for warning in plan.warnings],
     }
-    told: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
-    return {key: told.get(key, value) for key, value in described.items()}
+    manifest: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
+    return {key: manifest.get(key, value) for key, value in described.items()}
 
 
 def _servers(plan: Plan) -> dict[str, Any]:
@@ -166,13 +166,13 @@ def ended(manifest: dict[str, Any], state: str) -> dict[str, Any]:
 @cache
 def _packages() -> dict[str, str]:
     """Read once a process: parsing the packages' metadata took a quarter of the time of a short run."""
-    found = {"longdoc-harness": VERSION}
+    packages = {"longdoc-harness": VERSION}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            packages[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return packages
 
 
 def _machine() -> dict[str, Any]:

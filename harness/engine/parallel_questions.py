@@ -89,18 +89,18 @@ def _end(crew: Crew, take: Callable[[bool], bool] | None, *, interrupted: bool =
             take(False)
 
 
-def places_for(models: Sequence[Any], wanted: int, note: Note) -> int:
+def places_for(models: Sequence[Any], requested: int, note: Note) -> int:
     """How many questions can be in flight: as many as wanted, or as contexts of every model fit into memory.
 
     `note` is told when it is fewer than wanted, and of models that cannot run several contexts in one pass.
     """
-    places = wanted
+    places = requested
     for model in models:
         fit = getattr(model, "contexts", lambda: None)()
         if fit is not None and fit < places:
             places = max(fit, 1)
             note(
-                f"{places} instead of {wanted} questions in flight: the memory that is free holds {fit} contexts of "
+                f"{places} instead of {requested} questions in flight: the memory that is free holds {fit} contexts of "
                 f"{model.window} tokens of '{model.name}' (a smaller model.window leaves room for more)"
             )
         if why := getattr(model, "pack_problem", None):
@@ -115,9 +115,9 @@ def draws_watched(note: Note, seed: int) -> Iterator[None]:
     before = _states()
     yield
     after = _states()
-    if drawn := [name for name, state in before.items() if state != after[name]]:
+    if changed := [name for name, state in before.items() if state != after[name]]:
         note(
-            f"something drew from the global random generator of {' and '.join(drawn)} while several questions were "
+            f"something drew from the global random generator of {' and '.join(changed)} while several questions were "
             "in flight: such draws depend on which question was faster; --parallel 1 gives the same ones every time"
         )
 

@@ -279,9 +279,9 @@ def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig
     """The role's model with the adapters that the method uses of those it comes with."""
     from harness.llm.adapters import furnished
 
-    wanted = method.adapters().get(role, {})
-    config = furnished(config, wanted)
-    missing = [name for name, needed in wanted.items() if needed and name not in config.adapters]
+    used = method.adapters().get(role, {})
+    config = furnished(config, used)
+    missing = [name for name, needed in used.items() if needed and name not in config.adapters]
     if missing:
         preset = r.parts["method"].name
         folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
@@ -329,7 +329,7 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
         from harness.engine.suggest import fitting
 
         served = ", ".join(fitting(facts.capabilities)) or "none"
-        reasons = "".join(f": {facts.refusals[one]}" for one in missing if one in facts.refusals)
+        reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
         r.wrong(
             f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
             f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}){reasons}; choose another model, or "

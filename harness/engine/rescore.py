@@ -66,12 +66,12 @@ def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
 
 def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold]) -> list[dict[str, Any]]:
     """All records with new scores. Raises UserError for a question that the data set does not have any more."""
-    found = []
+    out = []
     for row in rows:
         if row["question_id"] not in gold:
             raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-        found.append(rejudged(row, dataset, gold[row["question_id"]]))
-    return found
+        out.append(rejudged(row, dataset, gold[row["question_id"]]))
+    return out
 
 
 def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[st
     if error is not None and not unscored(error):
         return _failed(row, dataset, gold, error)
     try:
-        found = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
+        verdict = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
     except STOPS:
         raise
     except Exception as broken:
@@ -92,8 +92,8 @@ def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[st
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
         return _failed(row, dataset, gold, {**failure(broken), **SCORING})
-    notes = {**without_verdict(row["notes"]), **found.notes}
-    return {**row, "scores": found.scores, "error": None, "notes": notes}
+    notes = {**without_verdict(row["notes"]), **verdict.notes}
+    return {**row, "scores": verdict.scores, "error": None, "notes": notes}
 
 
 def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:

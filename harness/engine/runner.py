@@ -141,22 +141,22 @@ class _Job:
                 self.store.discard()
             raise
         summary = self._close("finished")
-        if told := summary.get("texts_cut"):
-            self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), told['texts'], told['cut'])}")
+        if cut := summary.get("texts_cut"):
+            self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), cut['texts'], cut['cut'])}")
         return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
 
     def _done(self, retry_failed: bool) -> set[str]:
         """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
-        asked = {example.question.id for example in self.examples}
+        question_ids = {example.question.id for example in self.examples}
         # Of a question that was asked again the last record counts; of a record, no more is held than is counted.
         rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in self.store.records()}
         # An answer that could not be scored was paid for: it is not asked for again.
-        again = {q for q, row in rows.items() if retry_failed and q in asked and not answered(row)}
+        again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
         for question_id, row in rows.items():
-            if question_id in asked - again:
+            if question_id in question_ids - again:
                 self.progress.seen(row)
-        if beyond := len(rows.keys() - asked):
+        if beyond := len(rows.keys() - question_ids):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         return rows.keys() - again
 

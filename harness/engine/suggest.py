@@ -21,14 +21,14 @@ def fitting(capabilities: Collection[str]) -> list[str]:
     Presets on the supporting passages alone are left out, those that need trained adapters, and those whose files,
     parameters or code cannot be read.
     """
-    found: dict[str, str] = {}
+    by_implementation: dict[str, str] = {}
     for name in presets.names("methods"):
         try:
             tree = Tree()
             for origin, layer in presets.read("methods", name):
                 tree.merge(layer, origin)
             implementation = str(tree.values.get("implementation"))
-            if implementation in found or tree.values.get("view", "document") == "evidence":
+            if implementation in by_implementation or tree.values.get("view", "document") == "evidence":
                 continue
             cls: type[Method] = registry.load(implementation, Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
@@ -36,5 +36,5 @@ def fitting(capabilities: Collection[str]) -> list[str]:
             continue  # `harness validate` tells what is wrong with it; here it is merely no help
         trained = any(needed for names in method.adapters().values() for needed in names.values())
         if not trained and all(need <= set(capabilities) for need in method.needs.values()):
-            found[implementation] = name
-    return sorted(found.values())
+            by_implementation[implementation] = name
+    return sorted(by_implementation.values())

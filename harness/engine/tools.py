@@ -83,8 +83,8 @@ class Models:
 
     def load(self) -> list[LanguageModel]:
         """Load every model of the plan now, each distinct one once. Raises CannotRun."""
-        found = [self.model(role) for role in self._plan.models]
-        return list({id(model): model for model in found}.values())
+        every = [self.model(role) for role in self._plan.models]
+        return list({id(model): model for model in every}.values())
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
@@ -122,13 +122,13 @@ class Models:
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
         """Role -> the first prompt it sent its model ({"text", "ids"}), where the back end keeps it."""
-        found: dict[str, dict[str, Any]] = {}
+        by_role: dict[str, dict[str, Any]] = {}
         for role, config in self._plan.models.items():
             model = self._loaded.get(config.model_dump_json())
             prompts = getattr(model, "first_prompts", {})
             if role in prompts:
-                found[role] = dict(prompts[role])
-        return found
+                by_role[role] = dict(prompts[role])
+        return by_role
 
 
 def _undeclared(attribute: str, role: str, known: Iterable[str]) -> str:

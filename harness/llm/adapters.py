@@ -101,8 +101,10 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
     names = [name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")]
     if not names:
         return []
-    told = f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those in "
-    return [told + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods.md#prompts)"]
+    warning = (
+        f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those in "
+    )
+    return [warning + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods.md#prompts)"]
 
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
@@ -111,8 +113,8 @@ def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
     if spec is None or spec.origin is None:
         return config
     root = Path(spec.origin).parent
-    wanted = {name: root / config.offers[name] for name in names if name in config.offers}
-    there = {name: str(path) for name, path in wanted.items() if (path / SETTINGS).is_file()}
+    offered = {name: root / config.offers[name] for name in names if name in config.offers}
+    there = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
     return config.model_copy(update={"adapters": {**there, **config.adapters}}) if there else config
 
 
@@ -138,23 +140,23 @@ def _header(path: Path) -> Shapes:
         (size,) = struct.unpack("<Q", file.read(8))
         if size > path.stat().st_size:
             raise ValueError(f"{path.name} is cut off")
-        told = json.loads(file.read(size))
-    told.pop("__metadata__", None)
-    end = max((one["data_offsets"][1] for one in told.values()), default=0)
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
     if path.stat().st_size != 8 + size + end:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {8 + size + end}")
-    return {key: tuple(one["shape"]) for key, one in told.items()}
+    return {key: tuple(tensor["shape"]) for key, tensor in header.items()}
 
 
 def _base_shapes(folder: Path) -> Shapes:
     """Name -> shape of the base's weights; {} where they are not on this machine yet."""
-    found: Shapes = {}
+    shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
-            found |= _header(path)
+            shapes |= _header(path)
         except (OSError, ValueError, KeyError, struct.error):
             return {}  # loading the base will say what is wrong with it
-    return found
+    return shapes
 
 
 # --- does it fit ------------------------------------------------------------------------------------------------------
@@ -176,10 +178,10 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
             if theirs is None:
                 yield f"it changes {module}, which is not there"
                 continue
-            wanted = theirs[1 - axis if settings.get("fan_in_fan_out") else axis]
-            if shape[axis] != wanted:
+            size = theirs[1 - axis if settings.get("fan_in_fan_out") else axis]
+            if shape[axis] != size:
                 end = "inputs" if axis else "outputs"
-                yield f"it takes {module} to have {shape[axis]} {end}, there are {wanted}"
+                yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
 
 
 def _refused(name: str, folder: Path, made_for: str, base: Base, why: str) -> str:
@@ -192,11 +194,11 @@ def _refused(name: str, folder: Path, made_for: str, base: Base, why: str) -> st
 def _of_card(name: str, folder: Path, base: Base) -> Checked:
     """Whether the card, where there is one, is of these weights."""
     card = read_card(folder)
-    told = dict(card.get("base") or {}) if card else {}
-    theirs, ours = told.get("where"), base.where
+    base_of_card = dict(card.get("base") or {}) if card else {}
+    theirs, ours = base_of_card.get("where"), base.where
     if theirs is None or canonical(theirs) == canonical(ours) or set(theirs) != set(ours):
         return Checked()  # no card, the same weights, or two ways of naming weights that cannot be compared
-    made_for = str(told.get("name"))
+    made_for = str(base_of_card.get("name"))
     if made_for != base.name:
         why = "its card has the mark of other weights"
         return Checked([_refused(name, folder, made_for, base, why)])

@@ -100,11 +100,11 @@ class FeedCapture:
     def take(self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor | None, scaling: float) -> None:
         """Add one layer. query [1, heads, new, size]; key [1, kv_heads, tokens, size]; lse [1, heads, new] or None."""
         new = query.shape[2]
-        mine = [(i, rows) for i, (rows, _) in enumerate(self.requests) if self._inside(rows, new)]
+        inside = [(i, rows) for i, (rows, _) in enumerate(self.requests) if self._inside(rows, new)]
         if lse is not None and len(self.columns) <= FEW_COLUMNS:
-            self._from_lse(query, key, lse, scaling, mine)
+            self._from_lse(query, key, lse, scaling, inside)
         else:
-            for i, (a, b) in mine:
+            for i, (a, b) in inside:
                 spans, rows = self.requests[i][1], slice(max(a - self.first, 0), b - self.first)
                 part = block_weights(query[0, :, rows], key[0], self.first + rows.start, spans, scaling)
                 self.totals[i] += part.sum(0)
@@ -122,7 +122,7 @@ class FeedCapture:
         return rows[0] < self.first + new and rows[1] > self.first
 
     def _from_lse(
-        self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, scaling: float, mine: list[Any]
+        self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, scaling: float, inside: list[Any]
     ) -> None:
         heads, kv_heads = query.shape[1], key.shape[1]
         new = query.shape[2]
@@ -133,7 +133,7 @@ class FeedCapture:
         scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, new, len(columns))
         weights = scores.sub_(lse[0].float()[:, :, None]).exp_().mean(0)
         at = {c: n for n, c in enumerate(columns)}
-        for i, (a, b) in mine:
+        for i, (a, b) in inside:
             rows = weights[max(a - self.first, 0) : b - self.first]
             for j, (x, y) in enumerate(self.requests[i][1]):
                 self.totals[i][j] += rows[:, at[x] : at[x] + y - x].mean(-1).sum().cpu()
@@ -305,8 +305,8 @@ def _attention(
 def _causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
     """Whether the scores of `new` queries are masked causally and not changed otherwise."""
     if mask is None:
-        asked = kwargs.get("is_causal")
-        return new == 1 or bool(getattr(module, "is_causal", True) if asked is None else asked)
+        is_causal = kwargs.get("is_causal")
+        return new == 1 or bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(mask.shape[-1] - new)
     if mask.dtype == torch.bool:
         return bool((mask == earlier).all())

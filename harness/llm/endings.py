@@ -69,8 +69,8 @@ def pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
 
 def end_of(text: str, endings: re.Pattern[str] | None) -> int:
     """Where `text` ends without the markers at its end."""
-    found = endings.search(text) if endings is not None else None
-    return len(text) if found is None else found.start()
+    match = endings.search(text) if endings is not None else None
+    return len(text) if match is None else match.start()
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:

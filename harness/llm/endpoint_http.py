@@ -182,14 +182,14 @@ class Server:
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
             return CannotRun(f"{self.base_url} refuses us (status {e.code}); {wish}")
-        said = f"status {e.code}{self._words(e)}"
+        status = f"status {e.code}{self._words(e)}"
         if e.code in _HOPELESS and path != "/models":
             return CannotRun(
-                f"{self.base_url} knows no such address or model ({said}); correct model.base_url or model.source"
+                f"{self.base_url} knows no such address or model ({status}); correct model.base_url or model.source"
             )
         if e.code in _AGAIN or e.code >= 500:
-            return _BadMoment(said, _retry_after(e.headers.get("Retry-After") or ""))
-        return RequestFailed(f"{self.base_url} refused the request: {said}")
+            return _BadMoment(status, _retry_after(e.headers.get("Retry-After") or ""))
+        return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def _words(self, e: urllib.error.HTTPError) -> str:
         try:
@@ -197,9 +197,9 @@ class Server:
         except (OSError, http.client.HTTPException):
             return ""
         try:
-            told = json.loads(text)
-            told = told.get("error", told.get("detail", told)) if isinstance(told, dict) else told
-            text = str(told.get("message", told) if isinstance(told, dict) else told)
+            body = json.loads(text)
+            body = body.get("error", body.get("detail", body)) if isinstance(body, dict) else body
+            text = str(body.get("message", body) if isinstance(body, dict) else body)
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.blotted(text).split())

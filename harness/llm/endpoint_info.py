@@ -49,9 +49,9 @@ def misplaced(config: ModelConfig) -> list[str]:
 
 def _said(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
     fields = ModelConfig.model_fields
-    said = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
+    names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.
-    return [name for name in said if name != "dtype" or config.dtype != "float32"]
+    return [name for name in names_set if name != "dtype" or config.dtype != "float32"]
 
 
 def endpoint_facts(config: ModelConfig) -> ModelFacts:
@@ -88,16 +88,16 @@ def _tried(step: Callable[[ModelConfig], T], config: ModelConfig, problems: list
 
 
 def _warnings(config: ModelConfig) -> list[str]:
-    found = []
+    warnings = []
     if config.shape is None:
-        found.append(
+        warnings.append(
             f"FLOPs of '{config.name}' are unknown, as it runs behind a server; to count them give its sizes: "
             "--set model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
         )
     url = urlsplit(config.base_url or "")
     if config.api_key_env and url.scheme == "http" and not is_loopback(url.hostname):
-        found.append("model.base_url is http, so the key travels unencrypted; use https where the server has it")
-    return found
+        warnings.append("model.base_url is http, so the key travels unencrypted; use https where the server has it")
+    return warnings
 
 
 def is_loopback(host: str | None) -> bool:
@@ -169,7 +169,7 @@ def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
 def _positions(folder: Path) -> int | None:
     """The window that a config.json beside the tokenizer tells, None where there is none."""
     try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return int(told.get("max_position_embeddings") or 0) or None
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return int(settings.get("max_position_embeddings") or 0) or None
     except (OSError, ValueError, AttributeError):
         return None

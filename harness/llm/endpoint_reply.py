@@ -48,20 +48,20 @@ class Reply:
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
     """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
-    asked = int(body.get("max_tokens") or _UNSAID)
-    most = _FRAME + _TOKEN_BYTES * asked * (1 + int(body.get("top_logprobs") or 0))
-    found = server.post("/chat/completions", body, _problem, most, tries)
-    choice = found["choices"][0]
+    max_tokens = int(body.get("max_tokens") or _UNSAID)
+    most = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
+    parsed = server.post("/chat/completions", body, _problem, most, tries)
+    choice = parsed["choices"][0]
     text = server.blotted(choice["message"].get("content") or "")
-    told = found.get("usage")
-    usage: dict[str, Any] = told if isinstance(told, dict) else {}
+    usage_sent = parsed.get("usage")
+    usage: dict[str, Any] = usage_sent if isinstance(usage_sent, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     messages = body.get("messages") or ()
     sent = sum(len(m["content"].encode("utf-8", "replace")) for m in messages)
     written = len(text.encode("utf-8", "replace"))
     tokens_in = _count(usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages))
-    tokens_out = _count(usage.get("completion_tokens"), written, max(written, asked) + _TURN_FRAME)
+    tokens_out = _count(usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME)
     refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
         usage.get("completion_tokens") is not None and tokens_out is None
     )

@@ -135,8 +135,8 @@ class EndpointSession(Session):
         read = self._length if reply.tokens_in is None else reply.tokens_in
         reused = min(reply.tokens_cached, read)
         spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
-        asked = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
-        self._meter.record(asked, self._model.shape)
+        event = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
+        self._meter.record(event, self._model.shape)
         out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out
         if kind == "prefill" and out:
             more = out - 1

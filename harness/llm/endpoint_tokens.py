@@ -56,9 +56,9 @@ class Tokens:
             raise CannotRun(f"the tokenizer of '{name}' cannot be read: {str(e).splitlines()[0]}") from e
         self._text = Text(_Plain(self._backend), name)
         added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
-        found = chat_template(folder)
-        self.markers = markers_of(added, found[0] if found else "")
-        rendered = _renderer(*found) if found else None
+        template = chat_template(folder)
+        self.markers = markers_of(added, template[0] if template else "")
+        rendered = _renderer(*template) if template else None
         self.turn = self._turn(rendered, name)
         special = {content for content, flagged in added if flagged}
         own = spelled(_pieces(rendered, name), (content for content, _ in added))
@@ -118,12 +118,12 @@ def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
     try:
         path = folder / "tokenizer_config.json"
-        told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         jinja = folder / "chat_template.jinja"
-        text = jinja.read_text(encoding="utf-8") if jinja.exists() else told.get("chat_template")
+        text = jinja.read_text(encoding="utf-8") if jinja.exists() else settings.get("chat_template")
     except (OSError, ValueError):
         return None
     if not isinstance(text, str):
         return None
-    named = {k: v["content"] if isinstance(v, dict) else v for k, v in told.items() if k.endswith("_token")}
+    named = {k: v["content"] if isinstance(v, dict) else v for k, v in settings.items() if k.endswith("_token")}
     return text, {k: v for k, v in named.items() if isinstance(v, str)}

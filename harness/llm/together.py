@@ -64,11 +64,11 @@ class ForwardLane:
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
         """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         with self._model.adapter(self._adapter):
             for group in self._groups(asks):
-                found.update(zip(group, self._group([asks[n] for n in group]), strict=True))
-        return [found[n] for n in range(len(asks))]
+                results.update(zip(group, self._group([asks[n] for n in group]), strict=True))
+        return [results[n] for n in range(len(asks))]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Indices of the asks that share a pass: the shortest first, so that what writes stays together."""
@@ -129,13 +129,13 @@ def together(net: Any, device: torch.device, asks: Sequence[Ask]) -> list[torch.
     parts: list[Part] = []
     ids: list[int] = []
     positions: list[int] = []
-    wanted: list[int] = []
+    logit_rows: list[int] = []
     for ask in asks:
         before = ask.cache.get_seq_length()
         parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
         ids += ask.ids
         positions += range(before, before + len(ask.ids))
-        wanted += range(len(ids) - ask.logits, len(ids))
+        logit_rows += range(len(ids) - ask.logits, len(ids))
     given = {
         "input_ids": torch.tensor([ids], device=device),
         "position_ids": torch.tensor([positions], device=device),
@@ -145,12 +145,12 @@ def together(net: Any, device: torch.device, asks: Sequence[Ask]) -> list[torch.
         "use_cache": True,
     }
     with torch.inference_mode(), packed(Pack(parts)):
-        if not wanted:
+        if not logit_rows:
             net.get_decoder()(**given)
             return [None] * len(asks)
-        rows = net(**given, logits_to_keep=torch.tensor(wanted, device=device)).logits[0].float()
-    found = iter(rows.split([ask.logits for ask in asks if ask.logits]))
-    return [next(found) if ask.logits else None for ask in asks]
+        rows = net(**given, logits_to_keep=torch.tensor(logit_rows, device=device)).logits[0].float()
+    parts_of_rows = iter(rows.split([ask.logits for ask in asks if ask.logits]))
+    return [next(parts_of_rows) if ask.logits else None for ask in asks]
 
 
 def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:

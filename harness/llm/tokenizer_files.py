@@ -36,14 +36,14 @@ def place(config: ModelConfig, folder: Path) -> Path:
         return folder
     where = Path(named)
     if not where.is_dir():
-        wanted = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
-        where = from_hub(named, lambda name: "/" not in name and _fits(name, wanted))
+        patterns = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
+        where = from_hub(named, lambda name: "/" not in name and _fits(name, patterns))
     if not any(_fits(path.name, _OWN) for path in where.iterdir()):
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
     return where
 
 
-def from_hub(named: str, wanted: Callable[[str], bool]) -> Path:
+def from_hub(named: str, keep: Callable[[str], bool]) -> Path:
     """The folder with those files of a hub repository that are `wanted`, at the commit that is locked.
 
     Raises CannotRun for what is no hub id, cannot be fetched or has none of them.
@@ -53,7 +53,7 @@ def from_hub(named: str, wanted: Callable[[str], bool]) -> Path:
     from harness.storage.hub import MODELS, download, resolve
 
     commit, files = resolve(MODELS, named, None)
-    paths = [download(MODELS, named, commit, name) for name in files if wanted(name)]
+    paths = [download(MODELS, named, commit, name) for name in files if keep(name)]
     if not paths:
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
     return paths[0].parent
@@ -81,8 +81,8 @@ def template_digest(config: ModelConfig, where: Path) -> str:
         return file_hash(jinja)
     settings = where / "tokenizer_config.json"
     try:
-        told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
-        template = told.get("chat_template")
+        values = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+        template = values.get("chat_template")
     except (OSError, ValueError, AttributeError, RecursionError) as e:
         raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()

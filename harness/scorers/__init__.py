@@ -98,14 +98,14 @@ def version(name: str) -> str:
     from importlib import metadata
 
     line = lookup(name)
-    wanted = [distribution(package) for package in line.packages]
+    distributions = [distribution(package) for package in line.packages]
     if ":" in name:
         return f"{line.version} (file {_file_digest(name)})"
     if name not in TABLE:  # another package's scorer changes with that package
         package = line.function.partition(":")[0].partition(".")[0]
-        wanted += metadata.packages_distributions().get(package, [package])[:1]
+        distributions += metadata.packages_distributions().get(package, [package])[:1]
     parts = []
-    for package in wanted:
+    for package in distributions:
         try:
             parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
@@ -125,19 +125,19 @@ def problems(names: Iterable[str]) -> list[str]:
     Unknown names (with close matches), scorers that judge no single answer, missing packages (with the install line).
     Imports nothing but a user's own "module:function".
     """
-    found = []
+    sentences = []
     for name in names:
         try:
             line = lookup(name)
             if ":" in name:
                 registry.load(name)
         except UserError as error:
-            found.append(str(error))
+            sentences.append(str(error))
             continue
         if line.kind not in _PER_QUESTION:
-            found.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
-        found += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
-    return found
+            sentences.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
+        sentences += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
+    return sentences
 
 
 @cache

@@ -42,8 +42,8 @@ def _musique(rows: Sequence[Row], predictions: Sequence[Row]) -> Figures:
 
 
 def _answer(prediction: str, gold: str) -> SetOverlap:
-    found = closed_overlap(prediction, gold)
-    return SetOverlap(exact(prediction, gold), found.precision, found.recall, found.f1)
+    overlap = closed_overlap(prediction, gold)
+    return SetOverlap(exact(prediction, gold), overlap.precision, overlap.recall, overlap.f1)
 
 
 def _joint(parts: Sequence[SetOverlap]) -> SetOverlap:
@@ -69,13 +69,13 @@ def _multi_hop(rows: Sequence[Row], predictions: Mapping[str, Mapping[str, Any]]
             totals[prefix + name] += figure / len(rows)
 
     for row in rows:
-        found = []
+        scores = []
         for key, (source, judge) in parts.items():
             if row["_id"] in predictions[source]:
-                found.append(judge(row, predictions[source][row["_id"]]))
-                add(f"{key}_" if key else "", found[-1])
-        if len(found) == len(parts):
-            add("joint_", _joint(found))
+                scores.append(judge(row, predictions[source][row["_id"]]))
+                add(f"{key}_" if key else "", scores[-1])
+        if len(scores) == len(parts):
+            add("joint_", _joint(scores))
     return totals
 
 

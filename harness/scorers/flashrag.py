@@ -29,8 +29,8 @@ def acc(prediction: str, references: Sequence[str]) -> float:
     return float(any(normalize_answer(reference) in text for reference in references))
 
 
-def _over_items(one: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds) -> float:
-    return mean([one(p, r) for p, r in zip(prediction, references, strict=True)])
+def _over_items(measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds) -> float:
+    return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
 
 
 dataset_em = partial(_over_items, em)
@@ -41,8 +41,8 @@ dataset_recall = partial(_over_items, recall)
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
-    wanted = [normalize_answer(gold) for gold in golds]
-    return [any(gold in text for gold in wanted) for text in map(normalize_answer, texts[:k])]
+    answers = [normalize_answer(gold) for gold in golds]
+    return [any(gold in text for gold in answers) for text in map(normalize_answer, texts[:k])]
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:

@@ -78,7 +78,10 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             description=f"{self.scorer}, version {line.version}: {line.summary}. Origin: {line.origin}.",
             citation="",
             inputs_description=f"predictions and references, one of each an item: see Scorer, kind {line.kind!r}.",
-            features=[datasets.Features({"predictions": one, "references": other}) for one, other in shapes],
+            features=[
+                datasets.Features({"predictions": prediction_type, "references": other})
+                for prediction_type, other in shapes
+            ],
         )
 
     def _compute(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> dict[str, Any]:

@@ -33,18 +33,18 @@ def rouge_score(prediction: str, references: Sequence[str]) -> float:
     return best(rouge_l, prediction, references)
 
 
-def numbers_equal(prediction: str, wanted: str) -> float:
+def numbers_equal(prediction: str, number: str) -> float:
     """Share of the numbers in the prediction that equal `wanted` as strings; 0.0 without a number."""
     numbers = _NUMBER.findall(prediction)
-    return numbers.count(wanted) / len(numbers) if numbers else 0.0
+    return numbers.count(number) / len(numbers) if numbers else 0.0
 
 
 def paragraph_share(prediction: str, references: Sequence[str], pattern: re.Pattern[str]) -> float:
     """Share of the numbers that name the reference's paragraph; ScoreError for a reference that names none."""
-    wanted = [pattern.search(reference) for reference in references]
-    if None in wanted:
+    matches = [pattern.search(reference) for reference in references]
+    if None in matches:
         raise ScoreError(f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}")
-    return best(numbers_equal, prediction, [found.group(1) for found in wanted if found])
+    return best(numbers_equal, prediction, [match.group(1) for match in matches if match])
 
 
 def retrieval_score(prediction: str, references: Sequence[str]) -> float:

@@ -28,8 +28,8 @@ _LETTERS = (
 def _lettered(text: str, count: int) -> set[int]:
     """The options, of `count`, that the text names by a letter."""
     alone = _LETTERS[0].fullmatch(text)
-    found = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
-    numbers = {ord(letter.upper()) - ord("A") for letter in found}
+    letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
+    numbers = {ord(letter.upper()) - ord("A") for letter in letters}
     return {number for number in numbers if number < count}
 
 
@@ -37,13 +37,13 @@ def _told(text: str, options: Sequence[str]) -> set[int]:
     """The options whose words stand in the text; one that stands only inside another one's words does not count."""
     words = f" {normalize_answer(text)} "
     plain = [f" {normalize_answer(option)} " for option in options]
-    found: set[int] = set()
+    numbers: set[int] = set()
     # The longest first, each taken out of the text, so that what is inside it is not found again.
     for at in sorted(range(len(options)), key=lambda n: -len(plain[n])):
         if plain[at].strip() and plain[at] in words:
-            found |= {n for n, other in enumerate(plain) if other == plain[at]}
+            numbers |= {n for n, other in enumerate(plain) if other == plain[at]}
             words = words.replace(plain[at], " | ")
-    return found
+    return numbers
 
 
 def chosen(text: str, options: Sequence[str]) -> int | None:
@@ -51,8 +51,8 @@ def chosen(text: str, options: Sequence[str]) -> int | None:
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
-    found = _lettered(text, len(options)) | _told(text, options)
-    return found.pop() if len(found) == 1 else None
+    choices = _lettered(text, len(options)) | _told(text, options)
+    return choices.pop() if len(choices) == 1 else None
 
 
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:

@@ -60,9 +60,9 @@ def _bleu(name: str, orders: str) -> dict[str, Scorer]:
     """BLEU of one answer, with the counts that make up that of all answers, and the latter."""
     file, corpus = "harness.scorers.bleu", f"hf_bleu.corpus_{name}"
     counts, total = f"{file}:counts", f"{file}:{name}_from_counts"
-    one = f"BLEU of one text, {orders}"
+    of_one = f"BLEU of one text, {orders}"
     return {
-        f"hf_bleu.{name}": Scorer(f"{file}:{name}", _BLEU, one, corpus=corpus, counts=counts, total=total),
+        f"hf_bleu.{name}": Scorer(f"{file}:{name}", _BLEU, of_one, corpus=corpus, counts=counts, total=total),
         corpus: Scorer(f"{file}:corpus_{name}", _BLEU, f"BLEU of a list, {orders}", "corpus"),
     }
 

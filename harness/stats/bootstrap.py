@@ -215,9 +215,9 @@ def _resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
     block = max(1, BLOCK // count)
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
-        drawn = generator.integers(0, count, (rows, count))
+        samples = generator.integers(0, count, (rows, count))
         for k, column in enumerate(columns):
-            totals[start : start + rows, k] = column[drawn].sum(axis=1)
+            totals[start : start + rows, k] = column[samples].sum(axis=1)
     return totals
 
 

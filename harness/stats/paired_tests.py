@@ -60,10 +60,10 @@ def paired_test(
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, sizes = by_cluster(differences, clusters)
     span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))
-    found = interval(differences, clusters, seed=seed, level=level, bounds=(-span, span))
+    mean = interval(differences, clusters, seed=seed, level=level, bounds=(-span, span))
     difference = float(sums.sum() / sizes.sum())
     p = _sign_flip_p(sums, seed, permutations)
-    return PairedTest(difference, found.low, found.high, p, found.n, found.clusters)
+    return PairedTest(difference, mean.low, mean.high, p, mean.n, mean.clusters)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -27,14 +27,14 @@ def own_code(cls: type) -> dict[str, str]:
 
     "no file" for a class that was typed in.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for name in sorted({c.__module__ for c in cls.__mro__} - sys.stdlib_module_names):
         path = _file(name)
         if path is None:
-            found[name] = "no file"
+            hashes[name] = "no file"
         elif not any(path.is_relative_to(folder) for folder in _SHIPPED):
-            found[name] = file_hash(path)
-    return found
+            hashes[name] = file_hash(path)
+    return hashes
 
 
 def _file(module: str) -> Path | None:
@@ -47,10 +47,10 @@ def _file(module: str) -> Path | None:
 
 def versions(names: Iterable[str]) -> dict[str, str]:
     """Package -> its installed version, "not installed" for one that is missing."""
-    found = {}
+    by_name = {}
     for name in sorted(names):
         try:
-            found[name] = metadata.version(name)
+            by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            by_name[name] = "not installed"
+    return by_name

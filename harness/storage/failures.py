@@ -52,12 +52,12 @@ def failure(error: Exception) -> dict[str, str]:
     if out_of_memory and type(error) is RuntimeError:
         name = "OutOfMemoryError"  # what torch calls it on a GPU
     message = said_without_home(str(error))
-    told = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
+    described = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
     if out_of_memory:
         _free_memory(error)
     elif not isinstance(error, QuestionError):
-        told["traceback"] = _traceback(error)
-    return told
+        described["traceback"] = _traceback(error)
+    return described
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -78,13 +78,13 @@ def _free_memory(error: Exception) -> None:
 
 def _traceback(error: Exception) -> str:
     """The traceback without absolute paths: equal on every machine, and it names no user."""
-    told = traceback.TracebackException.from_exception(error)
-    link: traceback.TracebackException | None = told
+    captured = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = captured
     while link is not None:
         for frame in link.stack:
             frame.filename = _short(frame.filename)
         link = link.__cause__ or link.__context__
-    return said_without_home("".join(told.format()))
+    return said_without_home("".join(captured.format()))
 
 
 def _short(filename: str) -> str:

@@ -190,7 +190,7 @@ def repair(path: Path, field: str) -> str | None:
         return None
     for _ in read_lines(path, field):
         pass
-    number, offset, line = max(_numbered(path), key=lambda found: found[0], default=(0, 0, b"\n"))
+    number, offset, line = max(_numbered(path), key=lambda row: row[0], default=(0, 0, b"\n"))
     torn = number > 0 and _parse(line, field)[0] is None
     if not torn and line.endswith(b"\n"):
         return None

@@ -64,8 +64,8 @@ def _locked(kind: Kind, repo: str) -> dict[str, Any] | None:
     try:
         entry = read_lock(path).get(repo)
     except (ValueError, TypeError, OSError) as error:
-        told = f"the lock file {path} cannot be read ({error})"
-        raise CannotRun(f"{told}: repair it, or delete it to look everything up anew") from None
+        sentence = f"the lock file {path} cannot be read ({error})"
+        raise CannotRun(f"{sentence}: repair it, or delete it to look everything up anew") from None
     if entry is None:
         return None
     known = isinstance(entry, dict) and isinstance(entry.get("files"), list)
@@ -85,8 +85,8 @@ def _remember(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
     try:
         write_json(path, {**read_lock(path), repo: entry})
     except OSError as error:
-        told = f"the lock file {path} cannot be written ({error.strerror})"
-        raise CannotRun(f"{told}: set HARNESS_HOME to a folder that can be written, or {kind.instead}") from None
+        sentence = f"the lock file {path} cannot be written ({error.strerror})"
+        raise CannotRun(f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}") from None
 
 
 @contextmanager
@@ -99,11 +99,11 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     except errors.RevisionNotFoundError:
         raise CannotRun(f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'") from None
     except errors.GatedRepoError:
-        told = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
-        raise CannotRun(f"{told}: accept its terms there and set HF_TOKEN, or {kind.instead}") from None
+        sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
+        raise CannotRun(f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}") from None
     except errors.RepositoryNotFoundError:
-        told = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
-        raise CannotRun(f"{told}: check {kind.key}, or {kind.instead}") from None
+        sentence = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
+        raise CannotRun(f"{sentence}: check {kind.key}, or {kind.instead}") from None
     except errors.HFValidationError as error:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
@@ -121,8 +121,8 @@ def _brief(error: BaseException) -> str:
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> CannotRun:
-    told = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
-    return CannotRun(f"{told}: check the connection, or {kind.instead}")
+    sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
+    return CannotRun(f"{sentence}: check the connection, or {kind.instead}")
 
 
 def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:

@@ -44,13 +44,13 @@ def summarise(
     documents = list(documents)
     built = [row["usage"] for row in documents if row["status"] != "failed"]
     texts, cut = texts_of([*built, *(row["usage"] for row in rows.values())])
-    told = [row["prefix"] for row in rows.values() if row["prefix"] is not None]
+    prefixes = [row["prefix"] for row in rows.values() if row["prefix"] is not None]
     return {
         "n_total": len(rows),
         "n_scored": len(rows) - n_failed,
         "n_failed": n_failed,
         "n_truncated": sum(row["truncated"] for row in rows.values()),
-        **({} if not told else {"n_without_prefix": told.count(MISSING)}),
+        **({} if not prefixes else {"n_without_prefix": prefixes.count(MISSING)}),
         "failed_count_as": failed,
         "scores": _scores(counted, seed, form),
         "usage": _mean([row["usage"] for row in rows.values() if row["error"] is None]),
@@ -76,12 +76,12 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
 def _scores(rows: list[dict[str, Any]], seed: int, form: str) -> dict[str, dict[str, float | None]]:
     clusters = question_labels(form, [row["question"] for row in rows], [row["documents"] for row in rows])
     names = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-    found: dict[str, dict[str, float | None]] = {}
+    scores: dict[str, dict[str, float | None]] = {}
     for name in names:
         held = [n for n, row in enumerate(rows) if name in row["scores"]]
         i = interval([rows[n]["scores"][name] for n in held], [clusters[n] for n in held], seed=seed)
-        found[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
-    return found
+        scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
+    return scores
 
 
 def _mean(usages: list[dict[str, Any]]) -> dict[str, Any]:

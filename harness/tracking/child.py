@@ -118,8 +118,8 @@ def _state(folder: Path, running: bool) -> State | None:
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
     files = [folder / name for name in names]
-    found = [file.stat() if file.exists() else None for file in files]
-    return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in found))
+    stats = [file.stat() if file.exists() else None for file in files]
+    return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
 
 
 def _write(folder: Path, sentence: str) -> None:

@@ -82,19 +82,19 @@ def default_uri(out: Path) -> str:
 
 def problems(uri: str) -> list[str]:
     """Sentences about why `uri` cannot be used at all; [] when only the attempt can tell."""
-    found = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
+    sentences = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
     scheme, separator, _ = uri.partition("://")
     kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
     if kind in ("", "file"):
-        found.append(
+        sentences.append(
             f"MLflow no longer writes to a folder ('{masked(uri)}'); "
             "give it a database: --mlflow sqlite:///results/mlflow.db"
         )
     elif kind not in _SERVERS + _DATABASES:
-        found.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
+        sentences.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
     elif kind == "sqlite" and sqlite_path(uri) is None:
-        found.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
-    return found
+        sentences.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
+    return sentences
 
 
 def begun(folder: Path) -> bool:
@@ -121,8 +121,8 @@ def track(
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
-    if found := problems(uri):
-        raise CannotRun(". ".join(found))
+    if sentences := problems(uri):
+        raise CannotRun(". ".join(sentences))
     from harness.storage.run_folder import read_run
 
     run = read_run(folder)

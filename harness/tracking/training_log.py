@@ -91,8 +91,8 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> None:
 
         with one_creator(uri):
             client = MlflowClient(tracking_uri=uri)
-            found = client.get_experiment_by_name(about["experiment"])
-            experiment = found.experiment_id if found else client.create_experiment(about["experiment"])
+            existing = client.get_experiment_by_name(about["experiment"])
+            experiment = existing.experiment_id if existing else client.create_experiment(about["experiment"])
         runs = client.search_runs([experiment], f"tags.`{_ID}` = '{about['id']}'", max_results=1)
         run = runs[0] if runs else client.create_run(experiment, run_name=out.name, tags={_ID: about["id"]})
         for name in about["params"].keys() - run.data.params.keys():

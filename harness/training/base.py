@@ -197,21 +197,21 @@ class Base:
         longest = max(len(row.ids) for row in rows)
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         places: list[int] = []
-        wanted: list[int] = []
+        target_ids: list[int] = []
         weighted: list[float] = []
         for number, row in enumerate(rows):
             ids[number, : len(row.ids)] = torch.tensor(row.ids)
             places += [number * longest + place - 1 for place in row.targets]
-            wanted += [row.ids[place] for place in row.targets]
+            target_ids += [row.ids[place] for place in row.targets]
             weighted += row.weights or [1.0] * len(row.targets)
         hidden = self._hidden(ids.to(self.device), *self._branched(rows, longest)).flatten(0, 1)
         hidden = hidden[torch.tensor(places, device=self.device)]
-        targets = torch.tensor(wanted, device=self.device)
+        targets = torch.tensor(target_ids, device=self.device)
         weights = torch.tensor(weighted, device=self.device)
         total, right = hidden.new_zeros((), dtype=torch.float32), 0
-        for start in range(0, len(wanted), TARGETS):
+        for start in range(0, len(target_ids), TARGETS):
             part = slice(start, start + TARGETS)
-            if len(wanted) > TARGETS:
+            if len(target_ids) > TARGETS:
                 loss, hits = checkpoint(self._loss, hidden[part], targets[part], weights[part], use_reentrant=False)
             else:
                 loss, hits = self._loss(hidden[part], targets[part], weights[part])

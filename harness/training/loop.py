@@ -67,10 +67,10 @@ class Loop(abc.ABC, Generic[B]):
     def _after_step(self) -> None:
         """Called when a step is counted and reported."""
 
-    def restore(self, found: Checkpoint) -> None:
+    def restore(self, state: Checkpoint) -> None:
         """Continue from a checkpoint."""
-        self.progress = found.progress
-        checkpoint.put_back(found, self.weights, self.optimizer)
+        self.progress = state.progress
+        checkpoint.put_back(state, self.weights, self.optimizer)
 
     def save(self) -> None:
         """Write a checkpoint."""

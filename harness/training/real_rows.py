@@ -112,8 +112,8 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
             rows += _rows(source.dataset, path)
     if not rows:
-        wanted = ", ".join(source.files for source in sources)
-        raise UserError(f"'{folder}' has no rows (files named {wanted}); name their folder with --data")
+        patterns = ", ".join(source.files for source in sources)
+        raise UserError(f"'{folder}' has no rows (files named {patterns}); name their folder with --data")
     return rows
 
 

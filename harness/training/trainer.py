@@ -124,8 +124,8 @@ class _Run(Loop[list[list[Row]]]):
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
         self.last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
-        if found := checkpoint.load(job.checkpoint, job.about):
-            self.restore(found)
+        if state := checkpoint.load(job.checkpoint, job.about):
+            self.restore(state)
             if 0 < self.progress.step < job.steps:
                 tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
         journal.cut(job.out / "log.jsonl", self.progress.step, job.name)
@@ -141,18 +141,18 @@ class _Run(Loop[list[list[Row]]]):
             order = batches(rows, own.batch, Dice("order", self.job.seed, self.job.name, epoch))
             for start in range(0, len(order), own.accumulation):
                 if number >= done:
-                    yield [[rows[i] for i in one] for one in order[start : start + own.accumulation]]
+                    yield [[rows[i] for i in numbers] for numbers in order[start : start + own.accumulation]]
                 number += 1
 
     def _step(self, batch: list[list[Row]]) -> float:
         """Return the mean loss of a target."""
         p, job = self.progress, self.job
-        rows = [row for one in batch for row in one]
+        rows = [row for rows_of_pass in batch for row in rows_of_pass]
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
         def losses() -> Iterator[Tensor]:
-            for one in batch:
-                loss, right = self.base.losses(one)
+            for rows_of_pass in batch:
+                loss, right = self.base.losses(rows_of_pass)
                 self._right[0] += right
                 yield loss / weight
 
