@@ -91,17 +91,16 @@ def plan_choices(choices: Choices) -> Plan:
     models: dict[str, ModelConfig] = {}
     encoders: dict[str, EncoderConfig] = {}
     identities: dict[str, dict[str, Any]] = {}
-    if method is not None:
-        if "model" in r.parts:
-            models = _models(r, method, identities)
-            _check_compressor(r, method)
-        encoders = _encoders(r, method, identities)
-        for sentence in method.problems():
-            r.wrong(sentence)
-        _check_prompts(r, method, models)
     if dataset is not None and "method" in r.parts:
         _check_view(r, r.parts["method"], dataset)
     if method is not None:
+        encoders = _encoders(r, method, identities)
+        for sentence in method.problems():
+            r.wrong(sentence)
+        if "model" in r.parts:
+            models = _models(r, method, identities)
+            _check_compressor(r, method)
+        _check_prompts(r, method, models)
         _check_skills(r, method, models)
     raise_all(r.problems)
     assert method is not None  # no problems: both are there
@@ -234,7 +233,7 @@ def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
 
 def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
     """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
-    from harness.llm.model_info import model_facts
+    from harness.llm.model_info import model_facts, to_convert
     from harness.models import ModelFacts
 
     parts = r.parts
@@ -242,6 +241,8 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
     known: dict[str, ModelFacts] = {}
     for role in method.needs:
         models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
+        if r.problems and to_convert(config):
+            raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
             known[key] = facts = model_facts(config)

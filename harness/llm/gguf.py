@@ -28,7 +28,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home
 
-__all__ = ["CONVERSION", "SUFFIX", "converted"]
+__all__ = ["CONVERSION", "SUFFIX", "converted", "is_converted"]
 
 SUFFIX = ".gguf"
 CONVERSION = 1
@@ -52,7 +52,7 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
     if sha256 is not None and mark != sha256:
         raise CannotRun(f"the GGUF file {file.name} is not the one that is expected (sha256 {mark[:12]}... instead of "
                         f"{sha256[:12]}...); install or download it again")  # fmt: skip
-    folder = home() / "gguf" / f"{mark}-{CONVERSION}"
+    folder = _folder(mark)
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +63,15 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
         except OSError as error:
             raise save_error(folder, error, "the environment variable HARNESS_HOME") from error
     return folder, {"gguf": mark, "conversion": CONVERSION}
+
+
+def is_converted(file: Path) -> bool:
+    """Whether `converted` has nothing left to do for this file."""
+    return file.is_file() and _folder(file_hash(file)).is_dir()
+
+
+def _folder(sha256: str) -> Path:
+    return home() / "gguf" / f"{sha256}-{CONVERSION}"
 
 
 def _check_header(file: Path) -> None:

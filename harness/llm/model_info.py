@@ -151,6 +151,16 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
     return path, {"hub": source, "commit": commit}
 
 
+def to_convert(config: ModelConfig) -> bool:
+    """Whether reading this model's facts would first download or convert a GGUF file, which takes a minute."""
+    if config.package:
+        spec = importlib.util.find_spec(_MOVED.get(config.package, config.package))
+        file = Path(spec.origin).parent / (config.package_path or "") if spec and spec.origin else Path()
+    else:
+        file = Path(config.source or config.name).expanduser()
+    return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
+
+
 def _gguf_file(source: str, revision: str | None) -> Path:
     """A file of this machine, or owner/name/file.gguf of the hub."""
     path = Path(source).expanduser()

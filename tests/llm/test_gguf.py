@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config.resolve import Choices, resolve_part
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_part
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, SaveError
+from harness.engine.plan import plan_choices
+from harness.errors import CannotRun, SaveError, UserError
 from harness.llm.gguf import converted
 from harness.llm.load import load_model, unload
 from harness.llm.model_info import local_folder, model_facts
@@ -204,6 +206,15 @@ def test_another_file_than_the_preset_names_is_refused(tmp_path, net) -> None:
     file = write(tmp_path / "tiny.gguf", net)
     with pytest.raises(CannotRun, match="is not the one that is expected"):
         converted(file, "0" * 64)
+
+
+def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, net, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    file = write(tmp_path / "tiny.gguf", net)
+    choices = Choices(method="bm25", dataset="pocket/musique", model=str(file), sets={"dataset.scorers": ["nope.f1"]})
+    with pytest.raises(UserError, match=r"nope\.f1"):
+        plan_choices(choices)
+    assert not (tmp_path / "home" / "gguf").exists()
 
 
 def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch) -> None:
