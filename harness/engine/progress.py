@@ -2,8 +2,9 @@
 
     42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
 
-Where a model tells no shape, as one behind an endpoint may, "FLOPs unknown" stands there: part of them is no sum.
-On a terminal the line is rewritten in place; elsewhere (a log file) a line is written about every 10 %.
+"FLOPs unknown" where a model's sizes are not known, as of one behind an endpoint: a part of a sum is no sum.
+A terminal has the line rewritten in place behind a bar, a notebook a widget; a log file gets a line about every 10 %,
+and every minute of a long index.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from harness.cost.flops import DEFAULT
 from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
+_MINUTE = 60.0  # seconds between two lines of a log while one question takes long
+_BAR = 20  # characters
 COUNTED = ("error", "scores", "usage")
 """The keys of a record that `seen` and `done` read."""
 
@@ -33,7 +36,7 @@ class Progress:
         self._uncounted = False
         self._headline = ""
         self._begun = time.monotonic()
-        self._drawn = 0.0
+        self._drawn = self._begun
         self._tenth = -1
         self._part = ""
         self._gone = False
@@ -42,6 +45,7 @@ class Progress:
     def start(self, total: int, headline: str) -> None:
         """A run over `total` questions begins; `headline` is the scorer whose running mean is shown."""
         self._total, self._headline, self._begun = total, headline, time.monotonic()
+        self._drawn = self._begun
 
     def seen(self, row: dict[str, Any]) -> None:
         """A record that an earlier start of the same run left."""
@@ -61,6 +65,8 @@ class Progress:
             self._part = f"{what} {done}/{total}"
             if self._live:
                 self._draw()
+            elif time.monotonic() - self._drawn >= _MINUTE:
+                self._log()
 
     def note(self, text: str) -> None:
         """Print a line that stays on the screen."""
@@ -111,12 +117,21 @@ class Progress:
             tenth = 10 * self._done // max(self._total, 1)
             if tenth != self._tenth:
                 self._tenth = tenth
-                self._write(self.line() + "\n")
+                self._log()
             return
         now = time.monotonic()
         if now - self._drawn >= _REDRAW or self._done == self._total:
             self._drawn = now
-            self._write(printable(self.line())[: shutil.get_terminal_size().columns - 1])
+            self._write(f"{self._bar()} {printable(self.line())}"[: shutil.get_terminal_size().columns - 1])
+
+    def _log(self) -> None:
+        self._drawn = time.monotonic()
+        self._write(self.line() + "\n")
+
+    def _bar(self) -> str:
+        from tqdm import tqdm
+
+        return str(tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}"))
 
     def _write(self, text: str) -> None:
         if self._gone:
@@ -130,8 +145,41 @@ class Progress:
             self._gone = True  # the terminal was closed: no reason to lose a long run
 
 
+class Notebook(Progress):
+    """A widget below the cell, or a bar of text where ipywidgets is not installed."""
+
+    def start(self, total: int, headline: str) -> None:
+        """A run over `total` questions begins."""
+        from tqdm.auto import tqdm
+
+        super().start(total, headline)
+        self._widget = tqdm(total=total, bar_format="{n_fmt}/{total_fmt} {bar} {desc}")
+
+    def stop(self) -> None:
+        """The run ends: the bar stays as it is."""
+        self._show()
+        self._widget.close()
+
+    def _draw(self) -> None:
+        if time.monotonic() - self._drawn >= _REDRAW or self._done == self._total:
+            self._show()
+
+    def _log(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        self._drawn = time.monotonic()
+        self._widget.n = self._done
+        self._widget.set_description_str(printable(self.line()))
+
+
+def suitable() -> Progress:
+    """A widget in a notebook, else a line on stderr."""
+    return Notebook() if "ipykernel" in sys.modules else Progress()
+
+
 class Silent(Progress):
-    """Counts and says nothing: for use from Python. Notes are kept in `notes`."""
+    """Counts and shows nothing. Notes are kept in `notes`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +191,7 @@ class Silent(Progress):
         self.notes.append(text)
 
     def _write(self, text: str) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
 
 def _short(count: int) -> str:

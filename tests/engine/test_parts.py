@@ -17,7 +17,7 @@ from harness.cost.flops import DEFAULT
 from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import GAP, View
-from harness.engine.progress import Progress
+from harness.engine.progress import Notebook, Progress
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
 from harness.storage.serialize import dump, load, plain
@@ -193,6 +193,33 @@ def test_a_log_gets_a_line_about_every_tenth(total: int, most: int) -> None:
     assert 1 <= len(lines) <= most
     assert lines[-1].startswith(f"{total}/{total} ")
     assert "\r" not in stream.getvalue()
+
+
+def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("harness.engine.progress.time.monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.start(2, SCORER)
+    for second in range(0, 200, 10):
+        clock[0] = second
+        progress.part(second, 200, "chunks")
+    assert [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()] == [
+        "chunks 60/200",
+        "chunks 120/200",
+        "chunks 180/200",
+    ]
+
+
+def test_a_notebook_gets_a_bar_with_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Notebook()
+    progress.start(2, SCORER)
+    progress.done(record(1.0))
+    progress.done(record(1.0))
+    progress.stop()
+    shown = capsys.readouterr().err
+    assert shown.rpartition("\r")[2].startswith("2/2 ")
+    assert progress.line() in shown
 
 
 def test_a_terminal_gets_one_line_rewritten_and_notes_above_it() -> None:
