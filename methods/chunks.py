@@ -47,7 +47,7 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 def sentences(text: str) -> list[Span]:
     """Spans of the sentences, without the white space around them. Rules only: "Dr. No" is cut in two."""
-    cuts = [0, *(found.end() for found in _END.finditer(text)), len(text)]
+    cuts = [0, *(match.end() for match in _END.finditer(text)), len(text)]
     return [span for a, b in pairwise(cuts) if (span := _trimmed(text, a, b))[0] < span[1]]
 
 
@@ -84,15 +84,15 @@ class _Part(NamedTuple):
 def _parts(text: str, most: int, model: MeteredModel) -> list[_Part]:
     """Sentences of `most` tokens at most, longer ones cut hard."""
     starts = [start for start, _ in model.offsets(text)]
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for a, b in sentences(text):
         first, last = _tokens(starts, a, b)
         cuts = [a, *(starts[i] for i in range(first + most, last, most)), b]
         for c, d in pairwise(cuts):
             start, end = _trimmed(text, c, d)
             if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
-                found.append(_Part(start, end, *_tokens(starts, start, end)))
-    return found
+                parts.append(_Part(start, end, *_tokens(starts, start, end)))
+    return parts
 
 
 def _tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:

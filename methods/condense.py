@@ -41,8 +41,8 @@ def condense(
     """Summaries of at most `most` tokens that take `room` tokens together, a line's end each included.
 
     Summaries that take more are summarised in consecutive groups of ceil(taken / room), fewer where a request does not
-    hold so many, until they fit or one is left; a room of 0 asks for one. window: tokens of a request in all, None =
-    the model's. Raises QuestionError where a request is too short for a segment, or for two summaries.
+    hold so many, until they fit or one is left; a room of 0 asks for one. window: tokens of prompt and reply,
+    None = the model's. Raises QuestionError where a request is too short for a segment, or for two summaries.
     """
     limit = window_of(window, model)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
@@ -120,9 +120,9 @@ def _written(
                 "method.window or model.window"
             )
         needs = {"texts": texts, "most": most, "prompts": texts_of([prompt]), "window": model.window, "version": 1}
-        told = tools.share("summary", "builder", needs, lambda: summary.summarise(texts, model, most, prompt))
+        text = tools.share("summary", "builder", needs, lambda: summary.summarise(texts, model, most, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
-        return Piece(" ".join(str(told).split()), group[0].first, group[-1].last)
+        return Piece(" ".join(str(text).split()), group[0].first, group[-1].last)
 
     return tools.map(write, groups)

@@ -3,11 +3,11 @@
 Source: QRMeM 3.1; docs/methods.md#decom.
 
     question ──► "Who wrote Velindra?"  "Where was #1 born?"
-    each     ──► the 3 segments nearest by BM25 ──► a short answer, put in where a later one says "#1"
+    each     ──► the 3 segments nearest by BM25 ──► a short answer, inserted where a later one has "#1"
     at last  ──► the question again, over the sub-questions with their answers
 
 The paper cites trained models (Fu et al. 2021); this is the prompt version that its description fits. Sub-questions are
-answered as concisely as can be whatever the data set asks for; the last request has the data set's own instruction.
+answered as concisely as possible for every data set; the last request has the data set's own instruction.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
 
 
 def filled(question: str, answers: Sequence[str]) -> str:
-    """The sub-question with earlier answers put in for "#1", "#2" ...; a number nobody has answered stays."""
+    """Replace "#1", "#2" ... by the earlier answers; a number without an answer stays."""
 
-    def answer(found: re.Match[str]) -> str:
-        number = int(found.group(1))
-        return answers[number - 1] if 1 <= number <= len(answers) and answers[number - 1] else found.group()
+    def answer(match: re.Match[str]) -> str:
+        number = int(match.group(1))
+        return answers[number - 1] if 1 <= number <= len(answers) and answers[number - 1] else match.group()
 
     return _PLACE.sub(answer, question)
 
@@ -57,8 +57,8 @@ class Decompose(Method):
 
     class Config(MethodConfig):
         """segment_tokens: of a retrieved segment at most; k: segments for each sub-question; most: sub-questions;
-        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of a request in all, None
-        = the model's; retries and temperature: of a list that cannot be parsed (methods/retry.py).
+        question_tokens: of the reply that lists them; answer_tokens: of a sub-answer; window: of prompt and reply,
+        None = the model's; retries and temperature: of a list that cannot be parsed (methods/retry.py).
         """
 
         segment_tokens: int = Field(default=600, gt=0)
@@ -98,29 +98,31 @@ class Decompose(Method):
         (document,), (index,) = documents, indexes
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
         model, config = tools.model(), self.config
-        asked, steps = self._decompose(question, tools)
+        subquestions, steps = self._decompose(question, tools)
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)
         answers: list[str] = []
         used: list[int] = []
-        for number, one in enumerate(asked, 1):
-            sub = Question(f"{question.id}#{number}", filled(one, answers), question.document_ids)
+        for number, subquestion in enumerate(subquestions, 1):
+            sub = Question(f"{question.id}#{number}", filled(subquestion, answers), question.document_ids)
             kept = self._retrieve(sub, document, segments, request, tools)
-            told = reading.ask(sub, [document.text[a:b].strip() for a, b in kept], tools, model, request)
-            answers.append(" ".join(told.split()))
+            reply = reading.ask(sub, [document.text[a:b].strip() for a, b in kept], tools, model, request)
+            answers.append(" ".join(reply.split()))
             used += [k for k, span in enumerate(segments) if span in kept and k not in used]
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
-            steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {told}"))
+            steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {reply}"))
         lines = [
-            "".join(STEP.of(config).fill(question=filled(one, answers[:i]), answer=told))
-            for i, (one, told) in enumerate(zip(asked, answers, strict=True))
+            "".join(STEP.of(config).fill(question=filled(subquestion, answers[:i]), answer=reply))
+            for i, (subquestion, reply) in enumerate(zip(subquestions, answers, strict=True))
         ]
         final = reading.Reading(tools.task, config.window, config)
         text = reading.ask(question, ["\n".join(lines)], tools, model, final)
         spans = [segments[k] for k in sorted(used)]
         sources = tuple((document.id, a, b) for a, b in spans)
         written = Shown("generated", document.id, text="\n".join(lines), sources=sources)
-        return Answer(text, (*shown_spans(document, spans), written), f"{len(asked)} sub-questions", tuple(steps))
+        return Answer(
+            text, (*shown_spans(document, spans), written), f"{len(subquestions)} sub-questions", tuple(steps)
+        )
 
     def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
         """The sub-questions; the question itself where none could be parsed."""
@@ -128,15 +130,15 @@ class Decompose(Method):
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            heard = hear(model, pieces, config.question_tokens, listed, how)
-        found = (heard.found or [])[: config.most]
-        notes = list(heard.notes)
-        if len(heard.found or []) > len(found):
-            notes.append(f"{len(found)} of {len(heard.found or [])} sub-questions are asked")
-        if not found:
+            response = hear(model, pieces, config.question_tokens, listed, how)
+        subquestions = (response.found or [])[: config.most]
+        notes = list(response.notes)
+        if len(response.found or []) > len(subquestions):
+            notes.append(f"{len(subquestions)} of {len(response.found or [])} sub-questions are asked")
+        if not subquestions:
             notes.append("no sub-questions: the question is asked as it is")
-        step = _step("decompose", None, heard.tokens, tools, "; ".join(notes))
-        return found or [question.text], [step]
+        step = _step("decompose", None, response.tokens, tools, "; ".join(notes))
+        return subquestions or [question.text], [step]
 
     def _retrieve(
         self, question: Question, document: Document, segments: list[Span], request: reading.Reading, tools: Tools

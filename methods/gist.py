@@ -39,8 +39,8 @@ class Gist(Method):
     class Config(MethodConfig):
         """page_words: words of a page at most (of 8 characters where there is no white space); least_words: words
         before its first label; last_words: a rest below it is one page; gist_tokens: of a gist at most; most_pages:
-        looked up; reply_tokens: of a reply with numbers; window: of a request in all, None = the model's; retries,
-        temperature: of a look-up not understood.
+        looked up; reply_tokens: of a reply with numbers; window: of prompt and reply, None = the model's;
+        retries, temperature: of a look-up whose reply cannot be parsed.
         """
 
         page_words: int = Field(default=600, gt=0)
@@ -97,9 +97,9 @@ class Gist(Method):
 
         def gist(number: int) -> str:
             text = document.text[spans[number][0] : spans[number][1]].strip()
-            told = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most, prompt))
+            summarised = tools.keep(f"gist {number}", lambda: summary.summarise([text], model, most, prompt))
             tools.progress(number + 1, len(spans), "gists")
-            return " ".join(str(told).split())
+            return " ".join(str(summarised).split())
 
         gists = tools.map(gist, range(len(spans)))
         return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
@@ -112,10 +112,10 @@ class Gist(Method):
         spans = [(int(a), int(b)) for a, b in index["pages"]]
         gists = [str(gist) for gist in index["gists"]]
         model = tools.model()
-        asked = reading.Reading(tools.task, self.config.window, self.config)
+        form = reading.Reading(tools.task, self.config.window, self.config)
         chosen, step = self._look_up(question, gists, index["notes"], tools) if gists else ([], Step("look-up"))
         full = [document.text[a:b].strip() for a, b in spans]
-        room = reading.room_for_text(question, tools, model, asked)
+        room = reading.room_for_text(question, tools, model, form)
         kept = list(chosen)
         while kept and _tokens(_mixed(gists, full, kept), model) > room:
             kept.pop()  # the one named last
@@ -125,7 +125,7 @@ class Gist(Method):
                 f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
                 "method.gist_tokens, or raise method.window or model.window"
             )
-        text = reading.ask(question, texts, tools, model, asked)
+        text = reading.ask(question, texts, tools, model, form)
         shown = tuple(
             Shown("span", document.id, *span)
             if i in kept
@@ -158,27 +158,29 @@ class Gist(Method):
         return most
 
     def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
-        """The pages to read again, in the order named; none where no reply was understood."""
+        """The pages to read again, in the order named; an empty list if no reply could be parsed."""
         config, model = self.config, tools.model("searcher")
         pieces = _lookup(question, gists, config)
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            heard = hear(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
-        named = heard.found or []
-        found = [i for i in named if i < len(gists)][: config.most_pages]
-        told = [*notes, *heard.notes, f"pages {', '.join(map(str, found)) or 'none'}"]
-        if len(found) < len(named):
-            told.append(f"{len(named) - len(found)} of {len(named)} numbers were dropped")
-        scores = {"pages": float(len(found)), "replies": float(heard.replies)}
-        step = Step("look-up", scores=scores, tokens=heard.tokens, flops=tools.meter.flops(), note="; ".join(told))
-        return found, step
+            response = hear(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
+        named = response.found or []
+        pages = [i for i in named if i < len(gists)][: config.most_pages]
+        messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]
+        if len(pages) < len(named):
+            messages.append(f"{len(named) - len(pages)} of {len(named)} numbers were dropped")
+        scores = {"pages": float(len(pages)), "replies": float(response.replies)}
+        step = Step(
+            "look-up", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(messages)
+        )
+        return pages, step
 
 
 def _lookup(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
     page = PAGE.of(config)
     pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
-    asked = question.text + reading.options(question)
-    return LOOKUP.of(config).fill(pages=pages, question=[asked], most=str(config.most_pages))
+    query = question.text + reading.options(question)
+    return LOOKUP.of(config).fill(pages=pages, question=[query], most=str(config.most_pages))
 
 
 def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:

@@ -62,12 +62,12 @@ class Graph:
 
         Higher nodes must come in ascending order, behind those that have edges already.
         """
-        found = [(self.higher, self.lower, self.weight)]
+        edges = [(self.higher, self.lower, self.weight)]
         for above, below, weights in blocks:
             row, column = np.nonzero(weights)
             highs, lows = np.asarray(above, dtype=np.int32), np.asarray(below, dtype=np.int32)
-            found.append((highs[row], lows[column], weights[row, column]))
-        self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*found, strict=True))
+            edges.append((highs[row], lows[column], weights[row, column]))
+        self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*edges, strict=True))
 
     @cached_property
     def _first(self) -> np.ndarray:
@@ -81,18 +81,18 @@ class Graph:
 
     def sources(self, node: int, least: float) -> list[tuple[int, int]]:
         """Spans of the chunks under a written node, sorted: reached over edges of weight `least` or more."""
-        found: set[tuple[int, int]] = set()
+        spans: set[tuple[int, int]] = set()
         seen, waiting = {node}, [node]
         while waiting:
             lower, weight = self.below(waiting.pop())
             for under in lower[weight >= least].tolist():
                 span = self.span[under]
                 if span is not None:
-                    found.add(span)
+                    spans.add(span)
                 elif under not in seen:
                     seen.add(under)
                     waiting.append(under)
-        return sorted(found)
+        return sorted(spans)
 
     def to_index(self) -> Index:
         """JSON values and arrays for the cache."""

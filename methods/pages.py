@@ -54,7 +54,7 @@ class Pages:
 
     def spans(self, model: MeteredModel, tools: Tools, prompt: Prompt = PAUSE) -> list[Span]:
         """The pages in order; [] for a text without words."""
-        found: list[Span] = []
+        spans: list[Span] = []
         start, missed = 0, 0
         while start < len(self.units):
             end = self._end(start)
@@ -62,15 +62,15 @@ class Pages:
             if sum(self.words[start:]) < self.last:
                 end = len(self.units)
             elif len(labels) > 1:
-                told = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model, prompt))
-                missed += told is None
-                end = end if told is None else int(told)
-            found.append((self.units[start][0], self.units[end - 1][1]))
+                label = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model, prompt))
+                missed += label is None
+                end = end if label is None else int(label)
+            spans.append((self.units[start][0], self.units[end - 1][1]))
             start = end
             tools.progress(start, len(self.units), "page breaks")
         if missed:
-            self.notes.append(f"{missed} of {len(found)} pages end at their last label, for want of a reply with one")
-        return found
+            self.notes.append(f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one")
+        return spans
 
     def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
         """The label the model picks; None where it picks none of those offered."""
@@ -79,14 +79,14 @@ class Pages:
             a, b = self.units[i]
             marked += [str(i) if i in labels else "", self.text[a:b] + " "]
         marked += [str(end), ""]
-        heard = hear(
+        response = hear(
             model,
             request(marked, prompt),
             self.reply_tokens,
             lambda reply: numbered(reply, "Break"),
             Retry(retries=0),
         )
-        return next((number for number in heard.found or () if number in labels), None)
+        return next((number for number in response.found or () if number in labels), None)
 
     def _end(self, start: int) -> int:
         """Behind the last unit that a page from `start` has room for; one unit at least."""
@@ -98,12 +98,12 @@ class Pages:
 
     def _labels(self, start: int, end: int) -> list[int]:
         """The numbers offered: places behind the `least`-th word, the end among them."""
-        found, words = [], 0
+        labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]
             if words >= self.least or i == end - 1:
-                found.append(i + 1)
-        return found
+                labels.append(i + 1)
+        return labels
 
     def _units(self) -> Iterator[Span]:
         longest = self.most - self.least

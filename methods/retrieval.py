@@ -162,8 +162,8 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
         return np.zeros(len(texts))
     okapi = BM25Okapi([list(t) for t in texts])
     if okapi.average_idf <= 0:
-        found = Counter(word for counts in okapi.doc_freqs for word in counts)
-        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in found.items()}
+        frequencies = Counter(word for counts in okapi.doc_freqs for word in counts)
+        okapi.idf = {word: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
     return np.asarray(okapi.get_scores(list(question)), dtype=float)
 
 

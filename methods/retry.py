@@ -1,11 +1,10 @@
-"""A request whose reply must be understood: at temperature 0 first, then sampled, so many times and no more.
+"""A request that is repeated until its reply can be parsed: temperature 0 first, then sampled, up to a limit.
 
-    heard = hear(model, pieces, limit, parse, Retry(seed=tools.seed))
-    heard.found      what `parse` made of the first reply it understood; None where it understood none
+    response = hear(model, pieces, limit, parse, Retry(seed=tools.seed))
+    response.found      the first reply that `parse` accepts, parsed; None if it accepts none
 
-QRMeM's rule (QRMeM 3.2; docs/methods.md#retries): temperature 0; a reply that cannot be parsed is asked for again at
-0.7, up to four times. The prompt, a list of pieces that are encoded on their own, is read once however often it is
-replied to.
+QRMeM's rule (QRMeM 3.2; docs/methods.md#retries): temperature 0; after a reply that cannot be parsed the request
+is repeated at 0.7, up to four times. The prompt, a list of separately encoded pieces, is read once for all replies.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how a reply is asked for again; window: tokens of a request in all, None = the model's."""
+    """How often a request is repeated, and the sampling; window: tokens of prompt and reply, None = the model's."""
 
     retries: int = 4
     temperature: float = 0.7
@@ -40,7 +39,7 @@ class Retry:
 
 @dataclass
 class Heard(Generic[T]):
-    """found: what was understood; text: of that reply (of the last one, where none was); tokens: of the prompt."""
+    """found: the parsed reply, or None; text: of that reply, or of the last one; tokens: of the prompt."""
 
     tokens: int
     found: T | None = None
@@ -50,19 +49,19 @@ class Heard(Generic[T]):
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each reply that was not understood."""
-        return [f"invalid reply {told[:60]!r}" for told in self.refused]
+        """A sentence for each reply that could not be parsed."""
+        return [f"invalid reply {reply[:60]!r}" for reply in self.refused]
 
 
 def window_of(window: int | None, model: MeteredModel) -> int:
-    """Tokens of a request in all: what a method allows (None: all there is), within the model's window."""
+    """Tokens of prompt and reply together: the method's limit (None: no limit), within the model's window."""
     return min(window or model.window, model.window)
 
 
 def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel) -> tuple[Pieces, int]:
     """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and n; n may be 0.
 
-    One that does not fit without any line either is left to `require`.
+    A request that does not fit even without lines is returned as it is; `require` reports it.
     """
     n = lines
     while n and prompt_tokens(pieces(n), model) > room:
@@ -71,7 +70,7 @@ def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: Meter
 
 
 def require(tokens: int, model: MeteredModel, how: Retry) -> None:
-    """Raise WindowExceeded where a request of so many tokens, its reply included, does not fit the window."""
+    """Raise WindowExceeded if a request of `tokens` tokens, its reply included, does not fit the window."""
     window = window_of(how.window, model)
     if tokens > window:
         raise WindowExceeded(
@@ -83,9 +82,9 @@ def require(tokens: int, model: MeteredModel, how: Retry) -> None:
 def hear(
     model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], how: Retry
 ) -> Heard[T]:
-    """Ask until `parse` understands a reply of `limit` tokens at most.
+    """Repeat the request until `parse` accepts a reply; a reply has at most `limit` tokens.
 
-    Raises WindowExceeded where the request with its reply does not fit the window.
+    Raises WindowExceeded if the request with its reply does not fit the window.
     """
     tokens = prompt_tokens(pieces, model)
     require(tokens + limit, model, how)
@@ -94,30 +93,30 @@ def hear(
         return reply_to(s, Heard(tokens), limit, parse, how)
 
 
-def reply_to(s: Session, heard: Heard[T], limit: int, parse: Callable[[str], T | None], how: Retry) -> Heard[T]:
-    """Let the open turn be replied to until one reply is understood; the context stays as it is before the reply."""
+def reply_to(s: Session, response: Heard[T], limit: int, parse: Callable[[str], T | None], how: Retry) -> Heard[T]:
+    """Sample replies to the open turn until `parse` accepts one; the session's context stays as it was before."""
     for attempt in range(how.retries + 1):
         with s.branch():
-            heard.text = s.write(
+            response.text = s.write(
                 limit,
                 temperature=how.temperature if attempt else 0.0,
                 top_p=how.top_p if attempt else 1.0,
                 seed=derived_seed(how.seed, "retry", str(attempt)),
             ).text
-        heard.replies += 1
-        heard.found = parse(heard.text)
-        if heard.found is not None:
-            return heard
-        heard.refused.append(heard.text)
-    return heard
+        response.replies += 1
+        response.found = parse(response.text)
+        if response.found is not None:
+            return response
+        response.refused.append(response.text)
+    return response
 
 
 def listed(reply: str) -> list[str] | None:
     """The items of a list, a line each behind "*", "-" or "1."; [] for "none"; None for any other reply."""
-    found = [str(item) for item in _ITEM.findall(reply)]
-    if [item for item in found if not _NONE.fullmatch(item)]:
-        return [item for item in found if not _NONE.fullmatch(item)]
-    return [] if found or _NONE.fullmatch(reply) else None
+    items = [str(item) for item in _ITEM.findall(reply)]
+    if [item for item in items if not _NONE.fullmatch(item)]:
+        return [item for item in items if not _NONE.fullmatch(item)]
+    return [] if items or _NONE.fullmatch(reply) else None
 
 
 def numbered(reply: str, label: str) -> list[int] | None:

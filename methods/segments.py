@@ -8,7 +8,7 @@ clause that is longer where its tokens end, into pieces that are packed the same
 As RAPTOR's released split_text (docs/methods.md#raptor-chunks), with these differences: the marks stay in the text,
 which the chunks tile; a mark ends a sentence only before white space ("3.14" is whole), those of Chinese and Japanese
 everywhere; pieces of a long sentence come behind what is before them, not ahead of it; no chunk is empty; none is
-longer than asked for.
+longer than the limit.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Packing:
             yield opened, at
 
     def _stops(self, start: int, end: int, rank: int) -> Iterator[int]:
-        for found in _ENDS[rank].finditer(self.text, start, end):
-            yield found.end()
+        for match in _ENDS[rank].finditer(self.text, start, end):
+            yield match.end()
         yield end
 
     def _hard(self, start: int, end: int) -> Iterator[Span]:

@@ -2,8 +2,8 @@
 
 Source: QRMeM 3.1; docs/methods.md#summary-baseline.
 
-The paper names the baseline and prints neither a row nor a rule. Here summaries are asked for with the shared prompt;
-where they do not fit together, consecutive ones are summarised again (methods/condense.py).
+The paper names the baseline and prints neither a row nor a rule. Here the shared prompt makes the summaries;
+if they do not fit together, consecutive ones are summarised again (methods/condense.py).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Summarised(Method):
     """All of a document in summaries that fit one request."""
 
     class Config(MethodConfig):
-        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of any request in all,
-        None = the builder's window; reserve: of the last one, kept for the prompt, the question and the answer.
+        """segment_tokens: of a segment at most; summary_tokens: of a summary at most; window: of prompt and reply,
+        None = the builder's window; reserve: of the last request, kept for the prompt, the question and the answer.
         """
 
         segment_tokens: int = Field(default=600, gt=0)

@@ -26,8 +26,8 @@ class FullContext(Method):
     """The whole document in the window; one that is too long is cut, and the record says so."""
 
     class Config(MethodConfig):
-        """max_tokens: most tokens of text to show; window: of the request in all, prompt and answer included; both
-        None = what the model's window holds. keep: the part that stays of a text that is too long.
+        """max_tokens: most tokens of text to show; window: of prompt and answer together; None for either
+        = what the model's window holds. keep: the part that stays of a text that is too long.
         """
 
         max_tokens: int | None = Field(default=None, gt=0)
@@ -96,14 +96,14 @@ class SlidingWindow(Method):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
     QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for the rule here see
-    docs/methods.md#sliding-window. Its code replies -1 or -2 are said in words ("unanswerable"), so that the shared
-    reading prompt serves: the answer instruction is extended, nothing else. A reply without a letter or digit is no
-    answer either. Where no window answers, the answer is "unanswerable".
+    docs/methods.md#sliding-window. The word "unanswerable" replaces its codes -1 and -2, so that the shared
+    reading prompt can be used; only its answer instruction is extended. A reply without a letter or digit is no answer
+    either. If no window answers, the answer is "unanswerable".
     """
 
     class Config(MethodConfig):
         """windows: equal windows that the text is cut into, more where one would not fit, fewer where it has fewer
-        tokens; window: tokens of a request in all, prompt and answer included, None = the model's window.
+        tokens; window: tokens of prompt and answer together, None = the model's window.
         """
 
         windows: int = Field(default=5, gt=0)
@@ -140,18 +140,18 @@ class SlidingWindow(Method):
         texts = [document.text[a:b] for a, b in spans]
         answers = tools.map(lambda text: ask(question, [text], tools, model, reading), texts)
         steps = [
-            Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=told)
-            for i, (span, text, told) in enumerate(zip(spans, texts, answers, strict=True))
+            Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=reply)
+            for i, (span, text, reply) in enumerate(zip(spans, texts, answers, strict=True))
         ]
-        chosen = next((i for i, told in enumerate(answers) if self._answers(told)), None)
-        silent = sum(not told for told in answers)
+        chosen = next((i for i, reply in enumerate(answers) if self._answers(reply)), None)
+        silent = sum(not reply for reply in answers)
         refused = f"every window refused, {silent} of them with an empty reply" if silent else "every window refused"
         reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
-        told = self.REFUSAL if chosen is None else answers[chosen]
-        return Answer(told, shown_spans(document, spans), reason, tuple(steps))
+        reply = self.REFUSAL if chosen is None else answers[chosen]
+        return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
 
-    def _answers(self, told: str) -> bool:
-        return self.REFUSAL not in told.lower() and any(c.isalnum() for c in told)
+    def _answers(self, reply: str) -> bool:
+        return self.REFUSAL not in reply.lower() and any(c.isalnum() for c in reply)
 
     def _task(self, task: Task) -> Task:
         """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""

@@ -105,19 +105,19 @@ class TokenClassifier:
 
     def tokenize(self, text: str) -> Tokenized:
         """The tokens of a text of any length, without special ones."""
-        found = one_at_a_time(
+        encoding = one_at_a_time(
             lambda: self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         )
-        tokens = self._tokenizer.convert_ids_to_tokens(found["input_ids"])
-        return Tokenized(list(tokens), [(int(a), int(b)) for a, b in found["offset_mapping"]])
+        tokens = self._tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+        return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
         """p(keep) [tokens] of at most `most` tokens. Raises ModelOutputError on NaN."""
         began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
-        found = one_at_a_time(lambda: self._run(row))
-        if np.isnan(found).any():
+        probabilities = one_at_a_time(lambda: self._run(row))
+        if np.isnan(probabilities).any():
             raise ModelOutputError(f"the classifier '{self.name}' gave NaN probabilities; check its weights")
         event = Event(
             role="compressor",
@@ -130,7 +130,7 @@ class TokenClassifier:
             seconds=time.perf_counter() - began,
         )
         self._meter.record(event, shape_of(self._net.config))
-        return found[1:-1]
+        return probabilities[1:-1]
 
     def _run(self, row: list[int]) -> np.ndarray:
         import torch

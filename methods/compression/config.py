@@ -47,7 +47,7 @@ class LinguaConfig(MethodConfig):
     reorder_context              "original", "sort" (best first) or "two_stage" (best at both ends)
     dynamic_context_compression_ratio   keep ratios from +this (best context) to -this (worst)
     condition_compare            token score = surprise without the question less surprise behind it
-    add_instruction              put the data set's instruction behind that question
+    add_instruction              add the data set's instruction after that question
     rank_method                  "longllmlingua", "llmlingua", "bm25"
     force_context_ids            contexts that are kept in any case, by number
     force_context_number         contexts kept at most, one more than this (released: has no effect)
@@ -133,15 +133,15 @@ class LinguaConfig(MethodConfig):
         """
         if self.rank_method == "llmlingua":
             return "none"
-        asked = self.condition_in_question.removesuffix("_condition")
-        return "after" if self.rank_method == "longllmlingua" and asked == "none" else asked
+        condition = self.condition_in_question.removesuffix("_condition")
+        return "after" if self.rank_method == "longllmlingua" and condition == "none" else condition
 
     def budget(self, target: float) -> float:
         """Tokens of contexts that the context level lets through; a target below 0 counts as 100, as released."""
-        found = _BUDGET.fullmatch(self.context_budget.replace(" ", ""))
-        assert found is not None
-        told: float = _OPERATORS[found[1]](100.0 if target < 0 else target, float(found[2]))
-        return told
+        match = _BUDGET.fullmatch(self.context_budget.replace(" ", ""))
+        assert match is not None
+        budget: float = _OPERATORS[match[1]](100.0 if target < 0 else target, float(match[2]))
+        return budget
 
 
 class LLMLinguaConfig(LinguaConfig):

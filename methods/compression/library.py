@@ -65,8 +65,8 @@ class _Tokens:
         if return_tensors is None:
             return _Encoded(input_ids=ids)
         torch = import_module("torch")
-        found = torch.tensor([ids], dtype=torch.long)
-        return _Encoded(input_ids=found, attention_mask=torch.ones_like(found))
+        tensor = torch.tensor([ids], dtype=torch.long)
+        return _Encoded(input_ids=tensor, attention_mask=torch.ones_like(tensor))
 
     def decode(self, ids: Iterable[Any]) -> str:
         return "".join(self.pieces[int(i)] for i in ids)
@@ -105,9 +105,9 @@ def squeeze(
     used = list(range(len(spans)))
 
     def budget(*args: Any, **named: Any) -> Any:
-        found = kind.control_context_budget(made, *args, **named)
-        used[:] = found[2]
-        return found
+        result = kind.control_context_budget(made, *args, **named)
+        used[:] = result[2]
+        return result
 
     made.control_context_budget = budget
     made.compress_prompt(
@@ -159,11 +159,11 @@ class _Surprise:
         with opened(self._model) as s:
             for i in past:
                 s.feed(self._tokens.pieces[i])
-            found = surprise(s, self._model, self._tokens.units(ids[len(past) : last]))[1:]
-        loss = torch.tensor(np.asarray(found), dtype=torch.float64)
+            scores = surprise(s, self._model, self._tokens.units(ids[len(past) : last]))[1:]
+        loss = torch.tensor(np.asarray(scores), dtype=torch.float64)
         loss = {"before": loss[:condition_pos_id], "after": loss[condition_pos_id:]}.get(condition_mode, loss)
-        told = loss.mean() if granularity == "sentence" else loss
+        value = loss.mean() if granularity == "sentence" else loss
         if not return_kv:
-            return told
+            return value
         cache = torch.tensor([*past, *ids[len(past) : last]], dtype=torch.long).reshape(1, 1, -1, 1)
-        return told, [(cache, cache)]
+        return value, [(cache, cache)]

@@ -38,7 +38,7 @@ class Asked:
 
 
 class LLMLingua(Method):
-    """Tokens that a small model finds unsurprising are dropped, whatever is asked."""
+    """Drop the tokens that a small model predicts well; the question plays no part."""
 
     Config = LLMLinguaConfig
     summary = "tokens that a small model can guess are left out (LLMLingua)"
@@ -51,7 +51,7 @@ class LLMLingua(Method):
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text, and texts found likely."""
+        """Short answers and choices after a text, and texts with a high likelihood."""
         return [*reading.skills(self.config), TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -84,7 +84,7 @@ class LongLLMLingua(Method):
         return []
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text; questions behind texts, and texts behind questions, found likely."""
+        """Short answers and choices after a text; likely questions after texts, and likely texts after questions."""
         return [*reading.skills(self.config), ranking(RESTRICTIVE.of(self.config)), TEXT]
 
     def answer(
@@ -104,11 +104,11 @@ class LongLLMLingua(Method):
 
 
 def squeeze(
-    document: Document, asked: Asked, config: LinguaConfig, tools: Tools, most: int | None = None
+    document: Document, prompt: Asked, config: LinguaConfig, tools: Tools, most: int | None = None
 ) -> Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `most` tokens."""
     model, text = tools.model("compressor"), document.text
-    spans = [span for span in _contexts(document, asked, config, model) if text[slice(*span)].strip()]
+    spans = [span for span in _contexts(document, prompt, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
     before = sum(sizes)
     target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
@@ -116,21 +116,21 @@ def squeeze(
     if not spans:
         return Compressed([], 0, 0)
     if config.engine == "library":
-        return library.squeeze(text, spans, target, asked.rank, config, tools)
+        return library.squeeze(text, spans, target, prompt.rank, config, tools)
     if config.use_context_level_filter and len(spans) > 1:
-        priority = priorities([text[a:b] for a, b in spans], asked.rank + RESTRICTIVE.of(config).text, config, tools)
+        priority = priorities([text[a:b] for a, b in spans], prompt.rank + RESTRICTIVE.of(config).text, config, tools)
         chosen = choose(sizes, priority, target, config)
     else:
         chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
     groups = [[spans[c.number]] for c in chosen]
     if config.use_sentence_level_filter:
-        groups = choose_sentences(text, [spans[c.number] for c in chosen], asked.rank, target, config, tools)
-    pieces, after = _tokens(text, groups, [c.offset for c in chosen], asked, target, config, tools)
+        groups = choose_sentences(text, [spans[c.number] for c in chosen], prompt.rank, target, config, tools)
+    pieces, after = _tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
     steps = [_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
     return Compressed(pieces, before, after, steps)
 
 
-def _contexts(document: Document, asked: Asked, config: LinguaConfig, model: MeteredModel) -> list[Span]:
+def _contexts(document: Document, prompt: Asked, config: LinguaConfig, model: MeteredModel) -> list[Span]:
     """What is ranked, as spans of the document."""
     text, most = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
@@ -140,7 +140,7 @@ def _contexts(document: Document, asked: Asked, config: LinguaConfig, model: Met
     else:
         whole = titled_lines(document)
         most = max(
-            model.window - model.turn_tokens() - model.count(asked.rank + RESTRICTIVE.of(config).text) - SLACK, 1
+            model.window - model.turn_tokens() - model.count(prompt.rank + RESTRICTIVE.of(config).text) - SLACK, 1
         )
     return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], most, model)]
 
@@ -149,7 +149,7 @@ def _tokens(
     text: str,
     groups: list[list[Span]],
     offsets: list[float],
-    asked: Asked,
+    prompt: Asked,
     target: float,
     config: LinguaConfig,
     tools: Tools,
@@ -163,7 +163,7 @@ def _tokens(
     parts = [units_of(context, model) for context in shown if context]
     offsets = [offset for offset, context in zip(offsets, shown, strict=True) if context]
     keep = ratios([sum(units.sizes) for units in parts], target, offsets)
-    head = asked.before + SEPARATOR if asked.before else ""
+    head = prompt.before + SEPARATOR if prompt.before else ""
     units = units_of(head + SEPARATOR.join(c for c in shown if c), model)
     # A token may hold the end of the head and the beginning of the text; it is then the text's.
     start = next((i for i in range(len(units)) if units.cuts[i + 1] > len(head)), len(units))

@@ -104,14 +104,14 @@ class _Context:
     @classmethod
     def of(cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier) -> _Context:
         """The context that is `text`."""
-        found = classifier.tokenize(text)
+        tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
         first = gap = 0
-        for last in chunk_ends(text, found, classifier.most, config.chunk_end_tokens):
-            part = Tokenized(found.tokens[first:last], found.offsets[first:last])
+        for last in chunk_ends(text, tokenized, classifier.most, config.chunk_end_tokens):
+            part = Tokenized(tokenized.tokens[first:last], tokenized.offsets[first:last])
             chunks.append(_Chunk(text, part, gap, classifier))
             first, gap = last, chunks[-1].words[-1].end
-        return cls(start, len(found.tokens), tuple(chunks))
+        return cls(start, len(tokenized.tokens), tuple(chunks))
 
     def mean(self, config: Lingua2Config) -> float:
         """Mean p(keep) of its words, whatever is forced."""
@@ -119,7 +119,7 @@ class _Context:
 
 
 class LLMLingua2(Method):
-    """Words that a token classifier would keep, whatever is asked."""
+    """Keep the words that a token classifier selects; the question plays no part."""
 
     Config = Lingua2Config
     summary = "words that a trained classifier keeps (LLMLingua-2)"
@@ -193,13 +193,13 @@ def _best(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_
     return [context for context, mean in zip(contexts, means, strict=True) if mean >= limit]
 
 
-def chunk_ends(text: str, found: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
+def chunk_ends(text: str, tokenized: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
     """Where each chunk of at most `most` tokens ends: behind its last stop where it has one; the last at the end."""
-    total = len(found.tokens)
+    total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
     while total - at > most:
-        behind = (i for i in range(at + most, at, -1) if _stops(text, found.offsets, i, stops))
+        behind = (i for i in range(at + most, at, -1) if _stops(text, tokenized.offsets, i, stops))
         at = next(behind, at + most)
         ends.append(at)
     return [*ends, total] if total > at else ends
@@ -214,17 +214,17 @@ def _stops(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[st
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
     """The words of a chunk; `gap` is where the word before it ends."""
-    found: list[Word] = []
+    words: list[Word] = []
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]
         start = b - len(inside.lstrip())
-        before = found[-1].end if found else gap
-        if not found or _begins(token, inside, style) or text[before:start].isspace():
-            found.append(Word(before, max(start, before), max(b, before), i, i + 1))
+        before = words[-1].end if words else gap
+        if not words or _begins(token, inside, style) or text[before:start].isspace():
+            words.append(Word(before, max(start, before), max(b, before), i, i + 1))
         else:
-            last = found[-1]
-            found[-1] = Word(last.gap, last.start, max(last.end, b), last.first, i + 1)
-    return found
+            last = words[-1]
+            words[-1] = Word(last.gap, last.start, max(last.end, b), last.first, i + 1)
+    return words
 
 
 def _begins(token: str, inside: str, style: Style) -> bool:
@@ -257,27 +257,27 @@ def chosen(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[
 def _pieces(text: str, words: list[Word], keep: list[bool], config: Any) -> list[Span]:
     """Spans of the kept words, each with the white space before it, and of line breaks that are kept alone."""
     breaks = "\n" in config.force_tokens
-    found: list[Span] = []
+    spans: list[Span] = []
     last = ""
     for word, stays in zip(words, keep, strict=True):
-        said = text[word.start : word.end]
-        again = config.drop_consecutive and said in config.force_tokens and said == last
+        shape = text[word.start : word.end]
+        again = config.drop_consecutive and shape in config.force_tokens and shape == last
         if stays and not again:
-            found.append((word.gap, word.end))
-            last = said
+            spans.append((word.gap, word.end))
+            last = shape
         elif breaks and "\n" in text[word.gap : word.start] and not (config.drop_consecutive and last == "\n"):
-            found.append((word.gap, word.start))
+            spans.append((word.gap, word.start))
             last = "\n"
-    return found
+    return spans
 
 
 def _merged(pieces: Sequence[Piece]) -> list[Piece]:
     """Spans that touch as one."""
-    found: list[Piece] = []
+    merged: list[Piece] = []
     for piece in pieces:
-        before = found[-1] if found else None
+        before = merged[-1] if merged else None
         if isinstance(piece, tuple) and isinstance(before, tuple) and before[1] == piece[0]:
-            found[-1] = (before[0], piece[1])
+            merged[-1] = (before[0], piece[1])
         else:
-            found.append(piece)
-    return found
+            merged.append(piece)
+    return merged

@@ -30,14 +30,14 @@ RESTRICTIVE = Prompt(
 
 def lines(text: str) -> list[Span]:
     """The lines of a text that have one, without the white space around them."""
-    found: list[Span] = []
+    spans: list[Span] = []
     at = 0
     for line in text.splitlines(keepends=True):
         if inside := line.strip():
             start = at + line.index(inside)
-            found.append((start, start + len(inside)))
+            spans.append((start, start + len(inside)))
         at += len(line)
-    return found
+    return spans
 
 
 def titled_lines(document: Document) -> list[Span]:
@@ -46,15 +46,15 @@ def titled_lines(document: Document) -> list[Span]:
     FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks (docs/methods.md#compression-contexts).
     """
     titles = {passage.start: passage.title.strip() for passage in document.passages}
-    found: list[Span] = []
+    spans: list[Span] = []
     headed = False
     for start, end in lines(document.text):
         if headed:
-            found[-1] = (found[-1][0], end)
+            spans[-1] = (spans[-1][0], end)
         else:
-            found.append((start, end))
+            spans.append((start, end))
         headed = not headed and document.text[start:end].strip('"') == titles.get(start)
-    return found
+    return spans
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Chosen:
     offset: float
 
 
-def perplexities(texts: list[str], asked: str, condition: str, tools: Tools) -> np.ndarray:
+def perplexities(texts: list[str], question: str, condition: str, tools: Tools) -> np.ndarray:
     """Mean surprise [texts] of the text ("none", or behind the question: "before"), or of the question behind it."""
     model = tools.model("compressor")
 
     def one(text: str) -> float:
-        before, scored = {"none": ("", text), "before": (asked, text), "after": (text, asked)}[condition]
+        before, scored = {"none": ("", text), "before": (question, text), "after": (text, question)}[condition]
         units = units_of(scored, model)
         need = model.turn_tokens() + model.count(before) + sum(units.sizes)
         if need > model.window:
@@ -89,12 +89,12 @@ def perplexities(texts: list[str], asked: str, condition: str, tools: Tools) -> 
 
 
 def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Tools) -> np.ndarray:
-    """How much each text is wanted [texts]: higher is better. `question`: with what is said behind it."""
+    """The priority of each text [texts], higher is better. `question` includes the restrictive sentence after it."""
     if config.rank_method == "bm25":
         return bm25_scores(words(question), [words(t) for t in texts])
     condition = config.condition
-    found = perplexities(texts, question, condition, tools)
-    return found if condition == "none" else -found
+    values = perplexities(texts, question, condition, tools)
+    return values if condition == "none" else -values
 
 
 def choose(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:

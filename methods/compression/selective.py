@@ -46,7 +46,7 @@ class SelectiveContext(Method):
         return reading.PROMPTS
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text, and texts found likely."""
+        """Short answers and choices after a text, and texts with a high likelihood."""
         return [*reading.skills(self.config), TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -90,17 +90,17 @@ def _groups(units: Units, most: int) -> list[tuple[int, int]]:
     """Sentences as ranges of units, longer ones in parts of `most` tokens at most; together all units."""
     # A token that begins with the space before a sentence is the sentence's.
     starts = [0, *(units.at(max(a - 1, 0)) for a, _ in sentences(units.text)[1:]), len(units)]
-    found: list[tuple[int, int]] = []
+    groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
         begin, used = first, 0
         for i in range(first, last):
             if used + units.sizes[i] > most and i > begin:
-                found.append((begin, i))
+                groups.append((begin, i))
                 begin, used = i, 0
             used += units.sizes[i]
         if begin < last:
-            found.append((begin, last))
-    return found
+            groups.append((begin, last))
+    return groups
 
 
 def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
@@ -110,10 +110,10 @@ def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> n
 
     def one(group: tuple[int, int]) -> np.ndarray:
         with opened(model, begun=True) as s:
-            found = surprise(s, model, units.part(*group))
+            information = surprise(s, model, units.part(*group))
         done[0] += 1
         tools.progress(done[0], len(groups), "sentences scored")
-        return found
+        return information
 
     return np.concatenate([np.zeros(0), *tools.map(one, groups)])
 

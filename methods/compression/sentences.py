@@ -1,4 +1,4 @@
-"""The sentence level: the most wanted sentences of the chosen contexts up to a budget.
+"""The sentence level: the sentences of the chosen contexts with the highest priority, up to a budget.
 
 Source: docs/methods.md#lingua-sentences.
 
@@ -47,11 +47,11 @@ def _tiles(text: str, start: int, end: int) -> list[Span]:
 def _preferred(groups: list[list[Span]], priority: np.ndarray, config: LinguaConfig) -> set[int]:
     """Sentences that come before all others: at both ends, and the best of each context."""
     total = len(priority)
-    found = set(range(min(config.keep_first_sentence, total)))
-    found |= set(range(max(total - config.keep_last_sentence, 0), total))
+    numbers = set(range(min(config.keep_first_sentence, total)))
+    numbers |= set(range(max(total - config.keep_last_sentence, 0), total))
     at = 0
     for group in groups:
         inside = sorted(range(at, at + len(group)), key=lambda i: -priority[i])
-        found |= set(inside[: config.keep_sentence_number])
+        numbers |= set(inside[: config.keep_sentence_number])
         at += len(group)
-    return found
+    return numbers

@@ -80,25 +80,25 @@ def _reason(document: Document, text: str, cut: bool, compressed: Compressed) ->
 
 def laid_out(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     """Contexts, each of spans of the document, with a blank line between them; empty ones are left out."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for number, group in enumerate(group for group in groups if group):
-        found += [SEPARATOR] * (number > 0)
-        found += group
-    return found
+        pieces += [SEPARATOR] * (number > 0)
+        pieces += group
+    return pieces
 
 
 def placed(layout: list[Piece], runs: list[Span]) -> list[Piece]:
     """Runs of characters of the joined contexts as spans of the document, and what is kept between these."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     at = number = 0
     for piece in layout:
         length = len(piece) if isinstance(piece, str) else piece[1] - piece[0]
         while number < len(runs) and runs[number][0] < at + length:
             a, b = max(runs[number][0] - at, 0), min(runs[number][1] - at, length)
             if a < b:
-                found.append(piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b))
+                pieces.append(piece[a:b] if isinstance(piece, str) else (piece[0] + a, piece[0] + b))
             if runs[number][1] > at + length:
                 break
             number += 1
         at += length
-    return found
+    return pieces

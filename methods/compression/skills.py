@@ -17,9 +17,9 @@ from methods.compression.surprise import opened
 
 
 def _text(scene: Scene, tools: Tools) -> None:
-    asked = scene.question.text
+    text = scene.question.text
     with opened(tools.model("compressor")) as s:
-        s.feed(asked + SEPARATOR if asked else "")
+        s.feed(text + SEPARATOR if text else "")
         s.score(scene.texts[0])
 
 

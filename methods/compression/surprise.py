@@ -62,7 +62,7 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
 
 def _shared_out(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
     """Each token's cost given to the units that its characters belong to; the sum stays the same."""
-    found = np.zeros(len(units))
+    shares = np.zeros(len(units))
     i = 0
     for (a, b), cost in zip(offsets, costs.tolist(), strict=True):
         while i + 1 < len(units) and units.cuts[i + 1] <= a:
@@ -71,11 +71,11 @@ def _shared_out(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray)
         while j + 1 < len(units) and units.cuts[j + 1] < b:
             j += 1
         if i == j:
-            found[i] += cost
+            shares[i] += cost
             continue
         for k in range(i, j + 1):
-            found[k] += cost * (min(b, units.cuts[k + 1]) - max(a, units.cuts[k])) / (b - a)
-    return found
+            shares[k] += cost * (min(b, units.cuts[k + 1]) - max(a, units.cuts[k])) / (b - a)
+    return shares
 
 
 class Context:

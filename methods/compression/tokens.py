@@ -49,18 +49,18 @@ def ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -> lis
 
 def windows(sizes: Sequence[int], keep: Sequence[float], size: int) -> Windows:
     """(tokens, keep ratio) of each stretch of each window; a context counts two tokens more, for what separates it."""
-    found: Windows = []
+    finished: Windows = []
     current: list[tuple[int, float]] = []
     room = size - 1  # the released code begins to count at 1
     for tokens, ratio in zip(sizes, keep, strict=True):
         left = tokens + 2
         while left >= room:
-            found.append([*current, (room, ratio)])
+            finished.append([*current, (room, ratio)])
             current, left, room = [], left - room, size
         if left:
             current.append((left, ratio))
             room -= left
-    return [*found, current] if current else found
+    return [*finished, current] if current else finished
 
 
 def compress(
@@ -118,16 +118,16 @@ class _Loop:
     def scored(self, contexts: list[Context], last: int) -> None:
         """Score units [at, last) behind what was kept, and say whose decision that is."""
         first = self.at
-        found = contexts[0].score(first, last)
+        scores = contexts[0].score(first, last)
         if len(contexts) > 1:
-            found = contexts[1].score(first, last) - found
+            scores = contexts[1].score(first, last) - scores
         if self.config.credit == "own":
-            self.score[first:last] = found
+            self.score[first:last] = scores
             return
         before = np.flatnonzero(self.alive[self.start : first])
         if len(before):
-            self.score[self.start + before[-1]] = found[0]
-        self.score[first : last - 1] = found[1:]
+            self.score[self.start + before[-1]] = scores[0]
+        self.score[first : last - 1] = scores[1:]
 
     def ends(self, number: int, window: list[tuple[int, float]]) -> int | None:
         """Where the units to score for this window end; None where the text is done."""

@@ -59,7 +59,7 @@ def units_of(text: str, model: MeteredModel) -> Units:
 
 
 def joined(pieces: Sequence[str], sizes: Sequence[int]) -> Units:
-    """Pieces that did not stand side by side, put side by side."""
+    """Units of separate pieces joined into one text."""
     return Units("".join(pieces), (0, *accumulate(map(len, pieces))), tuple(sizes))
 
 

@@ -4,11 +4,11 @@ config.py     every choice, with the paper's default; the released code's rules 
 grammar.py    the XML-like outline a model writes of a document: written, and read back leniently
 filling.py    where the shortened paragraphs of an outline stand in the original text
 tree.py       the document's tree: abstract, sections, sub-sections, paragraphs; its leaves cover the text
-prompts.py    what is asked in the three tasks, and what the replies say
+prompts.py    the prompts of the three tasks, and the parsers of their replies
 scores.py     local scores upwards, global scores downwards, their sum
 select.py     nodes up to a budget (the paper); select_code.py, as the released code does it
 shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
-skills.py     what all this asks of a model
+skills.py     the skills that a model needs
 training.py   the three adapters: how they are measured; labels.py, how a teacher labels; pages.py, a page's headings
 method.py     the Method the registry names
 
@@ -16,7 +16,7 @@ method.py     the Method the registry names
     online    question ──analysis──► weight R      question, paragraphs ──scoring model──► local score LS
               question, outline ──selection──► global score GS      LS + R * GS ──budget──► what is read
 
-One base model has the role "refiner" in all three tasks, each with an adapter of its own where one is named.
+One base model has the role "refiner" in all three tasks, each with its own adapter if the config names one.
 """
 
 from methods.longrefiner.method import LongRefiner

@@ -23,9 +23,9 @@ def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(asked(question), config))
         tokens = s.length()
-        found = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
-    weight = found.p["Global"] if sum(found.mass.values()) > 0 else 0.5
-    scores = {"weight": weight, "p_local": found.mass["Local"], "p_global": found.mass["Global"]}
+        probe = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+    weight = probe.p["Global"] if sum(probe.mass.values()) > 0 else 0.5
+    scores = {"weight": weight, "p_local": probe.mass["Local"], "p_global": probe.mass["Global"]}
     return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
 
 
@@ -51,14 +51,14 @@ def outline(tree: Tree) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one document's selection said; titles: folded, those the document has."""
+    """The selection of one document; titles: the selected ones that the document has, case-folded."""
 
     titles: frozenset[str]
     step: Step
 
 
 def select_titles(question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools) -> Asked:
-    """Ask which parts of one document help (task 3); none is asked for where it has no titled part.
+    """Ask which parts of one document help (task 3); a document without titled parts needs no request.
 
     Abstract and outline are cut at their ends where they do not fit. Raises WindowExceeded where nothing fits.
     """
@@ -79,19 +79,19 @@ def select_titles(question: Question, document: Document, tree: Tree, config: Lo
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)
         tokens = s.length()
-        told = s.write(config.selection_tokens).text
-    found = prompts.titles(told)
-    known = found & frozenset[str]().union(*map(names, tree.nodes))
-    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _beside(found, known, told)
-    scores = {"selected": float(len(known)), "unknown": float(len(found - known))}
+        reply = s.write(config.selection_tokens).text
+    selected = prompts.titles(reply)
+    known = selected & frozenset[str]().union(*map(names, tree.nodes))
+    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _beside(selected, known, reply)
+    scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
     return Asked(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
 
 
-def _beside(found: frozenset[str], known: frozenset[str], told: str) -> str:
-    """What else the reply said."""
-    if found - known:
-        return f"; not in the outline: {prompts.listed(sorted(found - known))}"
-    return "" if found or told.strip() == "[]" else f"; no list in the reply {told.strip()[:60]!r}"
+def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
+    """Note on a reply with unknown titles or without a list; "" otherwise."""
+    if selected - known:
+        return f"; not in the outline: {prompts.listed(sorted(selected - known))}"
+    return "" if selected or reply.strip() == "[]" else f"; no list in the reply {reply.strip()[:60]!r}"
 
 
 def _beginning(text: str, most: int, model: MeteredModel) -> str:

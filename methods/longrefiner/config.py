@@ -23,15 +23,15 @@ class LongRefinerConfig(MethodConfig):
     document_tokens      s  tokens of a document that the model reads at most, its middle left out (the code's number);
                             fewer where the window is shorter
     outline_tokens       s  tokens of an outline at most
-    paragraph_words      s  paragraphs are put together until they have so many words (the code's number)
+    paragraph_words      s  paragraphs are joined until they have this many words (the code's number)
     leaf_tokens          s  a longer paragraph is several leaves: scoring models read no more (this project's)
     chunk_sentences      s  sentences of a chunk of text that no outline covers
     scoring              c  what compares question and paragraph: reranker, dense (a sentence encoder) or bm25
     sigmoid              c  of the reranker's logits, as the code takes for bce rerankers
     normalise            c  min-max of the local scores over all nodes of the question. The paper does not say so, the
                             code does, and without it a reranker's logits would dwarf global scores of 0 to 1
-    weight               c  R of the sum LS + R * GS; None: the query analysis says it
-    refinement           c  use global scores at all; false: local scores only, and neither is asked for
+    weight               c  R of the sum LS + R * GS; None: from the query analysis
+    refinement           c  use global scores at all; false: local scores only, without a request
     selection_tokens     c  tokens of the list of selected titles at most
     abstract_tokens      c  tokens of an abstract that the selection is shown at most
     local_rule           c  a section's mean is over its children (paper), or its own paragraphs count as one (code)
@@ -40,7 +40,7 @@ class LongRefinerConfig(MethodConfig):
     selection_rule       h  see select.py (paper) and select_code.py (code)
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
-    titles               h  put a document's title above its first part
+    titles               h  show a document's title above its first part
     part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of
                             the sub-sections of such a section, numbered (code), or none
     analysis_adapter,    s  adapters of the refiner's model (--set roles.refiner.adapters.NAME=FOLDER) for the three

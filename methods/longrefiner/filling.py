@@ -39,11 +39,11 @@ class _Chain:
 def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
     """The span of `text` that each clip stands for, None for one without a place; in order, none overlaps another."""
     places = [sorted(set(_places(clip, text))) for clip in clips]
-    ends = sorted({end for found in places for _, end in found})
+    ends = sorted({end for spans in places for _, end in spans})
     best = _Best(len(ends))
-    for number, found in enumerate(places):
+    for number, spans in enumerate(places):
         # All places of a clip are tried behind what came before it, so that none stands behind another of its own.
-        chains = [_behind(best, ends, number, span) for span in found]
+        chains = [_behind(best, ends, number, span) for span in spans]
         for chain in chains:
             best.put(bisect_left(ends, chain.span[1]), chain)
     placed: list[Span | None] = [None] * len(clips)
@@ -66,12 +66,12 @@ class _Best:
 
     def up_to(self, count: int) -> _Chain:
         """Over the first `count` ends."""
-        found = _Chain()
+        best = _Chain()
         while count > 0:
-            if self._tree[count].beats(found):
-                found = self._tree[count]
+            if self._tree[count].beats(best):
+                best = self._tree[count]
             count -= count & -count
-        return found
+        return best
 
     def put(self, at: int, chain: _Chain) -> None:
         """Offer a chain that ends at the end number `at`."""

@@ -58,10 +58,10 @@ def _unescaped(text: str) -> str:
     return _ENTITY.sub(lambda m: _PLAIN[m.group(1)], text)
 
 
-def _clipped(found: Clip, mark: Mark) -> str:
-    if found.tail is None:
-        return _escaped(found.head)
-    head, tail = _escaped(found.head), _escaped(found.tail)
+def _clipped(excerpt: Clip, mark: Mark) -> str:
+    if excerpt.tail is None:
+        return _escaped(excerpt.head)
+    head, tail = _escaped(excerpt.head), _escaped(excerpt.tail)
     if mark == "<skip>":
         return f"{head} <skip> {tail}"
     # Dots beside the mark would move it.

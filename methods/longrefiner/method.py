@@ -52,8 +52,8 @@ class LongRefiner(Method):
         """The three tasks as far as they are used, short answers and choices."""
         config: LongRefinerConfig = self.config
         runs = config.tasks().values()
-        wanted = zip(skills.skills(config), runs, strict=True)
-        return [*(skill for skill, is_used in wanted if is_used), *reading.skills(config)]
+        pairs = zip(skills.skills(config), runs, strict=True)
+        return [*(skill for skill, is_used in pairs if is_used), *reading.skills(config)]
 
     def adapters(self) -> dict[str, dict[str, bool]]:
         """Those of the three tasks, as far as they are used."""
@@ -98,7 +98,7 @@ class LongRefiner(Method):
         texts = [showing.text(piece) for piece in choice.pieces]
         text = reading.ask(question, texts, tools, model, request)
         if not texts:
-            reason = f"{reason}: not even one node fits" if any(len(one) for one in total) else "no text"
+            reason = f"{reason}: not even one node fits" if any(len(values) for values in total) else "no text"
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
     def _local(
@@ -110,17 +110,17 @@ class LongRefiner(Method):
         scores = fits(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
         if config.sigmoid:
             scores = 1 / (1 + np.exp(-scores))
-        found, at = [], 0
+        local, at = [], 0
         for tree in trees:
             count = len(tree.leaves())
-            found.append(local_scores(tree, scores[at : at + count].tolist(), config.local_rule))
+            local.append(local_scores(tree, scores[at : at + count].tolist(), config.local_rule))
             at += count
-        return normalised(found) if config.normalise else found
+        return normalised(local) if config.normalise else local
 
     def _global(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
-        """R and GS of every node; both 0, and nothing is asked, where global scores are not used."""
+        """R and GS of every node; both 0, without a request, if global scores are not used."""
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
             return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
@@ -129,9 +129,9 @@ class LongRefiner(Method):
             weight, step = weigh(question, config, tools)
             steps.append(step)
         pairs = list(zip(documents, trees, strict=True))
-        told = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
-        steps += [one.step for one in told]
-        return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, told, strict=True)]
+        selections = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
+        steps += [selection.step for selection in selections]
+        return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, selections, strict=True)]
 
 
 def _start(documents: Sequence[Document], trees: Sequence[Tree], twice: int, tools: Tools) -> Step:
@@ -152,7 +152,7 @@ def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]],
     firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
     steps = []
     for document, number in choice.nodes:
-        tree, one = showing.trees[document], showing.documents[document]
+        tree, source = showing.trees[document], showing.documents[document]
         node = tree.nodes[number]
         steps.append(
             Step(
@@ -160,9 +160,9 @@ def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]],
                 node=int(firsts[document]) + number,
                 level=tree.level(number),
                 scores={name: float(values[document][number]) for name, values in parts.items()},
-                tokens=showing.model.count(one.text[node.start : node.end]),
+                tokens=showing.model.count(source.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", one.id, node.start, node.end),
+                shown=Shown("span", source.id, node.start, node.end),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )

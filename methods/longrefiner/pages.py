@@ -2,7 +2,7 @@
 
 Source: docs/methods.md#longrefiner-training.
 
-    found = of_page(text, offsets)          Page(text="body without headings", outline=Part("root", ...)), or None
+    page = of_page(text, offsets)           Page(text="body without headings", outline=Part("root", ...)), or None
 
 Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("== Career ==") or as
 Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of a third level are text's own no
@@ -63,7 +63,7 @@ def of_page(text: str, offsets: Offsets) -> Page | None:
 
 
 def _blocks(text: str) -> list[_Block]:
-    found = [_Block(0, "")]
+    blocks = [_Block(0, "")]
     lines = [line.strip() for line in text.splitlines()]
     headings = [head for line in lines if (head := _heading(line))]
     top = min((level for level, _ in headings), default=1)
@@ -71,38 +71,38 @@ def _blocks(text: str) -> list[_Block]:
         head = _heading(line)
         if head is None:
             if line and not _LIST.match(line):
-                found[-1].paragraphs.append(" ".join(line.split()))
+                blocks[-1].paragraphs.append(" ".join(line.split()))
         elif head[1].lower() in _ENDS:
             break
         elif head[0] - top < 2:
-            found.append(_Block(1 + head[0] - top, head[1]))
-    return found
+            blocks.append(_Block(1 + head[0] - top, head[1]))
+    return blocks
 
 
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a line that is a heading."""
-    if told := _KILT.match(line):
-        *above, title = told["title"].split(".:")
+    if match := _KILT.match(line):
+        *above, title = match["title"].split(".:")
         return 1 + len(above), title
     for pattern in (_WIKI, _MARKDOWN):
-        if told := pattern.match(line):
-            return len(told["marks"]), told["title"]
+        if match := pattern.match(line):
+            return len(match["marks"]), match["title"]
     return None
 
 
 def _merged(paragraphs: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    merged: list[str] = []
     held = ""
     for paragraph in paragraphs:
         held = f"{held} {paragraph}".strip()
         if len(held.split()) >= _SHORT:
-            found.append(held)
+            merged.append(held)
             held = ""
-    if held and found:
-        found[-1] += f" {held}"
+    if held and merged:
+        merged[-1] += f" {held}"
     elif held:
-        found.append(held)
-    return found
+        merged.append(held)
+    return merged
 
 
 def _parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:

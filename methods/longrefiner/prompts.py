@@ -1,4 +1,4 @@
-"""What the refiner is asked in its three tasks, in this project's words, and what its replies say.
+"""The prompts of the refiner's three tasks, in this project's words, and the parsers of its replies.
 
 Source: docs/methods.md#longrefiner.
 
@@ -81,8 +81,8 @@ def titles(reply: str) -> frozenset[str]:
     that are whole (the released code repairs such lists too); none for a reply that has no list.
     """
     for pattern in (_WIDE, _LIST):
-        for found in pattern.finditer(reply):
-            value = _value(found.group())
+        for match in pattern.finditer(reply):
+            value = _value(match.group())
             if isinstance(value, dict):
                 value = value.get("selected_titles")
             if isinstance(value, str):
@@ -93,11 +93,11 @@ def titles(reply: str) -> frozenset[str]:
 
 
 def _mended(reply: str) -> frozenset[str]:
-    found = _BROKEN.search(reply)
-    if found is None:
+    match = _BROKEN.search(reply)
+    if match is None:
         return frozenset()
-    items = re.split(r"""['"]\s*,\s*['"]""", found["inside"])
-    if not found["end"]:
+    items = re.split(r"""['"]\s*,\s*['"]""", match["inside"])
+    if not match["end"]:
         # Whole is what a quote closes: all but the last piece, unless the cut came right behind its quote.
         last = re.fullmatch(r"""(.*)['"]\s*,?\s*""", items[-1], re.DOTALL)
         items[-1:] = [last[1]] if last else []

@@ -27,49 +27,49 @@ def names(node: Node) -> frozenset[str]:
     """By which titles a part is selected; an abstract is "abstract" and, where it has one, its title."""
     if node.leaf:
         return frozenset()
-    found = {folded(node.title)} if node.title else set()
-    return frozenset(found | ({"abstract"} if node.kind == "abstract" else set()))
+    titles = {folded(node.title)} if node.title else set()
+    return frozenset(titles | ({"abstract"} if node.kind == "abstract" else set()))
 
 
 def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
     """LS [nodes]; leaves: the scoring model's, in the order of `tree.leaves()`."""
-    found = np.zeros(len(tree.nodes))
-    found[tree.leaves()] = leaves
+    scores = np.zeros(len(tree.nodes))
+    scores[tree.leaves()] = leaves
     children = tree.children()
     for i in reversed(range(len(tree.nodes))):  # children stand behind their parents
         if not tree.nodes[i].leaf:
-            values = [found[child] for child in children[i]]
+            values = [scores[child] for child in children[i]]
             if rule == "code" and tree.nodes[i].kind == "section":
-                own = [found[child] for child in children[i] if tree.nodes[child].leaf]
-                values = [found[child] for child in children[i] if not tree.nodes[child].leaf]
+                own = [scores[child] for child in children[i] if tree.nodes[child].leaf]
+                values = [scores[child] for child in children[i] if not tree.nodes[child].leaf]
                 values += [np.mean(own)] if own else []
-            found[i] = np.mean(values)
-    return found
+            scores[i] = np.mean(values)
+    return scores
 
 
 def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Each document's scores on one scale from 0 to 1; all 0 where all are equal."""
     every = np.concatenate(scores) if scores else np.zeros(0)
     if not len(every) or every.max() == every.min():
-        return [np.zeros(len(one)) for one in scores]
+        return [np.zeros(len(values)) for values in scores]
     low, width = every.min(), every.max() - every.min()
-    return [(one - low) / width for one in scores]
+    return [(values - low) / width for values in scores]
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
     """GS [nodes]; selected: folded titles."""
-    found = np.zeros(len(tree.nodes))
+    scores = np.zeros(len(tree.nodes))
     chosen = [bool(names(node).intersection(selected)) for node in tree.nodes]
     children = tree.children()
     for i, node in enumerate(tree.nodes):
         if rule == "paper":
             parent = node.parent
-            found[i] = 1.0 if chosen[i] else found[parent] / len(children[parent]) if parent >= 0 else 0.0
+            scores[i] = 1.0 if chosen[i] else scores[parent] / len(children[parent]) if parent >= 0 else 0.0
         else:
-            found[i] = chosen[i]
+            scores[i] = chosen[i]
             if node.parent >= 0 and chosen[node.parent]:
-                found[i] += _share(tree, node.parent, children)
-    return found
+                scores[i] += _share(tree, node.parent, children)
+    return scores
 
 
 def _share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:

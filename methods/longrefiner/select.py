@@ -29,7 +29,7 @@ class Choice:
 
 def by_score(scores: Sequence[np.ndarray]) -> list[Leaf]:
     """(document, node) by falling score."""
-    every = [(document, node) for document, one in enumerate(scores) for node in range(len(one))]
+    every = [(document, node) for document, values in enumerate(scores) for node in range(len(values))]
     return sorted(every, key=lambda place: (-scores[place[0]][place[1]], place))
 
 

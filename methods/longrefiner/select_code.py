@@ -37,11 +37,11 @@ def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: i
             break
         if node.leaf and (document, node.parent) in chosen:
             continue
-        inside = [one for one in chosen if one[0] == document and trees[document].nodes[one[1]].parent == number]
-        freed = sum(size[one] for one in inside)
+        inside = [leaf for leaf in chosen if leaf[0] == document and trees[document].nodes[leaf[1]].parent == number]
+        freed = sum(size[leaf] for leaf in inside)
         if inside and left + freed < size[place]:
             continue
-        chosen = [*(one for one in chosen if one not in inside), place]
+        chosen = [*(leaf for leaf in chosen if leaf not in inside), place]
         left += freed - size[place]
     kept = tuple(chosen[:-1])
     return Choice(kept, tuple(showing.node(*place) for place in kept), "budget" if left < 0 else "exhausted")
@@ -59,10 +59,10 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
 
 def _preselected(size: dict[Leaf, int], most: int) -> list[Leaf]:
     """The first nodes that fit into `most` tokens together."""
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for place, tokens in size.items():
         most -= tokens
         if most < 0:
             break
-        found.append(place)
-    return found
+        leaves.append(place)
+    return leaves

@@ -79,9 +79,9 @@ class Showing:
             for part in whole
             if (line := self._heading(document, part, whole)) and not self._begins(document, nodes[part])
         )
-        one = self.documents[document]
-        title = one.title.strip()
-        due = self.titles and first and bool(title) and not one.text[start:end].startswith(title)
+        source = self.documents[document]
+        title = source.title.strip()
+        due = self.titles and first and bool(title) and not source.text[start:end].startswith(title)
         return Piece(document, start, end, due, headings)
 
     def _heading(self, document: int, part: int, whole: Sequence[int]) -> str:
@@ -100,14 +100,14 @@ class Showing:
 
     def text(self, piece: Piece) -> str:
         """As the reader sees it."""
-        one = self.documents[piece.document]
-        shown = f"{one.title.strip()}\n" if piece.titled else ""
+        source = self.documents[piece.document]
+        shown = f"{source.title.strip()}\n" if piece.titled else ""
         at = piece.start
         for place, heading in piece.headings:
-            before = one.text[at:place].rstrip()
+            before = source.text[at:place].rstrip()
             shown += (f"{before}\n" if before else "") + heading
             at = place
-        return shown + one.text[at : piece.end]
+        return shown + source.text[at : piece.end]
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
         """Of the pieces, each encoded on its own, and the separators between them."""

@@ -29,8 +29,8 @@ def body_start(document: Document) -> int:
 def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
     """The tree of `document` without its title line, as the released code makes it (docs/methods.md#longrefiner-title).
 
-    Chunks of sentences where the outline says nothing of the text, or is not asked for. Raises WindowExceeded where the
-    prompt alone fills the window.
+    Without an outline that matches the text, the tree has chunks of sentences. Raises WindowExceeded if the prompt
+    alone fills the window.
     """
     start = body_start(document)
     tree = _structured(document.text[start:], config, tools)

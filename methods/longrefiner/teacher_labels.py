@@ -47,10 +47,10 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 
 
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
-    """One scene of kind "breadth"; none where the reply says neither."""
-    assert question is not None  # the task is asked per question
-    told = level(_said(tools.teacher(), _BREADTH.format(question=asked(question)), _REPLY))
-    return [] if told is None else [Scene(question, (), tools.task, verdicts=(told == "local",))]
+    """One scene of kind "breadth"; an empty list if the reply names neither class."""
+    assert question is not None  # this task has one request per question
+    breadth = level(_said(tools.teacher(), _BREADTH.format(question=asked(question)), _REPLY))
+    return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
 _JSON = re.compile(r"\{[^{}]*\}")
@@ -58,9 +58,9 @@ _JSON = re.compile(r"\{[^{}]*\}")
 
 def level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
-    for found in _JSON.finditer(reply):
+    for match in _JSON.finditer(reply):
         try:
-            value = str(json.loads(found.group()).get("query_type")).strip().lower()
+            value = str(json.loads(match.group()).get("query_type")).strip().lower()
         except ValueError:
             continue
         if value in ("local", "global"):
@@ -75,21 +75,21 @@ def label_outline(_question: Question | None, documents: Sequence[Document], too
 
 def _outlined(document: Document, tools: Labelling) -> Scene | None:
     teacher = tools.teacher()
-    text, told = document.text[body_start(document) :], None
+    text, outline_text = document.text[body_start(document) :], None
     page = of_page(text, teacher.offsets)
     if page is not None:
-        text, told = page.text, write(page.outline)
+        text, outline_text = page.text, write(page.outline)
     elif text.strip():
         most = 2 * teacher.count(text) + 64
         with teacher.session() as s:
             feed(s, prompts.structuring([text]))
-            found = parse(s.write(max(1, min(most, s.room() - teacher.turn_tokens()))).text)
-        tree = build(text, found, LongRefinerConfig(scoring="bm25"), teacher)
+            root = parse(s.write(max(1, min(most, s.room() - teacher.turn_tokens()))).text)
+        tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
         titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
-        told = write(found) if titled and tree.placed >= _PLACED else None
-    if told is None:
+        outline_text = write(root) if titled and tree.placed >= _PLACED else None
+    if outline_text is None:
         return None
-    return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (told,))
+    return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Selection:
 
     def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
         """A scene for every document with titles."""
-        assert question is not None  # the task is asked per question
+        assert question is not None  # this task has one request per question
         return [s for d in documents if (s := self._one(question, d, tools)) is not None]
 
     def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
@@ -118,11 +118,11 @@ class Selection:
         asking = _SELECTION.format(
             title=document.title, abstract=abstract, outline=outline(tree), question=asked(question)
         )
-        said = _said(tools.teacher(), asking, _REPLY)
-        if "[" not in said and "{" not in said:
+        selection = _said(tools.teacher(), asking, _REPLY)
+        if "[" not in selection and "{" not in selection:
             return None
-        wanted = prompts.titles(said)
-        helping = [n.title or "abstract" for n in tree.nodes if names(n) & wanted]
+        helpful = prompts.titles(selection)
+        helping = [n.title or "abstract" for n in tree.nodes if names(n) & helpful]
         reply = prompts.listed(list(dict.fromkeys(helping)))
         return Scene(question, (document.title, abstract, outline(tree)), tools.task, (reply,))
 

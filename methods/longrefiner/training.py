@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
-    skill = {one.name.removeprefix("longrefiner "): one for one in skills.skills(config)}
+    skill = {item.name.removeprefix("longrefiner "): item for item in skills.skills(config)}
     selecting = Selection(LongRefinerConfig(scoring="bm25", prompts=config.prompts))
     analysis = TrainingTask(
         "analysis", skill["analysis"], "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
@@ -49,24 +49,24 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     return [analysis, structuring, selection]
 
 
-def f1(found: Collection[Hashable], right: Collection[Hashable]) -> float:
+def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
     """Harmonic mean of precision and recall of multisets; 1 where both are empty."""
-    if not found and not right:
+    if not predicted and not right:
         return 1.0
-    both = sum((Counter(found) & Counter(right)).values())
-    return 2 * both / (len(found) + len(right))
+    both = sum((Counter(predicted) & Counter(right)).values())
+    return 2 * both / (len(predicted) + len(right))
 
 
 def pieces(outline: Part, under: str = "") -> list[Hashable]:
     """Parts as (kind, folded title), and clips as (the part they stand in, head, tail)."""
-    found: list[Hashable] = []
+    items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
-            found.append((under, child.head, child.tail))
+            items.append((under, child.head, child.tail))
         else:
             here = prompts.folded(child.title) or child.kind
-            found += [(child.kind, here), *pieces(child, here)]
-    return found
+            items += [(child.kind, here), *pieces(child, here)]
+    return items
 
 
 def _analysis(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
@@ -79,13 +79,15 @@ def _commoner(scenes: Sequence[Scene]) -> float:
 
 
 def _structuring(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    told, right = (pieces(parse(text)) for text in (outcome.written[0], scene.replies[0]))
-    titles, true = ([one for one in some if isinstance(one, tuple) and len(one) == 2] for some in (told, right))
-    return {"outline F1": f1(told, right), "title F1": f1(titles, true), "exact": float(told == right)}
+    predicted, right = (pieces(parse(text)) for text in (outcome.written[0], scene.replies[0]))
+    titles, true = (
+        [item for item in some if isinstance(item, tuple) and len(item) == 2] for some in (predicted, right)
+    )
+    return {"outline F1": f1(predicted, right), "title F1": f1(titles, true), "exact": float(predicted == right)}
 
 
 def _selection(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    told, right = prompts.titles(outcome.written[0]), prompts.titles(scene.replies[0])
-    said = "[" in outcome.written[0]  # no list at all is not the same as an empty one
-    score = f1(told, right) if said else 0.0
-    return {"selection F1": score, "exact": float(said and told == right)}
+    predicted, right = prompts.titles(outcome.written[0]), prompts.titles(scene.replies[0])
+    is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
+    score = f1(predicted, right) if is_list else 0.0
+    return {"selection F1": score, "exact": float(is_list and predicted == right)}

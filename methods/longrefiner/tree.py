@@ -55,11 +55,11 @@ class Tree:
 
     def children(self) -> list[list[int]]:
         """The children of every node."""
-        found: list[list[int]] = [[] for _ in self.nodes]
+        lists: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             if node.parent >= 0:
-                found[node.parent].append(i)
-        return found
+                lists[node.parent].append(i)
+        return lists
 
     def leaves(self) -> list[int]:
         """The leaves in the order of the text."""
@@ -68,13 +68,13 @@ class Tree:
     def under(self, node: int) -> list[int]:
         """The leaves of a node in order, or the leaf itself."""
         children = self.children()
-        found: list[int] = []
+        leaves: list[int] = []
         left = [node]
         while left:
             at = left.pop()
             left += children[at]
-            found += [at] if self.nodes[at].leaf else []
-        return sorted(found)
+            leaves += [at] if self.nodes[at].leaf else []
+        return sorted(leaves)
 
     def level(self, node: int) -> int:
         """How many nodes are above it."""
@@ -218,7 +218,7 @@ def _words(text: str) -> int:
 
 
 def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
-    """Paragraphs of one part put together until they have enough words; long gaps stay alone.
+    """Join paragraphs of one part until they have enough words; long gaps stay separate.
 
     Source: docs/methods.md#longrefiner-leaves.
     """

@@ -1,7 +1,7 @@
 """One request of the walk: the prompt with as much working memory as fits, and replies until one is understood.
 
-    heard = asking.ask(Request(model, build, parse, answer_tokens), memory)
-    heard.found         what `parse` made of the reply; None where the walk ends, and asking.why says why
+    response = asking.ask(Request(model, build, parse, answer_tokens), memory)
+    response.found      the parsed reply; None if the walk ends, asking.why has the reason
 
 The first reply is the likeliest one; further ones are sampled (docs/methods.md#memwalker-retries), each with a seed of
 its own. The prompt is read once, however often it is replied to.
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """build: the prompt's pieces for a working memory; parse: a reply, None where it is not in the form asked for."""
+    """build: the prompt's pieces for a working memory; parse: reads a reply, None if its form is wrong."""
 
     model: MeteredModel
     build: Callable[[list[str]], Pieces]
@@ -67,38 +67,38 @@ class Asking:
         limit = model.count(_FORM) + _SPARE + request.answer_tokens
         if config.reasoning:
             limit += model.count(_REASONS) + config.reasoning_tokens
-        heard, pieces = self._prompt(request, list(memory) if config.working_memory else [], limit)
+        response, pieces = self._prompt(request, list(memory) if config.working_memory else [], limit)
         with model.session() as s:
             feed(s, pieces)
             for strike in range(config.strikes):
                 if self.calls == config.max_calls:
                     self.why = f"the walk took {config.max_calls} replies"
-                    return heard
+                    return response
                 self.calls += 1
                 with s.branch():
-                    told = s.write(
+                    reply = s.write(
                         limit,
                         temperature=config.temperature if strike else 0.0,
                         top_p=config.top_p if strike else 1.0,
                         seed=derived_seed(self.seed, "memwalker", self.name, str(self.calls)),
                     ).text
-                heard.found = request.parse(told)
-                if heard.found is not None:
-                    return heard
+                response.found = request.parse(reply)
+                if response.found is not None:
+                    return response
                 self.invalid += 1
-                heard.notes.append(f"invalid reply {told[:60]!r}")
+                response.notes.append(f"invalid reply {reply[:60]!r}")
         self.why = f"{config.strikes} invalid replies"
-        return heard
+        return response
 
     def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], Pieces]:
         """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
         model, window = request.model, window_of(self.config.window, request.model)
-        for gone in range(len(memory) + 1):
-            pieces = request.build([self.graph.text[i] or EMPTY for i in memory[gone:]])
+        for dropped in range(len(memory) + 1):
+            pieces = request.build([self.graph.text[i] or EMPTY for i in memory[dropped:]])
             tokens = prompt_tokens(pieces, model)
             if tokens + limit <= window:
-                notes = [f"{gone} of {len(memory)} summaries in the working memory did not fit"] if gone else []
-                return Heard(tokens, memory[gone:], notes), pieces
+                notes = [f"{dropped} of {len(memory)} summaries in the working memory did not fit"] if dropped else []
+                return Heard(tokens, memory[dropped:], notes), pieces
         raise WindowExceeded(
             f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
             f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "

@@ -22,7 +22,7 @@ class MemWalkerConfig(MethodConfig):
     strikes            w  invalid replies to one request that end the walk; all but the first are sampled
     temperature        w  of these repetitions
     top_p              w  of these repetitions
-    max_calls          w  replies in all, repetitions included, after which the walk ends
+    max_calls          w  total replies, repetitions included, after which the walk ends
     fallback           w  where the walk finds no answer, answer from the working memory instead of with ""
     """
 

@@ -32,7 +32,7 @@ class MemWalker(Method):
     index_fields = INDEX_FIELDS
 
     def templates(self) -> Sequence[Prompt]:
-        """The tree's and the walk's prompts; reading is asked for by the fallback."""
+        """The prompts of the tree and of the walk, and the shared reading prompts, which the fallback uses."""
         return (*PROMPTS, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:

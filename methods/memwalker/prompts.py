@@ -1,4 +1,4 @@
-"""What is asked while the tree is built and on the walk, in this project's words (docs/methods.md#memwalker).
+"""The prompts that build the tree and walk it, in this project's words (docs/methods.md#memwalker).
 
 feed(session, triage(question, memory, summaries, config, back=False))
 """
@@ -62,11 +62,11 @@ def triage(
     question: Question, memory: Sequence[str], summaries: Sequence[str], config: MemWalkerConfig, *, back: bool
 ) -> Pieces:
     """Ask which of the summaries, numbered from 0, belongs to the part with the answer; `back`: -1 is allowed."""
-    one, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
+    numbered, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
     return prompt.of(config).fill(
         memory=_background(memory, config),
         question=[question.text + options(question)],
-        summaries=[piece for i, text in enumerate(summaries) for piece in one.fill(number=str(i), summary=[text])],
+        summaries=[piece for i, text in enumerate(summaries) for piece in numbered.fill(number=str(i), summary=[text])],
         back=BACK.of(config).text if back else "",
     )
 

@@ -1,4 +1,4 @@
-"""What a reply says. Strict: what is not in the form that was asked for is None, and the walk asks again.
+"""Parsers of the replies. Strict: a reply in any other form gives None, and the walk asks again.
 
 choice("Action: 2", 4)                     2
 verdict("Action: -1")                      Verdict(None)
@@ -14,7 +14,7 @@ BACK = -1
 ANSWER = -2
 
 _ACTION = re.compile(r"^[ \t]*Action:[ \t]*(-?[0-9]{1,9})[ \t]*\.?[ \t]*$", re.MULTILINE)
-_SAID = re.compile(r"^[ \t]*Answer:(.*)", re.MULTILINE | re.DOTALL)
+_ANSWER_LINE = re.compile(r"^[ \t]*Answer:(.*)", re.MULTILINE | re.DOTALL)
 
 
 class Verdict(NamedTuple):
@@ -25,10 +25,10 @@ class Verdict(NamedTuple):
 
 def _action(reply: str) -> tuple[int, str] | None:
     """The number of the one action line and what stands behind it; None without one, or with two that differ."""
-    found = list(_ACTION.finditer(reply))
-    if len({int(m.group(1)) for m in found}) != 1:
+    matches = list(_ACTION.finditer(reply))
+    if len({int(m.group(1)) for m in matches}) != 1:
         return None
-    return int(found[0].group(1)), reply[found[0].end() :]
+    return int(matches[0].group(1)), reply[matches[0].end() :]
 
 
 def choice(reply: str, count: int, back: bool = False) -> int | None:
@@ -48,6 +48,6 @@ def verdict(reply: str) -> Verdict | None:
     number, rest = action
     if number == BACK:
         return Verdict(None)
-    said = _SAID.search(rest)
-    answer = said.group(1).strip() if said else ""
+    match = _ANSWER_LINE.search(rest)
+    answer = match.group(1).strip() if match else ""
     return Verdict(answer) if number == ANSWER and answer else None

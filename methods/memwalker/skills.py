@@ -27,14 +27,14 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
 
     def triage(scene: Scene, tools: Tools) -> None:
         memory, *summaries = scene.texts
-        asked = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
-        reply(tools, "searcher", asked)
+        request = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
+        reply(tools, "searcher", request)
 
     def leaf(scene: Scene, tools: Tools) -> None:
         memory, segment = scene.texts
         instruction = scene.task.instruction
-        asked = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
-        reply(tools, "reader", asked)
+        request = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
+        reply(tools, "reader", request)
 
     return [
         *summary.skills(prompts.SEGMENT.of(config)),

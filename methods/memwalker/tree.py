@@ -44,8 +44,8 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     graph = Graph()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
-    told = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, most, SEGMENT.of(config)), tools)
-    nodes = [graph.add(text, 1, span) for text, span in zip(told, spans, strict=True)]
+    summaries = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, most, SEGMENT.of(config)), tools)
+    nodes = [graph.add(text, 1, span) for text, span in zip(summaries, spans, strict=True)]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
     level = 1
@@ -53,8 +53,8 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         level += 1
         groups = even(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
-        told = _all(level, texts, lambda t: _parent(t, room, model, config), tools)
-        nodes = [graph.add(text, level) for text in told]
+        summaries = _all(level, texts, lambda t: _parent(t, room, model, config), tools)
+        nodes = [graph.add(text, level) for text in summaries]
         graph.connect(
             [
                 ([node], group, np.full((1, len(group)), 1 / len(group)))
@@ -93,10 +93,10 @@ def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], 
 
     def one(texts: list[str]) -> str:
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        told = tools.keep(f"level{level}-{name}", lambda: write(texts))
+        text = tools.keep(f"level{level}-{name}", lambda: write(texts))
         done[0] += 1
         tools.progress(done[0], len(items), f"level {level} summaries")
-        return " ".join(str(told).split())
+        return " ".join(str(text).split())
 
     return tools.map(one, items)
 

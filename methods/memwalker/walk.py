@@ -4,10 +4,10 @@
     inner node   "which part?"      -> down to one of the children that are not given up
     segment      "does it answer?"  -> -2: the answer, done.  -1: given up, back to the parent
     a node whose children are all given up is given up too; when the root is, there is no answer
-    a reply in another form is asked for again, sampled; the third one ends the walk
+    a reply in another form is sampled again; the third one ends the walk
 
-The summaries of all nodes visited before are shown again as working memory. A choice of one is not asked for.
-Choosing is booked as search, reading a segment as answer: whether it answers is known only afterwards.
+The summaries of all nodes visited before are shown again as working memory. A choice of one needs
+no request. Choosing counts as search, reading a segment as answer: whether it answers is known only afterwards.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Walk:
             self._depth = max(self._depth, len(path))
             left = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
             if self.graph.span[node] is not None:
-                found = self._segment(node)
-                if found is None:
+                verdict = self._segment(node)
+                if verdict is None:
                     return "", self._asking.why
-                if found.answer is not None:
-                    return found.answer, ""
+                if verdict.answer is not None:
+                    return verdict.answer, ""
             elif left:
                 child = self._choose(node, left, back=self.config.inner_revert and len(path) > 1)
                 if child is None:
@@ -98,11 +98,11 @@ class Walk:
             lambda reply: replies.choice(reply, len(left), back),
         )
         with self.tools.phase("search"):
-            heard = self._asking.ask(request, self._visited)
-        number = heard.found
+            response = self._asking.ask(request, self._visited)
+        number = response.found
         child = number if number is None or number == replies.BACK else left[number]
         scores = {} if child is None or child == replies.BACK else {"child": float(child)}
-        self._step("choose", node, scores, Step("", tokens=heard.tokens, note="; ".join(heard.notes)))
+        self._step("choose", node, scores, Step("", tokens=response.tokens, note="; ".join(response.notes)))
         return child
 
     def _segment(self, node: int) -> replies.Verdict | None:
@@ -116,18 +116,18 @@ class Walk:
             replies.verdict,
             task.max_answer_tokens,
         )
-        heard = self._asking.ask(request, self._visited)
-        found = heard.found
+        response = self._asking.ask(request, self._visited)
+        verdict = response.found
         self._read.append(node)
-        self._show(heard.memory)
+        self._show(response.memory)
         self.shown.append(Shown("span", self.document.id, start, end))
-        if found is not None and found.answer is not None:
-            offsets = model.offsets(found.answer)[: task.max_answer_tokens]
-            found = replies.Verdict(found.answer[: offsets[-1][1]].strip())
-        scores = {} if found is None else {"answers": float(found.answer is not None)}
-        read = Step("", tokens=heard.tokens, shown=self.shown[-1], note="; ".join(heard.notes))
+        if verdict is not None and verdict.answer is not None:
+            offsets = model.offsets(verdict.answer)[: task.max_answer_tokens]
+            verdict = replies.Verdict(verdict.answer[: offsets[-1][1]].strip())
+        scores = {} if verdict is None else {"answers": float(verdict.answer is not None)}
+        read = Step("", tokens=response.tokens, shown=self.shown[-1], note="; ".join(response.notes))
         self._step("read", node, scores, read)
-        return found
+        return verdict
 
     def _show(self, nodes: list[int]) -> None:
         """Note the summaries that the reader saw, each once."""
@@ -154,10 +154,12 @@ class Walk:
         self._show(kept)
         return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model, request)
 
-    def _step(self, action: str, node: int, scores: dict[str, float] | None = None, told: Step | None = None) -> None:
-        """One move at `node`; `told` has what its request was like."""
+    def _step(
+        self, action: str, node: int, scores: dict[str, float] | None = None, details: Step | None = None
+    ) -> None:
+        """Record one move at `node`; `details` has the tokens, the shown text and the note of its request."""
         flops, level = self.tools.meter.flops(), self.graph.level[node]
-        step = told or Step("")
+        step = details or Step("")
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
 
     def _close(self, why: str) -> None:

@@ -105,7 +105,7 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call: its nodes, and what came of it: node texts, weights [texts, nodes], how they were found.
+    """One call: its nodes, the texts it wrote, weights [texts, nodes], and how the output was parsed.
 
     cut: the output ended at its limit; again: how many points were dropped as repeated.
     """
@@ -142,7 +142,7 @@ def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: T
 
 
 def _tell(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfig) -> None:
-    """Log the level, and note the calls whose output had to be read otherwise than it was asked for."""
+    """Log the level, and note the calls whose output needed another parser than the prompt's form."""
     counts = ", ".join(f"{len(b.texts)} ({b.how})" for b in written)
     name = f"level {layer.level}"
     graph.log.append(f"{name}: {len(layer.nodes)} nodes in {len(written)} calls -> points {counts}")
@@ -224,10 +224,10 @@ def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanCo
 
     Source: docs/methods.md#raptor-defaults.
     """
-    told = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
-    line = " ".join(told.text.split())
-    rows = np.zeros((0, len(texts))) if told.attention is None or not line else told.attention[None, :]
-    return [line] if line else [], rows, "summary", told.cut
+    reply = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
+    line = " ".join(reply.text.split())
+    rows = np.zeros((0, len(texts))) if reply.attention is None or not line else reply.attention[None, :]
+    return [line] if line else [], rows, "summary", reply.cut
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:

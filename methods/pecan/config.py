@@ -16,7 +16,7 @@ class PecanConfig(MethodConfig):
     chunk_boundaries     c  "tokens": hard cut; "sentences": whole sentences packed up to chunk_tokens (#chunks)
     graph                c  "points": a call writes several Information Points; "tree": a call writes one summary, so
                             that every node has one parent (PECAN 4.4, w/o IP-based Graph; #tree)
-    window               cs tokens of one call in all, prompt and output included (the papers' 8K; #window)
+    window               cs tokens of one call, prompt and output together (the papers' 8K; #window)
     reserve              c  of these, kept for what is written: points or a summary (#window)
     repeated_points      c  "keep": every point of a call is a node; "drop": of points of one call that say the same,
                             capitals aside, the first one is

@@ -65,9 +65,9 @@ class RecordingSearch(Search):
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a run without recording would not have come here
-            told = failure(error)
+            record = failure(error)
             probes = sum(step.p_yes is not None for step in self.steps)
-            self._ended = f"recording ended after {probes} probes: {told['type']}: {told['message']}"
+            self._ended = f"recording ended after {probes} probes: {record['type']}: {record['message']}"
 
     def _record(self, context: Context, phase: str) -> str:
         """Write the answer of a stop at the last step, and take it back; what it costs is booked under `phase`."""
@@ -84,9 +84,9 @@ class RecordingSearch(Search):
     def _search_on(self, context: Context) -> None:
         if self._ended:
             return
-        stop, wanted = len(self.steps), self.config.record_stops or 0
-        reason = f"{wanted} Yes"
-        while self._counted() < wanted:
+        stop, most = len(self.steps), self.config.record_stops or 0
+        reason = f"{most} Yes"
+        while self._counted() < most:
             node, scores, why = self._onward(context)
             if node is None:
                 reason = why

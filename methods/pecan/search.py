@@ -54,10 +54,10 @@ def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
     """Begin the first turn; returns the span of the question."""
     before, behind = PROBES[config.probe_wording].of(config).around("question", nodes=[])
     feed(s, before)
-    asked = s.feed(question.text)
+    span = s.feed(question.text)
     for piece in behind:
         s.feed(piece)
-    return asked
+    return span
 
 
 def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
@@ -65,11 +65,11 @@ def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
     return ("\n" + BULLET, " " + text) if bullet else ("\n", text)
 
 
-def feed_node(s: Session, text: str, asked: Span, bullet: bool = True) -> Span:
+def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
     """Show one more node; its span has the attention to the question."""
     before, own = node_line(text, bullet)
     s.feed(before)
-    return s.feed(own, watch=[asked])
+    return s.feed(own, watch=[question])
 
 
 def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
@@ -81,7 +81,7 @@ def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """What the model reads: s; asked: the question's span; limit: tokens it may hold before the second turn `turn`."""
+    """The session `s` with the question's span `asked`; limit: tokens it may hold before the second turn `turn`."""
 
     s: Session
     asked: Span
@@ -124,12 +124,12 @@ class Search:
     def _open(self, s: Session, question: Question) -> Context:
         """Begin the prompt and show the top level. Raises WindowExceeded where not even the question fits."""
         turn = second_turn(self.tools.task.instruction, question, self.config)
-        asked = open_search(s, question, self.config)
+        span = open_search(s, question, self.config)
         # What the end of the search still needs: closing the turn, "Yes", the second turn, the answer.
         tail = 2 * self.model.turn_tokens() + self.model.count(self.config.yes) + self.model.count(turn)
         tail += self.tools.task.max_answer_tokens
         window = min(self.config.window, self.model.window)
-        context = Context(s, asked, window - tail, turn)
+        context = Context(s, span, window - tail, turn)
         if context.room() < 0:
             raise WindowExceeded(
                 f"the question with its prompts and answer takes {s.length() + tail} tokens, more than the searcher's "

@@ -31,9 +31,9 @@ def skills(config: PecanConfig) -> list[Skill]:
 
     def search(scene: Scene, tools: Tools) -> None:
         with tools.model("searcher").session() as s:
-            asked = open_search(s, scene.question, config)
+            question = open_search(s, scene.question, config)
             for text in scene.texts:
-                feed_node(s, text, asked)
+                feed_node(s, text, question)
                 s.probe([config.yes, config.no])
             if scene.replies:
                 turn = second_turn(scene.task.instruction, scene.question, config)

@@ -33,11 +33,13 @@ def replay(
     probes = [place for place, step in enumerate(steps) if step.get("p_yes") is not None]
 
     def yes(least: float | None) -> list[int]:
-        told = ((place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES)) for place in probes)
-        return [place for place, p_yes, greedy in told if counts(float(p_yes), bool(greedy), least)]
+        values = (
+            (place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES)) for place in probes
+        )
+        return [place for place, p_yes, greedy in values if counts(float(p_yes), bool(greedy), least)]
 
-    if len(found := yes(t_p)) >= t_n:
-        return found[t_n - 1]
+    if len(reached := yes(t_p)) >= t_n:
+        return reached[t_n - 1]
     # An error that ended the recording left a last step without a probe (recording.py).
     failed = bool(steps) and steps[-1]["action"] == "study" and steps[-1].get("p_yes") is None
     # Otherwise it went on to the window or the end of the graph unless it had all its Yes.

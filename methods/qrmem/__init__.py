@@ -1,8 +1,8 @@
 """QRMeM (Wang et al. 2024, arXiv 2406.13167): a graph built for the question leads to the segments that answer it.
 
 config.py       every choice the paper leaves open, with its default
-prompts.py      this project's words for what the paper's prompts ask; a prompt is a list of pieces
-replies.py      what a reply says: entities, relations, a verdict with its reason
+prompts.py      the paper's prompts in this project's words; a prompt is a list of pieces
+replies.py      parsers of the replies: entities, relations, a verdict with its reason
 build.py        segments, their graphs, the questions that complete them
 pool.py         the question pool: only what is new, by ROUGE-L
 merge.py        graphs of segments become one: which names are one entity, which relations one edge
@@ -11,10 +11,10 @@ desk.py         one question: which segments fit the window, is it answered, and
 trials.py       when a search ends, and what other maxima of trials would have answered
 navigate.py     algorithm 1 (reflection); "none" is its start alone
 alternatives.py entity trial, and graph expansion search
-skills.py       what all this asks of a model
+skills.py       the skills that a model needs
 method.py       the Method the registry names
 
-No code was found; all is written from the paper's description (docs/methods.md#qrmem).
+The paper has no released code; this is written from its description (docs/methods.md#qrmem).
 """
 
 from methods.qrmem.method import QRMeM

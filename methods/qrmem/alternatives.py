@@ -69,17 +69,17 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
             listed = listed[: len(listed) // 2]
     pieces = desk.asking.trial(shown, reason, chosen, listed)
     with desk.searching():
-        heard = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
+        response = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
     by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
-    forms = [normal(name) for name in heard.found or ()]
-    found = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
-    notes = [*heard.notes, ", ".join(memory.names[e] for e in found) or "none of the memory's entities"]
+    forms = [normal(name) for name in response.found or ()]
+    named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
+    notes = [*response.notes, ", ".join(memory.names[e] for e in named) or "none of the memory's entities"]
     for left, all_, what in ((len(shown), len(texts), "segments"), (len(listed), len(others), "other entities")):
         if left < all_:
             notes.append(f"{left} of {all_} {what} were shown")
-    scores = {"entities": len(found), "replies": heard.replies}
-    desk.step("choose", None, scores, tokens=heard.tokens, note="; ".join(notes))
-    return None if heard.found is None else found
+    scores = {"entities": len(named), "replies": response.replies}
+    desk.step("choose", None, scores, tokens=response.tokens, note="; ".join(notes))
+    return None if response.found is None else named
 
 
 def graph_expansion(desk: Desk) -> Answer:
@@ -112,8 +112,8 @@ def graph_expansion(desk: Desk) -> Answer:
 
 def _first(desk: Desk) -> str:
     names = ", ".join(desk.memory.names[e] for e in desk.entities)
-    told = f"entities of the question: {names}" if names else "the memory has no entity of the question"
-    return "; ".join([*desk.memory.notes, told])
+    note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
+    return "; ".join([*desk.memory.notes, note])
 
 
 def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
@@ -121,15 +121,15 @@ def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> li
     memory, config = desk.memory, desk.config
     searcher = desk.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens
-    names, told = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
+    names, relations = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
 
     def pieces_of(n: int) -> Pieces:
-        return desk.asking.elaborate(names[:n], told[: max(0, n - len(names))])
+        return desk.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
 
-    pieces, _ = fitting(pieces_of, len(names) + len(told), room, searcher)
+    pieces, _ = fitting(pieces_of, len(names) + len(relations), room, searcher)
     with desk.searching():
-        heard = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
-    found = (heard.found or [])[:1]
-    notes = [*heard.notes, *(found or ["no elaborated question"])]
-    desk.step("elaborate", None, {"replies": heard.replies}, tokens=heard.tokens, note="; ".join(notes))
-    return found
+        response = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
+    questions = (response.found or [])[:1]
+    notes = [*response.notes, *(questions or ["no elaborated question"])]
+    desk.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
+    return questions

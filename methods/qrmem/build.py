@@ -56,9 +56,9 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
     memory = Memory(spans, entities.names, entities.mentions, entities.places)
     memory.questions, memory.document_summary = building.pool.questions, summary
     fusing = Fusing(question, summary, segments, config, retry_of(config, tools.seed))
-    told = list(merge_relations(graphs, entities).items())
-    fused = tools.map(lambda one: fusing.fuse(one[0], one[1], model, tools), told)
-    memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(told, fused, strict=True)]
+    relations = list(merge_relations(graphs, entities).items())
+    fused = tools.map(lambda relation: fusing.fuse(relation[0], relation[1], model, tools), relations)
+    memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(relations, fused, strict=True)]
     memory.notes = building.notes()
     if invalid := sum(not understood for _, understood in fused):
         memory.notes.append(f"{invalid} of {len(fused)} edges have relations that were never fused")
@@ -91,13 +91,13 @@ class _Building:
     def graphs(self) -> list[SubGraph]:
         """A graph for each segment, completed by questions where the config asks for it."""
         numbers = range(len(self.segments))
-        found = self._first()
+        graphs = self._first()
         if not self.config.update:
-            return found
-        asked = self.tools.map(lambda k: self._doubt(k, found[k]), numbers)
+            return graphs
+        lists = self.tools.map(lambda k: self._doubt(k, graphs[k]), numbers)
         # In the order of the document: whether a question is new depends on those before it.
-        new = [[q for q in questions if self.pool.add(q)] for questions in asked]
-        return self.tools.map(lambda k: self._extract(k, found[k], new[k]) if new[k] else found[k], numbers)
+        new = [[q for q in questions if self.pool.add(q)] for questions in lists]
+        return self.tools.map(lambda k: self._extract(k, graphs[k], new[k]) if new[k] else graphs[k], numbers)
 
     def _first(self) -> list[SubGraph]:
         """The graphs before any update, which memories with and without one share."""
@@ -118,11 +118,11 @@ class _Building:
             graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
             return {"graphs": [[g.names, g.relations] for g in graphs], "lost": self._lost, "cut": sorted(self._cut)}
 
-        told = self.tools.share("qrmem-graphs", "builder", needs, extract)
-        self._lost = {what: list(where) for what, where in told["lost"].items()}
-        self._cut = set(told["cut"])
+        record = self.tools.share("qrmem-graphs", "builder", needs, extract)
+        self._lost = {what: list(where) for what, where in record["lost"].items()}
+        self._cut = set(record["cut"])
         return [
-            SubGraph(list(names), [(a, b, text) for a, b, text in relations]) for names, relations in told["graphs"]
+            SubGraph(list(names), [(a, b, text) for a, b, text in relations]) for names, relations in record["graphs"]
         ]
 
     def notes(self) -> list[str]:
@@ -139,7 +139,7 @@ class _Building:
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
-            names = [one for one in recogniser(config.recogniser).names(segment) if not _function(one, segment)]
+            names = [item for item in recogniser(config.recogniser).names(segment) if not _function(item, segment)]
         if config.open_entities:
             pieces = self._fitting(
                 k,
@@ -148,7 +148,7 @@ class _Building:
                 config.entity_tokens,
             )
             listed = self._hear(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
-            names += [found for one in listed if (found := _written(one, segment))]
+            names += [mention for item in listed if (mention := _written(item, segment))]
         names = _distinct(names)
         relations = list(graph.relations)
         if len(names) > 1:
@@ -159,26 +159,26 @@ class _Building:
                 config.relation_tokens,
             )
             listed = self._hear(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
-            here = {normal(one) for one in names}
-            told = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
-            relations += [one for one in told if one not in relations]
+            here = {normal(item) for item in names}
+            triples = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
+            relations += [item for item in triples if item not in relations]
         return SubGraph(names, relations)
 
     def _doubt(self, k: int, graph: SubGraph) -> list[str]:
         """Questions about the segment's graph (the paper's Q_k = LLM(T, S_k, E_k, R_k))."""
         config = self.config
-        told = [" | ".join(triple) for triple in graph.relations]
+        relations = [" | ".join(triple) for triple in graph.relations]
         names = graph.names
         pieces = self._fitting(
             k,
             lambda n: self.asking.questions(
-                self.segments[k], names[:n], told[: max(0, n - len(names))], config.questions
+                self.segments[k], names[:n], relations[: max(0, n - len(names))], config.questions
             ),
-            len(names) + len(told),
+            len(names) + len(relations),
             config.question_tokens,
         )
-        found = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
-        return [str(one) for one in found][: config.questions]
+        questions = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
+        return [str(question) for question in questions][: config.questions]
 
     def _fitting(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
         """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
@@ -192,19 +192,19 @@ class _Building:
         """What was understood, [] where nothing was; kept, so that a build that was stopped goes on."""
         model: MeteredModel = self.tools.model("builder")
         how = retry_of(self.config, self.tools.seed)
-        found = self.tools.keep(f"{what} {k}", lambda: hear(model, pieces, limit, parse, how).found)
+        items = self.tools.keep(f"{what} {k}", lambda: hear(model, pieces, limit, parse, how).found)
         self.tools.progress(k + 1, len(self.segments), what)
-        if found is None:
+        if items is None:
             self._lost.setdefault(what, []).append(k)
-        return list(found or [])
+        return list(items or [])
 
 
 def _distinct(names: list[str]) -> list[str]:
     """The names in order, each spelling of one normal form once; those without a letter or digit fall away."""
-    found: dict[tuple[str, ...], str] = {}
+    surfaces: dict[tuple[str, ...], str] = {}
     for name in names:
-        found.setdefault(normal(name), name)
-    return [name for form, name in found.items() if form]
+        surfaces.setdefault(normal(name), name)
+    return [name for form, name in surfaces.items() if form]
 
 
 def _written(name: str, segment: str) -> str:

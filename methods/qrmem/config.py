@@ -15,12 +15,12 @@ class QRMeMConfig(MethodConfig):
     """Memory (m), navigation (n).
 
     segment_tokens   m   tokens of a segment at most, by the builder's tokenizer; it ends where a sentence ends
-    window           mn  tokens of a request in all, reply included; None = the model's window
+    window           mn  tokens of a request, reply included; None = the model's window
     summary_tokens   m   tokens of the summary T of the whole document, and of those it is made of
     entity_tokens    m   tokens of a reply that lists entities
     relation_tokens  m   tokens of a reply that lists relations, and of a fused relation
     question_tokens  m   tokens of a reply that lists questions
-    questions        m   questions asked about a segment's graph at most, in one round
+    questions        m   most questions about a segment's graph in one round
     novelty          m   a question enters the pool only if its ROUGE-L with every one in it is below this
     update           m   ask questions and extract again, guided by them
     open_entities    m   let the model name entities too; without it the recogniser does that alone

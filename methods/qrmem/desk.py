@@ -35,14 +35,14 @@ Lengths = Mapping[int, int]
 T = TypeVar("T")
 
 
-def fit_start(wanted: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray) -> list[int]:
+def fit_start(segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray) -> list[int]:
     """The segments to begin with: all, where they fit `room`; else the most similar ones, in `share` of it.
 
     At least one is kept, if it fits the room. lengths: tokens of each segment, what parts it from others included.
     """
-    if sum(lengths[k] for k in wanted) <= room:
-        return list(wanted)
-    ranked = sorted(wanted, key=lambda k: (-similarity[k], k))
+    if sum(lengths[k] for k in segments) <= room:
+        return list(segments)
+    ranked = sorted(segments, key=lambda k: (-similarity[k], k))
     ranked = [k for k in ranked if lengths[k] <= room]
     kept: list[int] = []
     for k in ranked:
@@ -114,16 +114,16 @@ class Desk:
         """S_imp, cut to the window; the first step says what it is made of."""
         memory, notes = self.memory, list(self.memory.notes)
         names = ", ".join(memory.names[e] for e in self.entities)
-        wanted = memory.segments_of(self.entities)
-        if wanted:
+        segments = memory.segments_of(self.entities)
+        if segments:
             notes.append(f"entities of the question: {names}")
         else:
-            wanted = sorted(np.argsort(-self.similarity, kind="stable")[: self.config.fallback_k].tolist())
+            segments = sorted(np.argsort(-self.similarity, kind="stable")[: self.config.fallback_k].tolist())
             notes.append("the memory has no entity of the question: it begins with the most similar segments")
-            self.entities = [e for e, where in enumerate(memory.places) if set(where) & set(wanted)]
-        kept = fit_start(wanted, self.lengths, self.room, share, self.similarity)
-        if len(kept) < len(wanted):
-            notes.append(f"{len(kept)} of {len(wanted)} segments fit")
+            self.entities = [e for e, where in enumerate(memory.places) if set(where) & set(segments)]
+        kept = fit_start(segments, self.lengths, self.room, share, self.similarity)
+        if len(kept) < len(segments):
+            notes.append(f"{len(kept)} of {len(segments)} segments fit")
         self.step("start", scores={"entities": len(self.entities), "segments": len(kept)}, note="; ".join(notes))
         self.added(kept, by=self.entities if names else ())
         return kept
@@ -132,10 +132,10 @@ class Desk:
         """A step for each segment that is read from now on; by: entities that led there, if any did."""
         for k in segments:
             a, b = self.memory.segments[k]
-            told = {"similarity": scores[k]} if scores is not None else {}
+            similarity = {"similarity": scores[k]} if scores is not None else {}
             led = ", ".join(self.memory.names[e] for e in by if k in self.memory.places[e])
             note, shown = f"through {led}" if led else "", Shown("span", self.document.id, a, b)
-            self.step("segment", k, told, tokens=self.lengths[k], shown=shown, note=note)
+            self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
     def left(self, segments: Sequence[int], why: str) -> None:
         """A step for each segment that is read no longer."""
@@ -145,15 +145,15 @@ class Desk:
     def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
         """Whether the segments answer the question; None where no reply could be parsed."""
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
-        heard: Heard[replies.Verdict] = self.hear(self.model, pieces, self.limit, replies.verdict)
-        found = heard.found
-        if found is not None and found.answer is not None:
-            offsets = self.model.offsets(found.answer)[: self.tools.task.max_answer_tokens]
-            found = replies.Verdict(found.reason, found.answer[: offsets[-1][1]].strip())
-        verdict = {} if found is None else {"answers": float(found.answer is not None)}
-        notes = [*heard.notes, found.reason if found else NOT_PARSED]
-        self.step("ask", None, {**verdict, "replies": heard.replies}, tokens=heard.tokens, note="; ".join(notes))
-        return found
+        response: Heard[replies.Verdict] = self.hear(self.model, pieces, self.limit, replies.verdict)
+        result = response.found
+        if result is not None and result.answer is not None:
+            offsets = self.model.offsets(result.answer)[: self.tools.task.max_answer_tokens]
+            result = replies.Verdict(result.reason, result.answer[: offsets[-1][1]].strip())
+        verdict = {} if result is None else {"answers": float(result.answer is not None)}
+        notes = [*response.notes, result.reason if result else NOT_PARSED]
+        self.step("ask", None, {**verdict, "replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
+        return result
 
     def hear(
         self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]

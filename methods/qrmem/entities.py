@@ -28,7 +28,7 @@ _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
 
 
 class Recogniser(Protocol):
-    """Finds names. name: as in a config; identity: what changes the names found."""
+    """A named-entity recogniser. name: as in a config; identity: the inputs that change its result."""
 
     name: str
     identity: dict[str, str]
@@ -45,7 +45,7 @@ def known(name: str) -> str:
 
 
 def packages(name: str) -> tuple[str, ...]:
-    """Packages whose version changes the names found; () for the rules. Raises UnknownName."""
+    """Packages whose version changes the recognised names; () for the rules. Raises UnknownName."""
     library, _, model = known(name).partition(":")
     if library == "rules":
         return ()
@@ -121,8 +121,8 @@ class _Library:
 
     def names(self, text: str) -> list[str]:
         """As Recogniser.names."""
-        found = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
-        return list(dict.fromkeys(name for name in found if name))
+        names = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
+        return list(dict.fromkeys(name for name in names if name))
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class _Rules:
 
     def names(self, text: str) -> list[str]:
         """As Recogniser.names."""
-        dates = [found.span() for found in _DATE.finditer(text)]
+        dates = [match.span() for match in _DATE.finditer(text)]
         spans = [*dates, *_capitalised(text, dates)]
         return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
 

@@ -34,21 +34,21 @@ class Fusing:
     how: Retry
 
     def fuse(
-        self, pair: tuple[int, int], told: list[tuple[int, str]], model: MeteredModel, tools: Tools
+        self, pair: tuple[int, int], relations: list[tuple[int, str]], model: MeteredModel, tools: Tools
     ) -> tuple[str, bool]:
-        """The one relation of `pair`, told: (segment, its relation); False where one was never written.
+        """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or was too long.
 
-        Such a pair has the relations of its segments side by side: no reply was understood, or two segments and what is
-        merged are too long for the window.
+        On failure the texts are joined with a space: no reply could be parsed, or two segments and their relations are
+        longer than the window.
         """
-        (place, text), *rest = told
+        (place, text), *rest = relations
         understood = True
         for number, (k, other) in enumerate(rest):
             first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
             key = f"fusion {pair[0]} {pair[1]} {number}"
-            found = tools.keep(key, partial(self._one, first, second, model))
-            understood &= found is not None
-            place, text = k, f"{text} {other}" if found is None else str(found)
+            merged = tools.keep(key, partial(self._one, first, second, model))
+            understood &= merged is not None
+            place, text = k, f"{text} {other}" if merged is None else str(merged)
         return text, understood
 
     def _one(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
@@ -63,7 +63,7 @@ class Fusing:
             feed(s, pieces)
             doubts: Heard[list[str]] = Heard(tokens)
             reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
-            s.reply("\n".join(f"* {one}" for one in doubts.found or ["none"]))
+            s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
             s.user(asking.fused())
-            heard: Heard[str] = Heard(s.length())
-            return reply_to(s, heard, config.relation_tokens, replies.sentence, self.how).found
+            response: Heard[str] = Heard(s.length())
+            return reply_to(s, response, config.relation_tokens, replies.sentence, self.how).found

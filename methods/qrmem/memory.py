@@ -71,15 +71,15 @@ class Memory:
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
-        small, found = _small(text), []
+        small, entities = _small(text), []
         known = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
         for mention, entity in sorted(known, key=lambda pair: (-len(pair[0]), pair[1])):
             exact = acronym(mention)
             for at in places(exact or _small(mention), text if exact else small):
-                found.append(entity)
+                entities.append(entity)
                 end = at + len(exact or mention)
                 text, small = (t[:at] + "\0" * (end - at) + t[end:] for t in (text, small))
-        return sorted(set(found))
+        return sorted(set(entities))
 
 
 def _small(text: str) -> str:

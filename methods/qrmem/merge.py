@@ -62,8 +62,8 @@ def normal(name: str) -> Form:
     """
     if (word := acronym(name)).casefold() in FUNCTION:
         return (word,)
-    said = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
-    return said[1:] if len(said) > 1 and said[0] in _ARTICLES else said
+    parts = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
+    return parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts
 
 
 def places(name: str, text: str) -> Iterator[int]:
@@ -98,19 +98,19 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
                 surfaces.setdefault(form, {})[name] = None
                 listed.setdefault(form, set()).add(k)
     clusters = _clusters(list(surfaces))
-    found = Entities()
+    entities = Entities()
     order = {form: number for number, forms in enumerate(clusters) for form in forms}
     ranked = {number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))}
-    found.of = {form: ranked[order[form]] for form in surfaces}
+    entities.of = {form: ranked[order[form]] for form in surfaces}
     for number in ranked:
         forms = clusters[number]
         mentions = [name for form in forms for name in surfaces[form]]
         here = {k for form in forms for k in listed[form]}
         here |= {k for k, text in enumerate(segments) if k not in here and any(occurs(m, text) for m in mentions)}
-        found.names.append(mentions[0])
-        found.mentions.append(mentions)
-        found.places.append(sorted(here))
-    return found
+        entities.names.append(mentions[0])
+        entities.mentions.append(mentions)
+        entities.places.append(sorted(here))
+    return entities
 
 
 def _clusters(forms: Sequence[Form]) -> list[list[Form]]:
@@ -138,14 +138,14 @@ def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tupl
 
     Relations of an entity with itself, as after disambiguation, are left out.
     """
-    found: dict[tuple[int, int], dict[int, list[str]]] = {}
+    relations: dict[tuple[int, int], dict[int, list[str]]] = {}
     for k, graph in enumerate(graphs):
         for first, second, text in graph.relations:
             a, b = entities.of[normal(first)], entities.of[normal(second)]
             if a == b:
                 continue
-            pair = (b, a) if (b, a) in found else (a, b)
-            texts = found.setdefault(pair, {}).setdefault(k, [])
+            pair = (b, a) if (b, a) in relations else (a, b)
+            texts = relations.setdefault(pair, {}).setdefault(k, [])
             if text not in texts:
                 texts.append(text)
-    return {pair: [(k, " ".join(texts)) for k, texts in told.items()] for pair, told in found.items()}
+    return {pair: [(k, " ".join(texts)) for k, texts in by_segment.items()] for pair, by_segment in relations.items()}

@@ -55,7 +55,7 @@ class QRMeM(Method):
 
     def problems(self) -> list[str]:
         """What the named-entity tool lacks."""
-        return [told] if (told := missing(self.config.recogniser)) else []
+        return [problem] if (problem := missing(self.config.recogniser)) else []
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""

@@ -6,8 +6,8 @@
         S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
 
 E grows and is used throughout (the paper's E_s and E are one set here: docs/methods.md#qrmem-navigation). An update
-that brings no segment changes nothing that the model is shown, so it is not asked the same again: the last reason
-stands. Where the search ends without an answer, what is there is read with the prompt that all methods share.
+that adds no segment shows the model nothing new, so the request is not repeated: the last reason stays. If the search
+ends without an answer, the shared reading prompt answers from the segments at hand.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ class Pool:
 
     def add(self, question: str) -> bool:
         """Take the question in, where it is new; one without a word never is."""
-        said = words(question)
-        if not said or any(rouge_l(said, other) >= self.novelty for other in self._words):
+        tokens = words(question)
+        if not tokens or any(rouge_l(tokens, other) >= self.novelty for other in self._words):
             return False
         self.questions.append(question)
-        self._words.append(said)
+        self._words.append(tokens)
         return True
 
 

@@ -96,16 +96,16 @@ def marked(segment: str, names: Sequence[str]) -> str:
     An occurrence is what merge.places takes for one: no part of a longer word, where the script parts its words.
     """
     known = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
-    found: dict[int, int] = {}
+    stops: dict[int, int] = {}
     inside: set[int] = set()
     for name in known:
         for at in places(name, segment):
             here = range(at, at + len(name))
             if inside.isdisjoint(here):
-                found[at] = here.stop
+                stops[at] = here.stop
                 inside.update(here)
     pieces, end = [], 0
-    for start, stop in sorted(found.items()):
+    for start, stop in sorted(stops.items()):
         pieces += [segment[end:start], f"[{segment[start:stop]}]"]
         end = stop
     return "".join([*pieces, segment[end:]])
@@ -130,9 +130,9 @@ class Asking:
         """Ask for the relations between the entities `names` of a segment."""
         return self._fill(RELATIONS, segment=[marked(segment, names)], entities=_lines(names), guide=self._guide(guide))
 
-    def questions(self, segment: str, names: Sequence[str], told: Sequence[str], count: int) -> Pieces:
-        """Ask for questions about a segment's graph; told: its relations as "a | b | text"."""
-        graph = {"entities": _lines(names), "relations": _lines(told)}
+    def questions(self, segment: str, names: Sequence[str], relations: Sequence[str], count: int) -> Pieces:
+        """Ask for questions about a segment's graph; relations: lines "a | b | text"."""
+        graph = {"entities": _lines(names), "relations": _lines(relations)}
         about = ABOUT.of(self.config).fill(summary=[self.summary])
         return self._fill(DOUBT, summary=about, segment=[segment], count=str(count), **graph)
 
@@ -155,9 +155,9 @@ class Asking:
         why = REASON.of(self.config).fill(reason=[reason]) if reason else []
         return self._fill(TRIAL, segments=_texts(segments), reason=why, chosen=_lines(chosen), others=_lines(others))
 
-    def elaborate(self, names: Sequence[str], told: Sequence[str]) -> Pieces:
-        """Ask for an elaborated question; told: the relations that were reached."""
-        return self._fill(ELABORATE, entities=_lines(names), relations=_lines(told))
+    def elaborate(self, names: Sequence[str], relations: Sequence[str]) -> Pieces:
+        """Ask for an elaborated question; relations: lines "a | b | text" of the edges reached."""
+        return self._fill(ELABORATE, entities=_lines(names), relations=_lines(relations))
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
         about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []

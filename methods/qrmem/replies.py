@@ -1,4 +1,4 @@
-"""What a reply says. None stands for a reply that cannot be parsed and is asked for again.
+"""Parsers of the replies. None stands for a reply that cannot be parsed; the request is repeated.
 
 triples("* Toren | Velindra | Toren wrote it.")                     [("Toren", "Velindra", "Toren wrote it.")]
 verdict("Reasoning: no town is named.\\nAction: -1")                Verdict("no town is named.", None)
@@ -38,9 +38,9 @@ def triples(reply: str) -> list[Triple] | None:
     if items is None:
         return None
     parts = [[part.strip() for part in item.split("|", 2)] for item in items]
-    found = [(a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)]
-    found = [triple for triple in found if all(triple)]
-    return found if found or not items else None
+    complete = [(a.strip(_EDGES), b.strip(_EDGES), text) for a, b, text in (p for p in parts if len(p) == 3)]
+    complete = [triple for triple in complete if all(triple)]
+    return complete if complete or not items else None
 
 
 def questions(reply: str) -> list[str] | None:
@@ -48,8 +48,8 @@ def questions(reply: str) -> list[str] | None:
     items = listed(reply)
     if items is None:
         return None
-    found = [item for item in items if item.endswith(("?", "\uff1f"))]
-    return found if found or not items else None
+    kept = [item for item in items if item.endswith(("?", "\uff1f"))]
+    return kept if kept or not items else None
 
 
 def sentence(reply: str) -> str | None:
@@ -59,10 +59,10 @@ def sentence(reply: str) -> str | None:
 
 
 def verdict(reply: str) -> Verdict | None:
-    """Action -1, or -2 with an answer, and what is said before it."""
-    found = replies.verdict(reply)
+    """Action -1, or -2 with an answer, and the reasons before it."""
+    inner = replies.verdict(reply)
     before = _REASON.match(reply)
-    if found is None or before is None:
+    if inner is None or before is None:
         return None
     reason = " ".join(before.group(1).replace("Reasoning:", " ").split())
-    return Verdict(reason, found.answer)
+    return Verdict(reason, inner.answer)

@@ -40,9 +40,11 @@ def skills(config: QRMeMConfig) -> list[Skill]:
         reply(tools, "builder", pieces)
 
     def doubts(scene: Scene, tools: Tools) -> None:
-        summary, segment, names, told = scene.texts
-        asked = asking_of(scene, summary).questions(segment, names.splitlines(), told.splitlines(), config.questions)
-        reply(tools, "builder", asked)
+        summary, segment, names, triples = scene.texts
+        request = asking_of(scene, summary).questions(
+            segment, names.splitlines(), triples.splitlines(), config.questions
+        )
+        reply(tools, "builder", request)
 
     def fusion(scene: Scene, tools: Tools) -> None:
         summary, first, text, second, other = scene.texts
@@ -62,8 +64,8 @@ def skills(config: QRMeMConfig) -> list[Skill]:
         )
 
     def elaborate(scene: Scene, tools: Tools) -> None:
-        names, told = scene.texts
-        reply(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), told.splitlines()))
+        names, triples = scene.texts
+        reply(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
 
     return [
         Skill("qrmem entities", "entities", entities),

@@ -43,13 +43,13 @@ def drive(desk: Desk, moves: Moves) -> Answer:
     """The answer at `max_trials`, or where the search ends before."""
     segments: list[int] = []
     for updates in range(desk.config.max_trials + 1):
-        found = _next(moves)
-        desk.mark(updates, ended=isinstance(found, End))
-        if isinstance(found, End):
-            if found.answer is not None:
-                return desk.answer(found.answer, found.segments, found.reason)
-            return desk.read(found.segments, found.reason)
-        segments = found
+        move = _next(moves)
+        desk.mark(updates, ended=isinstance(move, End))
+        if isinstance(move, End):
+            if move.answer is not None:
+                return desk.answer(move.answer, move.segments, move.reason)
+            return desk.read(move.segments, move.reason)
+        segments = move
         if updates < desk.config.max_trials and desk.config.record_stops is not None:
             desk.record(segments)
     own = desk.read(segments, MAX_TRIALS)
@@ -72,15 +72,15 @@ def _search_on(desk: Desk, moves: Moves) -> None:
     with desk.tools.phase("study"):
         for updates in range(desk.config.max_trials + 1, (desk.config.record_stops or 0) + 1):
             try:
-                found = _next(moves)
+                move = _next(moves)
             except QuestionError as error:
                 desk.step("stop", note=f"recording ends: {error}")
                 return
-            desk.mark(updates, ended=isinstance(found, End))
-            if isinstance(found, End):
-                desk.record(found.segments, found.answer)
+            desk.mark(updates, ended=isinstance(move, End))
+            if isinstance(move, End):
+                desk.record(move.segments, move.answer)
                 return
-            desk.record(found)
+            desk.record(move)
 
 
 def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:

@@ -5,7 +5,7 @@
 
 A node belongs to every component with a posterior above the threshold. Differences from the released code: equal
 vectors are one point and share its clusters (there too they share labels, but are counted apart); a node without a
-posterior above the threshold goes to its likeliest component instead of being lost; a cluster found twice is kept once;
+posterior above the threshold goes to its likeliest component instead of being lost; a duplicate cluster is kept once;
 one that cannot be split is cut in order instead of being clustered for ever.
 """
 
@@ -32,10 +32,10 @@ def clusters(vectors: np.ndarray, tokens: Sequence[int], most: int, config: Rapt
     """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
 
     tokens: of each node; a group has `most` of them at most, but for a group of one node. Raises CannotRun where
-    UMAP is asked for and missing.
+    UMAP is configured but not installed.
     """
-    found = _limited(list(range(len(vectors))), vectors, tokens, most, config)
-    return [list(group) for group in dict.fromkeys(tuple(group) for group in found)]
+    groups = _limited(list(range(len(vectors))), vectors, tokens, most, config)
+    return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
 
 
 def _limited(
@@ -84,7 +84,7 @@ def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
     few = config.dimensions + 1
     if len(points) <= few:
         return [list(range(len(vectors)))]
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for members in _mixture(_reduced(points, isqrt(len(points) - 1), config), config):
         inside = points[members]
         local = [np.arange(len(members))]
@@ -92,8 +92,8 @@ def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
             local = _mixture(_reduced(inside, config.neighbours, config), config)
         for part in local:
             kept = set(members[part].tolist())
-            found.append([row for row, number in enumerate(which) if number in kept])
-    return found
+            groups.append([row for row, number in enumerate(which) if number in kept])
+    return groups
 
 
 def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:

@@ -31,7 +31,7 @@ class RaptorConfig(MethodConfig):
     seed             c  of UMAP and of the mixtures, whatever the run's seed: a document has one tree (released: UMAP
                         unseeded, 224 for the choice of the number of components, 0 for the mixture that is used)
     retrieval        r  "collapsed": all layers ranked together (CT); "traversal": layer by layer from the top (TT)
-    top_k            r  nodes shown: in all (CT), or of each layer (TT)
+    top_k            r  nodes shown: in total (CT), or of each layer (TT)
     max_tokens       r  tokens of nodes shown at most; None = what the window holds
     """
 
@@ -52,8 +52,8 @@ class RaptorConfig(MethodConfig):
     @field_validator("reduction")
     @classmethod
     def _installed(cls, value: str) -> str:
-        # The presets name the reduction, so this is said by the plan; a default is not checked, or the skills of the
-        # method could not be listed without the package.
+        # The presets set the reduction, so the plan reports this. Pydantic does not check a default: the skills of the
+        # method can be listed without the package.
         if value == "umap" and find_spec("umap") is None:
             raise ValueError(NEEDS_UMAP)
         return value

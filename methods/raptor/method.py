@@ -86,10 +86,13 @@ class Raptor(Method):
         model = tools.model()
         room = reading.room_for_text(question, tools, model, reading.Reading(tools.task, config=self.config))
         separator = model.count(reading.SEPARATOR)
-        told = 0
+        tokens = 0
         for i, text in enumerate(texts):
-            told += model.count(text)
-            for limit, used, name in ((self.config.max_tokens, told, "budget"), (room, told + i * separator, "window")):
+            tokens += model.count(text)
+            for limit, used, name in (
+                (self.config.max_tokens, tokens, "budget"),
+                (room, tokens + i * separator, "window"),
+            ):
                 if limit is not None and used > limit:
                     return i, name if i else f"{name}: not even one node fits"
         return len(texts), ""

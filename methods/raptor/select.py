@@ -25,10 +25,10 @@ def collapsed(similarity: np.ndarray) -> list[int]:
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     """The nearest nodes level by level from the top, at most `top_k` of each; a node is a candidate once."""
-    found: list[int] = []
+    kept: list[int] = []
     nodes = graph.top()
     while nodes:
         chosen = _nearest(nodes, similarity)[:top_k]
-        found += chosen
+        kept += chosen
         nodes = list(dict.fromkeys(int(child) for node in chosen for child in graph.below(node)[0]))
-    return found
+    return kept

@@ -76,19 +76,19 @@ def _summaries(graph: Graph, level: int, groups: list[list[int]], config: Raptor
     def write(group: list[int]) -> str:
         texts = [graph.text[i] for i in group]
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        told = tools.keep(f"level{level}-{name}", lambda: summary.summarise(texts, model, most, prompt))
+        text = tools.keep(f"level{level}-{name}", lambda: summary.summarise(texts, model, most, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
-        return " ".join(str(told).split())
+        return " ".join(str(text).split())
 
     return tools.map(write, groups)
 
 
-def _append(graph: Graph, level: int, groups: list[list[int]], told: list[str]) -> list[int]:
+def _append(graph: Graph, level: int, groups: list[list[int]], summaries: list[str]) -> list[int]:
     """Add the summaries as nodes over their groups; returns the nodes. An empty one is left out, and that is noted."""
     blocks = [
         ([graph.add(text, level)], group, np.full((1, len(group)), 1 / len(group)))
-        for group, text in zip(groups, told, strict=True)
+        for group, text in zip(groups, summaries, strict=True)
         if text
     ]
     graph.connect(blocks)

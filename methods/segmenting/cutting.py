@@ -25,12 +25,12 @@ def recursive(text: str, size: int, model: MeteredModel) -> list[Span]:
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
     """
     starts = [start for start, _ in model.offsets(text)]
-    found = []
+    spans = []
     for a, b in _Cutting(text, starts, size).pack(0, len(text), 0):
         inside = text[a:b]
         if inside.strip():
-            found.append((b - len(inside.lstrip()), a + len(inside.rstrip())))
-    return found
+            spans.append((b - len(inside.lstrip()), a + len(inside.rstrip())))
+    return spans
 
 
 class _Cutting:
@@ -58,13 +58,13 @@ class _Cutting:
         """Where text[start:end] may be cut."""
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
-            found = [match.start() for match in _ENDS[rank].finditer(self._text, start, end)]
+            stops = [match.start() for match in _ENDS[rank].finditer(self._text, start, end)]
         elif rank == len(_ENDS):
-            found = [start + b for _, b in sentences(self._text[start:end])]
+            stops = [start + b for _, b in sentences(self._text[start:end])]
         else:
             first = self._first(start)
-            found = self._starts[first + self._size : bisect_left(self._starts, end) : self._size]
-        return [at for at in dict.fromkeys(found) if start < at < end]
+            stops = self._starts[first + self._size : bisect_left(self._starts, end) : self._size]
+        return [at for at in dict.fromkeys(stops) if start < at < end]
 
     def _count(self, start: int, end: int) -> int:
         """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""

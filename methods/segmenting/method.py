@@ -22,7 +22,7 @@ from methods.segmenting.perplexity import segments
 
 class SegmentConfig(MethodConfig):
     """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget: tokens shown,
-    titles and separators included; titles: put a document's title above each of its segments (LongRefiner A.2).
+    titles and separators included; titles: show a document's title above each of its segments (LongRefiner A.2).
     """
 
     segment_tokens: int = Field(default=500, gt=0)
@@ -58,8 +58,8 @@ class _Segmented(Method):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The segments as spans of characters."""
-        found = tools.keep("segments", lambda: [list(s) for s in self.cut(document.text, self._cutter(tools))])
-        return {"segments": found}
+        spans = tools.keep("segments", lambda: [list(s) for s in self.cut(document.text, self._cutter(tools))])
+        return {"segments": spans}
 
     def _cutter(self, tools: Tools) -> MeteredModel:
         return tools.model(self.index_roles[0])
@@ -69,9 +69,9 @@ class _Segmented(Method):
     ) -> Answer:
         """Rank, show the best until one does not fit, answer; where none fits, answer without a text."""
         config: SegmentConfig = self.config
-        found = [(documents[i], (a, b)) for i in distinct(documents) for a, b in indexes[i]["segments"]]
+        places = [(documents[i], (a, b)) for i in distinct(documents) for a, b in indexes[i]["segments"]]
         with tools.phase("search"):
-            scores = fits(config.scoring, question.text, [d.text[a:b] for d, (a, b) in found], tools)
+            scores = fits(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
         limit = min(config.budget, reading.room_for_text(question, tools, model, request))
@@ -80,7 +80,7 @@ class _Segmented(Method):
         steps: list[Step] = []
         reason = "exhausted"
         for i in map(int, np.argsort(-scores, kind="stable")):  # ties keep the order of the text
-            document, (a, b) = found[i]
+            document, (a, b) = places[i]
             text = self._told(document, document.text[a:b])
             tokens = model.count(text)
             used += tokens + (separator if texts else 0)
@@ -91,9 +91,9 @@ class _Segmented(Method):
             shown, score = Shown("span", document.id, a, b), {"score": float(scores[i])}
             steps.append(Step("select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown))
         if not texts:
-            reason = f"{reason}: not even one segment fits" if found else "no text"
-        told = reading.ask(question, texts, tools, model, request)
-        return Answer(told, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
+            reason = f"{reason}: not even one segment fits" if places else "no text"
+        reply = reading.ask(question, texts, tools, model, request)
+        return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
 
     def _told(self, document: Document, text: str) -> str:
         """A segment as it is read."""

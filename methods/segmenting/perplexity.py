@@ -7,7 +7,7 @@
     long text:  | context ............ | window of whole sentences, scored |     context and window: `most` tokens
 
 The first sentence of a text counts without its first token, which nothing comes before. Differences from the released
-code: a long sentence loses no text, sentences are found by rule, white space between them stays, and what a window of
+code: a long sentence loses no text, a rule finds the sentences, white space between them stays, and what a window of
 a long text is read behind is fed anew, the latest tokens before it, where the released code goes on with its cache and
 trims it above 24,576.
 """
@@ -26,13 +26,13 @@ SLACK = 8  # tokens that a part of a text may have more when it is encoded on it
 
 def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
     """Numbers of the sentences that end a segment, but for the last one."""
-    found = []
+    minima = []
     for i in range(1, len(ppl) - 1):
         fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
         strict = fall > 0 and rise > 0 and (fall >= threshold or rise >= threshold)
         if strict or (rise == 0 and fall > 0 and fall >= threshold):
-            found.append(i)
-    return found
+            minima.append(i)
+    return minima
 
 
 def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: int, window: int) -> list[float]:
@@ -52,7 +52,7 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: in
     size = min(window, most)
     if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
         size = max(1, min(window, most // 2))
-    found: list[float] = []
+    values: list[float] = []
     at = 0
     while at < len(spans):
         begin = spans[at - 1][1] if at else spans[0][0]  # the white space before a sentence is scored with it
@@ -61,9 +61,9 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: in
             end += 1
         first = max(0, token(begin) - max(0, most - size - SLACK)) if at else token(begin)
         before = text[starts[first] : begin] if first < token(begin) else ""
-        found += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
+        values += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
         at = end
-    return found
+    return values
 
 
 def _window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
@@ -96,13 +96,13 @@ def segments(text: str, threshold: float, most: int, model: MeteredModel, window
         return []
     room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
     ends = [*boundaries(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
-    found: list[Span] = []
+    pieces: list[Span] = []
     first = 0
     for last in ends:
         a, b = spans[first][0], spans[last][1]
         first = last + 1
         if model.count(text[a:b]) <= most:
-            found.append((a, b))
+            pieces.append((a, b))
         else:
-            found += [(a + c, a + d) for c, d in packed_chunks(text[a:b], most, model)]
-    return found
+            pieces += [(a + c, a + d) for c, d in packed_chunks(text[a:b], most, model)]
+    return pieces
