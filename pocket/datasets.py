@@ -4,7 +4,7 @@
     split: validation     seeds 0 to 999,999;   split: train     seeds from 1,000,000 on
 
 Encyclopedic kinds go through their official row format and its parser, so what is loaded is what a file of such rows
-would give. Question n of a seed is the same however many are asked for, and wherever its supporting paragraphs are put
+would give. Question n of a seed does not depend on the number of questions or on the place of its supporting paragraphs
 (`place` and `distance`, harness.datasets.placing; only encyclopedic texts are paragraphs in any order).
 """
 
@@ -49,8 +49,8 @@ class Options(PlaceOptions):
 
 
 def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
-    told = [name for name in _FILES if getattr(config, name) is not None]
-    problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in told]
+    fields = [name for name in _FILES if getattr(config, name) is not None]
+    problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields]
     if config.split not in _PURPOSES:
         near = close_matches(config.split, _PURPOSES)
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_PURPOSES)}"
@@ -72,11 +72,11 @@ def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 
 
 def _misplaced(options: Options) -> list[str]:
-    """What stands against the place asked for; a kind that there is none of is told by the world."""
-    asked = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
-    if asked and options.kind in world.KINDS and options.kind not in PLACED:
+    """Problems of `place` and `distance`; `pocket.world` reports an unknown kind."""
+    fields = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
+    if fields and options.kind in world.KINDS and options.kind not in PLACED:
         why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
-        return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in asked]
+        return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in fields]
     if options.distance is not None and options.hops and max(options.hops) < 2:
         return ["dataset.distance: a question of one hop has one supporting paragraph; set dataset.hops to 2 or more"]
     return []
@@ -85,7 +85,7 @@ def _misplaced(options: Options) -> list[str]:
 def _made(
     options: Options, purpose: world.Purpose, where: Placement | None
 ) -> Iterator[tuple[list[Example], list[Document]]]:
-    """The questions of one document after the other, with what they are asked about; without end."""
+    """Yield the questions and documents of one sample after the other, without end."""
     number = 0
     while True:
         made = world.sample(
@@ -119,14 +119,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     total = 0
-    for asked, texts in _made(options, purpose, where):
-        asked = asked[: options.questions - total]
-        parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, asked)]
+    for questions, texts in _made(options, purpose, where):
+        questions = questions[: options.questions - total]
+        parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, questions)]
         hashed.update("".join(canonical(part) + "\n" for part in parts).encode())
         if total < kept:
-            examples += asked[: kept - total]
+            examples += questions[: kept - total]
             documents.update((text.id, text) for text in texts)
-        total += len(asked)
+        total += len(questions)
         if total == options.questions:
             break
     source = f"made up by pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"

@@ -109,15 +109,15 @@ def _course(options: Options) -> Curriculum:
     first = options.first_weights
     window = WINDOW if first is None else initial_weights.shape(first).window
     whole = curriculum(None if options.curriculum is None else Path(options.curriculum), window)
-    wanted = split(options.skill)
-    for name in wanted:
+    chosen = split(options.skill)
+    for name in chosen:
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket skills")
-    course = Curriculum.model_validate(_only(whole, wanted)) if wanted else whole
+    course = Curriculum.model_validate(_only(whole, chosen)) if chosen else whole
     kept = options.folder / "curriculum.yaml"
     before = _skills(curriculum(kept, window)) if kept.exists() else None
     begun = (options.folder / "checkpoint" / "state.json").exists()
-    if begun and before != (_skills(course) if wanted else None):
+    if begun and before != (_skills(course) if chosen else None):
         raise UserError(f"the training in {options.out} is of other skills; name another folder with --out")
     return course
 
@@ -135,7 +135,7 @@ def _keep(options: Options, course: Curriculum) -> None:
         (options.folder / "curriculum.yaml").write_text(text + "\n", encoding="utf-8")
 
 
-def _only(whole: Curriculum, wanted: Sequence[str]) -> dict[str, Any]:
+def _only(whole: Curriculum, chosen: Sequence[str]) -> dict[str, Any]:
     """The stages with recipes of these skills, and the drills, which all begin with. Raises UserError for one without.
 
     A stage whose gates were all those of other skills waits for the ones that are left.
@@ -144,13 +144,13 @@ def _only(whole: Curriculum, wanted: Sequence[str]) -> dict[str, Any]:
 
     stages: list[dict[str, Any]] = []
     for stage in whole.stages:
-        recipes = [r.model_dump(mode="json") for r in stage.recipes if r.skill in (*wanted, *DRILLS)]
+        recipes = [r.model_dump(mode="json") for r in stage.recipes if r.skill in (*chosen, *DRILLS)]
         if all(r["gate"] == 0 for r in recipes):
             recipes = [{**r, "gate": None} for r in recipes]
         if recipes:
             stages.append({**stage.model_dump(mode="json"), "recipes": recipes})
     there = {r["skill"] for stage in stages for r in stage["recipes"]}
-    missing = [name for name in wanted if name not in there]
+    missing = [name for name in chosen if name not in there]
     if missing:
         raise UserError(
             f"the curriculum has no recipe of the skill '{missing[0]}'; add one, or name another --curriculum"

@@ -1,8 +1,8 @@
 """The adapters that come with the embedded model: whether each is there, fits its weights, and knows today's prompts.
 
-    found = check(embedded(), folder)
-    found.right       ["analysis", "structuring"]
-    found.wrong       ["the adapter 'selection' was trained on other prompts of 'longrefiner'"]
+    result = check(embedded(), folder)
+    result.right      ["analysis", "structuring"]
+    result.wrong      ["the adapter 'selection' was trained on other prompts of 'longrefiner'"]
 
 Only headers and cards are read, no weights are loaded. An adapter was trained on one set of weights and one wording; of
 others it is worse than none.
@@ -41,9 +41,8 @@ def embedded() -> ModelConfig:
 
 
 def check(config: ModelConfig, folder: Path) -> Adapters:
-    """Check every adapter that `config` offers against the weights in `folder`. None are wrong where none came along.
-
-    Raises CannotRun where the weights cannot be read.
+    """Check every adapter that `config` offers against the weights in `folder`. Returns an empty result if no
+    adapters are bundled. Raises CannotRun if the weights cannot be read.
     """
     from harness.llm.model_info import hash_files
 
@@ -53,21 +52,21 @@ def check(config: ModelConfig, folder: Path) -> Adapters:
     if importlib.util.find_spec("peft") is None:
         return Adapters(unread="the adapters are not checked: they need the package peft")
     base = adapters.Base(config.name, folder, {"files": hash_files(folder)})
-    found = Adapters()
+    result = Adapters()
     for name in config.offers:
         absent = f"the adapter '{name}' is not in the package"
         why = next(_wrong(name, Path(there[name]), base), None) if name in there else absent
         if why is None:
-            found.right.append(name)
+            result.right.append(name)
         else:
-            found.wrong.append(why)
-    return found
+            result.wrong.append(why)
+    return result
 
 
 def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
     """What is wrong with an adapter, the gravest first."""
-    told = adapters.check(name, folder, base)
-    yield from told.problems + told.warnings
+    report = adapters.check(name, folder, base)
+    yield from report.problems + report.warnings
     card = adapters.read_card(folder)
     if card is None:
         yield f"the adapter '{name}' has no card that says which weights and prompts it was trained on"

@@ -80,10 +80,10 @@ def new(folder: Path) -> Card:
 
 def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> Card:
     """The card with these rows; those of other skills stay where they come from an exam of the same size."""
-    told: list[Mapping[str, Any]] = [asdict(row) for row in rows]
-    exam, skills = {"questions": questions, "seed": seed}, {row["skill"] for row in told}
+    results: list[Mapping[str, Any]] = [asdict(row) for row in rows]
+    exam, skills = {"questions": questions, "seed": seed}, {row["skill"] for row in results}
     kept = [row for row in card.results if row["skill"] not in skills] if card.exam == exam else []
-    return replace(card, exam=exam, results=[*kept, *told])
+    return replace(card, exam=exam, results=[*kept, *results])
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ def check_weights(folder: Path) -> None:
     card = read(folder)
     if card is None:
         raise CannotRun(f"there is no card.json beside the weights in {folder}; reinstall the model")
-    for name, wanted in card.sha256.items():
-        found = _sha256(folder, name)
-        if found != wanted:
+    for name, recorded in card.sha256.items():
+        actual = _sha256(folder, name)
+        if actual != recorded:
             raise CannotRun(
-                f"the weights in {folder} are damaged: {name} has sha256 {found[:12]}, its card says {wanted[:12]}; "
+                f"the weights in {folder} are damaged: {name} has sha256 {actual[:12]}, its card says {recorded[:12]}; "
                 "reinstall the model"
             )
 
@@ -121,8 +121,8 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 @lru_cache(maxsize=256)
 def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
     teacher = _teacher(folder, tokenizer)
-    told = [teacher.play(skill, scene) for scene in _scenes(skill)]
-    parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in told]
+    plays = [teacher.play(skill, scene) for scene in _scenes(skill)]
+    parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 
@@ -139,11 +139,11 @@ def _scenes(skill: Skill) -> list[Scene]:
     from pocket.eval.cells import general
 
     recipe = general(skill.scene, skill.name).recipe
-    found: list[Scene] = []
+    scenes: list[Scene] = []
     for number in range(_SCENES):
-        one = replace(recipe, kinds=(recipe.kinds[number % len(recipe.kinds)],))
+        narrowed = replace(recipe, kinds=(recipe.kinds[number % len(recipe.kinds)],))
         scene = None
-        for drawn in _drawn(one, skill.scene, number):  # drawing all of them takes 30 ms, most first ones reply
+        for drawn in _drawn(narrowed, skill.scene, number):  # drawing all of them takes 30 ms, most first ones reply
             scene = drawn if scene is None or drawn.replies else scene
             if scene.replies:
                 break
@@ -151,8 +151,8 @@ def _scenes(skill: Skill) -> list[Scene]:
             raise CannotRun(
                 f"no text of the world makes a scene of kind '{skill.scene}', which '{skill.name}' declares"
             )
-        found.append(scene)
-    return found
+        scenes.append(scene)
+    return scenes
 
 
 def _drawn(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
@@ -165,13 +165,13 @@ def _drawn(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
 
 def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
     """(skill, why) for each that is not what the weights were trained on: CHANGED or UNTRAINED."""
-    found: list[tuple[str, str]] = []
+    reasons: list[tuple[str, str]] = []
     for skill in skills:
         if skill.name not in card.skills:
-            found.append((skill.name, UNTRAINED))
+            reasons.append((skill.name, UNTRAINED))
         elif fingerprint(skill, card.folder) != card.skills[skill.name]:
-            found.append((skill.name, CHANGED))
-    return found
+            reasons.append((skill.name, CHANGED))
+    return reasons
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
 def trained_skills(course: Curriculum, passed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of the skills that the passed stages trained, in their order; drills are none.
 
-    What a stage says was right ("0 answer": 0.9) names them whatever the course file says by now; the course is asked
-    for stages that say nothing.
+    The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has changed since; for a
+    stage without a record the course names them.
     """
     from pocket.tasks.recall import DRILLS
 

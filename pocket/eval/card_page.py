@@ -70,9 +70,9 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
         alike = row["text"].endswith(" alike")
         groups.setdefault((row["skill"], row["measure"], alike), []).append(row)
     for (skill, measure, alike), rows in groups.items():
-        texts, asked = (list(dict.fromkeys(row[key] for row in rows)) for key in ("text", "asked"))
-        found = {(row["asked"], row["text"]): _cell(row) for row in rows}
-        body = [[name, *(found.get((name, text), "") for text in texts)] for name in asked]
+        texts, kinds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("text", "asked"))
+        cells = {(row["asked"], row["text"]): _cell(row) for row in rows}
+        body = [[name, *(cells.get((name, text), "") for text in texts)] for name in kinds]
         by = ", by facts of the text with the relation asked for" if alike else ""
         yield f"{skill}: {measure}{by}", [["", *texts], *body]
 
@@ -101,40 +101,42 @@ def _verdicts(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _listed(found: Mapping[str, Sequence[str]]) -> list[str]:
-    return ["\n".join(f"- {head}: {'; '.join(texts)}" for head, texts in found.items() or [("nothing", [""])]) + "\n"]
+def _listed(sections: Mapping[str, Sequence[str]]) -> list[str]:
+    return [
+        "\n".join(f"- {head}: {'; '.join(texts)}" for head, texts in sections.items() or [("nothing", [""])]) + "\n"
+    ]
 
 
 def _training(card: Card) -> list[str]:
-    told = card.trained
-    if not told:
+    training = card.trained
+    if not training:
         return ["## Training\n", "Nothing is known of it.\n"]
     parts = ["## Training\n"]
-    every = [*told.get("before", ()), told]
+    every = [*training.get("before", ()), training]
     if len(every) > 1:
-        steps, tokens, seconds = (sum(one.get(key, 0) for one in every) for key in ("steps", "tokens", "seconds"))
+        steps, tokens, seconds = (sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds"))
         parts.append(
             f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
             f"{seconds / 60:,.0f} minutes in all.\n"
         )
-    for one in every:
-        parts += _one_training(one)
+    for run in every:
+        parts += _one_training(run)
     return parts
 
 
-def _one_training(told: Mapping[str, Any]) -> list[str]:
-    minutes = told.get("seconds", 0) / 60
-    hardware = told.get("hardware", {})
+def _one_training(run: Mapping[str, Any]) -> list[str]:
+    minutes = run.get("seconds", 0) / 60
+    hardware = run.get("hardware", {})
     head = (
-        f"Seed {told.get('seed')}, {told.get('steps', 0):,} steps, {told.get('tokens', 0):,} tokens, "
+        f"Seed {run.get('seed')}, {run.get('steps', 0):,} steps, {run.get('tokens', 0):,} tokens, "
         f"{minutes:,.0f} minutes on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} threads"
     )
-    began = told.get("began")
+    began = run.get("began")
     head += f", from trained weights whose sha256 begins with {began}.\n" if began else ".\n"
     rows = [["stage", "steps", "minutes", "minutes, in all", "mastered", "replies right at its end"]]
     before = 0.0
-    for stage in told.get("stages", ()):
-        # Earlier versions wrote the minutes in all only.
+    for stage in run.get("stages", ()):
+        # Earlier versions wrote only the total minutes.
         own = stage.get("stage_minutes", round(stage.get("minutes", before) - before, 1))
         before = stage.get("minutes", before)
         right = ", ".join(f"{name} {_percent(share)} %" for name, share in stage.get("right", {}).items())

@@ -29,15 +29,15 @@ _PAPER = ("qasper",)
 _CHOICE = ("quality",)
 _LENGTHS = (250, 500, 1000, 1500)
 _FACT = 15  # tokens of a sentence, about
-_DRAWN = 12  # facts among which those needed are found
+_DRAWN = 12  # facts drawn, from which the needed ones are taken
 
 
 @dataclass(frozen=True)
 class Cell:
     """One cell of the exam.
 
-    asked, text: as its table says; recipe: of the texts; ask: the one kind of question, None where the scene asks
-    none or several; needed: only the facts that prove the answer are shown; share: of the questions asked for.
+    asked, text: row and column of its table; recipe: of the texts; ask: the kind of question, None if the scene has
+    none or several kinds; needed: show only the facts that prove the answer; share: of the exam's questions a cell.
     """
 
     asked: str
@@ -56,14 +56,14 @@ def _sizes(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
 
 
 def _answer(skill: str) -> list[Cell]:
-    found: list[Cell] = []
+    rows: list[Cell] = []
     for ask in ASKED:
         kinds = _KINDS.get(ask, _PAPER)
         if ask != "nothing":  # it has no facts that prove it
             recipe = Recipe(skill, kinds, facts=(_DRAWN, _DRAWN), ask={ask: 1.0})
-            found.append(Cell(ASKED[ask], NEEDED, recipe, ask, needed=True))
-        found += _sizes(skill, ask, kinds)
-    return found
+            rows.append(Cell(ASKED[ask], NEEDED, recipe, ask, needed=True))
+        rows += _sizes(skill, ask, kinds)
+    return rows
 
 
 def _choose(skill: str) -> list[Cell]:
@@ -71,15 +71,15 @@ def _choose(skill: str) -> list[Cell]:
 
 
 def _search(skill: str) -> list[Cell]:
-    found: list[Cell] = []
+    rows: list[Cell] = []
     for ask in ("one", "two"):
         for n in (250, 500):
             # As a search meets them: points one by one, or chunks of about 100 tokens that may cut a sentence.
             points = Recipe(skill, READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0})
             chunks = Recipe(skill, READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0})
-            found.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
-            found.append(Cell(ASKED[ask], f"chunks, {n} tokens", chunks, ask))
-    return found
+            rows.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
+            rows.append(Cell(ASKED[ask], f"chunks, {n} tokens", chunks, ask))
+    return rows
 
 
 def _points(skill: str) -> list[Cell]:

@@ -2,7 +2,7 @@
 
     rows = examine(model, questions=100, seed=0, progress=print)
 
-What is asked is in cells.py, how it is measured in measures.py. Nothing here knows how the model was trained.
+cells.py defines the questions, metrics.py the measures. Nothing here depends on how the model was trained.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LEAST = 2
 class _One(Asker):
     """An asker with one question, so that a scene and its proof stay together."""
 
-    def __init__(self, asker: Asker, asked: Asked) -> None:
+    def __init__(self, asker: Asker, question: Asked) -> None:
         vars(self).update(vars(asker))
-        self.asked = asked
+        self.asked = question
 
     def one(self, about: Fact | None = None) -> Asked:
         return self.asked
@@ -51,37 +51,37 @@ class _One(Asker):
         return self.asked
 
 
-def _needed(shown: Shown, asked: Asked, dice: Dice) -> Shown:
+def _needed(shown: Shown, question: Asked, dice: Dice) -> Shown:
     """The text with nothing in it but the facts that prove the answer."""
-    facts = tuple(dice.shuffled(asked.supports))
+    facts = tuple(dice.shuffled(question.supports))
     return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
 
 
 def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = show(cell.recipe, dice, "evaluation")
-    asked: Asked | None = None
+    question: Asked | None = None
     if cell.ask is not None:
-        asked = getattr(shown.asker, cell.ask)()
-        if asked is None:
+        question = getattr(shown.asker, cell.ask)()
+        if question is None:
             return None
-        shown = replace(_needed(shown, asked, dice) if cell.needed else shown, asker=_One(shown.asker, asked))
+        shown = replace(_needed(shown, question, dice) if cell.needed else shown, asker=_One(shown.asker, question))
     scene = next(SCENES[skill.scene](cell.recipe, shown, dice), None)
-    return None if scene is None else Sitting(scene, SceneOutcome(), asked, tuple(shown.asker.facts))
+    return None if scene is None else Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
 
 
 def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
     """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
 
-    A function of cell, count and seed: skills with equal cells are asked about the same texts.
+    A function of cell, count and seed: skills with equal cells have the same texts.
     """
-    found = 0
+    taken = 0
     for number in range(count * _TRIES):
         drawn = _draw(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
         if drawn is not None:
             yield drawn
-            found += 1
-        if found == count:
+            taken += 1
+        if taken == count:
             return
 
 
@@ -95,8 +95,8 @@ def examine(
 ) -> list[Row]:
     """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and measure the replies.
 
-    skills: default all that method presets declare; progress: told a line a cell. Raises what the model raises, but
-    for a question that fails alone.
+    skills: default all that method presets declare; progress: called with a line a cell.
+    Raises the model's errors, except those of a single question.
     """
     rows: list[Row] = []
     for skill in declared().values() if skills is None else skills:

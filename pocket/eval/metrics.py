@@ -5,7 +5,7 @@ sufficiency          AUC of P(first label) over all probes; accuracy at 0.5; exa
 points               share of the true points that were written, and of the written ones that are not true
 gathered             the same of names
 summary              the same of sentences; shortened, entities, trial: names; relations: pairs; outline: titles
-doubts, decomposed   the same of questions, each told by the names and numbers in it: its other words are free;
+doubts, decomposed   the same of questions, compared by the names and numbers in each: other words are free;
                      elaborated likewise
 triage, lookup       exact match; the floor of a choice among parts is one by their number
 reflection           exact match of what follows the reasoning
@@ -42,7 +42,7 @@ class Row:
 
     value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
     n: of answers, probes, points or names; floor: what a model would reach that guesses without reading, where that
-    is known; failed: scenes that the model could not be asked to the end, counted as wrong.
+    is known; failed: scenes that ended with an error, counted as wrong.
     """
 
     skill: str
@@ -70,13 +70,13 @@ class Sitting:
 class _Table:
     """Makes the rows of one cell; values are (number of the scene, value)."""
 
-    def __init__(self, skill: str, asked: str, text: str, sittings: Sequence[Sitting]) -> None:
-        self.head = (skill, asked, text)
+    def __init__(self, skill: str, questions: str, text: str, sittings: Sequence[Sitting]) -> None:
+        self.head = (skill, questions, text)
         self.failed = sum(s.outcome.failed for s in sittings)
 
     def share(self, name: str, values: Sequence[tuple[int, float]], floor: float | None = None) -> Row:
-        told = stats.interval([float(v) for _, v in values], [str(i) for i, _ in values])
-        return Row(*self.head, name, told.mean, told.low, told.high, told.n, floor, self.failed)
+        interval = stats.interval([float(v) for _, v in values], [str(i) for i, _ in values])
+        return Row(*self.head, name, interval.mean, interval.low, interval.high, interval.n, floor, self.failed)
 
     def area(self, probes: Sequence[tuple[int, float, bool]], floor: float | None) -> Row:
         value, low, high = _area(probes)
@@ -133,8 +133,8 @@ def _lines(text: str) -> list[str]:
 
 def _names(text: str) -> list[str]:
     """ "* About A, B and C." -> A, B, C; a line of another form is taken whole, as a name that is none."""
-    found = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
-    return [name for line, m in found for name in (re.split(", | and ", m.group(1)) if m else [line])]
+    matches = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
+    return [name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])]
 
 
 def _kept(table: _Table, sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> list[Row]:
@@ -155,11 +155,11 @@ def _any(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
 
 
 def _sentences(text: str) -> list[str]:
-    return [one for one in re.split(r"(?<=[.!?])\s+", text.strip()) if one]
+    return [sentence for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
 
 
 def _all_names(text: str) -> list[str]:
-    return [name for one in _sentences(text) for name in _names(one)]
+    return [name for sentence in _sentences(text) for name in _names(sentence)]
 
 
 def _pairs(text: str) -> list[str]:
@@ -253,24 +253,24 @@ def _area(probes: Sequence[tuple[int, float, bool]]) -> tuple[float | None, floa
 
 
 def alike(skill: str, sittings: Sequence[Sitting]) -> list[Row]:
-    """Exact match of one- and two-hop answers by how many facts of the text have the relation that is asked for.
+    """Exact match of one- and two-hop answers by how many facts of the text have the question's relation.
 
     The floor is that of a model which finds the relation and then guesses: the mean of 1 / distinct answers.
     """
     rows: list[Row] = []
-    for hops, asked in ((1, "one hop"), (2, "two hops")):
+    for hops, label in ((1, "one hop"), (2, "two hops")):
         paths = [s for s in sittings if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
         counted = [(s, _answers(s)) for s in paths]
         for least, most, name in _BUCKETS:
-            inside = [(s, found) for s, found in counted if least <= len(found) <= most]
-            table = _Table(skill, asked, f"{name} alike", [s for s, _ in inside])
-            floor = float(np.mean([1 / len(set(found)) for _, found in inside])) if inside else None
+            inside = [(s, answers) for s, answers in counted if least <= len(answers) <= most]
+            table = _Table(skill, label, f"{name} alike", [s for s, _ in inside])
+            floor = float(np.mean([1 / len(set(answers)) for _, answers in inside])) if inside else None
             rows.append(table.share(EXACT, _exact([s for s, _ in inside]), floor))
     return rows
 
 
 def _answers(s: Sitting) -> list[str]:
-    """What each fact of the asked relation would answer."""
+    """The answer that each fact of the question's relation gives."""
     assert s.asked is not None
     assert isinstance(s.asked.query, Path)
     back = s.asked.query.steps[-1].startswith(INVERSE)

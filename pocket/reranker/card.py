@@ -50,17 +50,17 @@ def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
 
 
 def _page(card: dict[str, Any], rows: Sequence[Row]) -> str:
-    told = card["trained"]
+    run = card["trained"]
     origin = (
-        f"Cut from pocket-llama (weights {told['begin']}): its input embeddings and first {told['layers']} layers, "
-        f"under a new head. {told['steps']:,} steps of {told['questions']} questions with all chunks of their texts, "
-        f"{told['tokens']:,} tokens, {told['processor_minutes']} minutes of one processor core, seed {told['seed']}.\n"
+        f"Cut from pocket-llama (weights {run['begin']}): its input embeddings and first {run['layers']} layers, "
+        f"under a new head. {run['steps']:,} steps of {run['questions']} questions with all chunks of their texts, "
+        f"{run['tokens']:,} tokens, {run['processor_minutes']} minutes of one processor core, seed {run['seed']}.\n"
     )
-    asked = (
+    tasks = (
         "Recall at 5 on texts of 1,640 tokens in chunks of 100, questions of one hop and two, evaluation seed "
         f"{SEED}: mean [95 % interval, clustered by text].\n"
     )
-    parts = [_HEAD, origin, asked]
+    parts = [_HEAD, origin, tasks]
     for measure, meaning in _MEASURES.items():
         parts += [f"## {measure}\n\n{meaning}\n", _table([row for row in rows if row.measure == measure])]
     return "\n".join(parts).rstrip() + "\n"
@@ -68,9 +68,9 @@ def _page(card: dict[str, Any], rows: Sequence[Row]) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     kinds, rankers = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("kind", "ranker"))
-    found = {(row.ranker, row.kind): row for row in rows}
+    by_pair = {(row.ranker, row.kind): row for row in rows}
     lines = [["ranker", *kinds], ["---"] * (len(kinds) + 1)]
-    lines += [[ranker, *(_cell(found[ranker, kind]) for kind in kinds)] for ranker in rankers]
+    lines += [[ranker, *(_cell(by_pair[ranker, kind]) for kind in kinds)] for ranker in rankers]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 

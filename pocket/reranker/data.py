@@ -69,8 +69,8 @@ def listed(texts: Texts, offsets: Offsets) -> Iterator[Listed]:
     chunks = tuple(Support(d.id, *span) for d in made.documents for span in _cut(d.text, texts.size, offsets))
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
-    for example, asked in zip(made.examples, made.asked, strict=True):
-        facts = _sentences(made, asked.supports)
+    for example, source in zip(made.examples, made.asked, strict=True):
+        facts = _sentences(made, source.supports)
         if facts:
             passages = tuple(example.gold.supporting)
             question, first = example.question.text, made.documents[0].id
@@ -82,14 +82,14 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
 
     Questions about one text come together: what one needs another does not, so that no chunk is good by itself.
     """
-    dice, found = Dice("reranker", seed, step), list[Listed]()
+    dice, lists = Dice("reranker", seed, step), list[Listed]()
     for attempt in range(_TRIES * count):
         number = step * _TRIES * count + attempt
         kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
         texts = Texts(kind, FIRST_TRAINING_SEED + seed, number, tokens, "training", size)
-        found += dice.shuffled(list(listed(texts, offsets)))[: count - len(found)]
-        if len(found) == count:
-            return found
+        lists += dice.shuffled(list(listed(texts, offsets)))[: count - len(lists)]
+        if len(lists) == count:
+            return lists
     raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")
 
 
@@ -101,17 +101,20 @@ def _cut(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
 
 def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
     """Where the facts are stated; one that two documents state stands twice."""
-    wanted = set(facts)
+    stated_facts = set(facts)
     return tuple(
-        Support(document, s.start, s.end) for document, told in made.stated.items() for s in told if s.fact in wanted
+        Support(document, s.start, s.end)
+        for document, sentences in made.stated.items()
+        for s in sentences
+        if s.fact in stated_facts
     )
 
 
 def _stating(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
-    found = np.zeros(len(chunks), dtype=bool)
+    mask = np.zeros(len(chunks), dtype=bool)
     for fact in facts:
         shared = [
             min(c.end, fact.end) - max(c.start, fact.start) if c.document_id == fact.document_id else -1 for c in chunks
         ]
-        found[int(np.argmax(shared))] = True
-    return found
+        mask[int(np.argmax(shared))] = True
+    return mask

@@ -62,23 +62,23 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
 
 
 def _lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
-    found: list[Listed] = []
+    lists: list[Listed] = []
     number = 0
-    while len(found) < count:
-        found += listed(Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS), offsets)
+    while len(lists) < count:
+        lists += listed(Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS), offsets)
         number += 1
-    return found[:count]
+    return lists[:count]
 
 
 def _rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
-    best = [np.argsort(-rank(one.question, one.texts), kind="stable")[:_TOP] for one in lists]
-    shown = [[one.chunks[int(i)] for i in order] for one, order in zip(lists, best, strict=True)]
-    documents = [one.document for one in lists]
+    best = [np.argsort(-rank(item.question, item.texts), kind="stable")[:_TOP] for item in lists]
+    shown = [[item.chunks[int(i)] for i in order] for item, order in zip(lists, best, strict=True)]
+    documents = [item.document for item in lists]
     rows = []
     for measure in ("facts", "passages"):
-        values = [_recall(spans, getattr(one, measure)) for one, spans in zip(lists, shown, strict=True)]
-        found = stats.interval(values, documents)
-        rows.append(Row(kind, name, measure, found.mean, found.low, found.high, found.n, found.clusters))
+        values = [_recall(spans, getattr(item, measure)) for item, spans in zip(lists, shown, strict=True)]
+        interval = stats.interval(values, documents)
+        rows.append(Row(kind, name, measure, interval.mean, interval.low, interval.high, interval.n, interval.clusters))
     return rows
 
 
@@ -86,9 +86,9 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.0f}"
 
 
-def _recall(spans: Sequence[Support], wanted: Sequence[Support]) -> float:
+def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
     shown = [Shown("span", s.document_id, s.start, s.end) for s in spans]
-    return float(evidence_recall(shown, wanted) or 0.0)
+    return float(evidence_recall(shown, evidence) or 0.0)
 
 
 # --- rankers ----------------------------------------------------------------------------------------------------------
@@ -103,11 +103,11 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     reranker = load_reranker(config, Meter(), "reranker")
     from transformers import AutoTokenizer
 
-    found: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
+    rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
     if (encoder := _minilm()) is not None:
-        found["minilm"] = _similar(encoder)
-    found["random"] = _chance
-    return found, offsets_of(AutoTokenizer.from_pretrained(str(folder)))
+        rankers["minilm"] = _similar(encoder)
+    rankers["random"] = _chance
+    return rankers, offsets_of(AutoTokenizer.from_pretrained(str(folder)))
 
 
 def _minilm() -> Any:

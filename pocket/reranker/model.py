@@ -41,14 +41,16 @@ def cut(folder: Path, layers: int, seed: int = 0) -> Any:
     from safetensors.torch import load_file
     from transformers import LlamaConfig, LlamaForSequenceClassification
 
-    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if layers > told["num_hidden_layers"]:
-        raise CannotRun(f"the model in {folder} has {told['num_hidden_layers']} layers, so no {layers} can be taken")
-    kept = {k: v for k, v in told.items() if k not in ("architectures", "dtype", "transformers_version", "model_type")}
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if layers > values["num_hidden_layers"]:
+        raise CannotRun(f"the model in {folder} has {values['num_hidden_layers']} layers, so no {layers} can be taken")
+    kept = {
+        k: v for k, v in values.items() if k not in ("architectures", "dtype", "transformers_version", "model_type")
+    }
     ids = {t["content"]: t["id"] for t in _spec(folder)["added_tokens"]}
-    wanted = {**kept, "num_hidden_layers": layers, "pad_token_id": ids[_PAD], "num_labels": 1, "use_cache": False}
+    settings = {**kept, "num_hidden_layers": layers, "pad_token_id": ids[_PAD], "num_labels": 1, "use_cache": False}
     torch.manual_seed(seed)
-    net = LlamaForSequenceClassification(LlamaConfig(**wanted)).float()
+    net = LlamaForSequenceClassification(LlamaConfig(**settings)).float()
     try:
         weights = load_file(str(folder / "model.safetensors"))
     except (OSError, SafetensorError) as error:
@@ -73,8 +75,8 @@ def tokenizer(folder: Path, to: Path) -> Any:
         given = part in (_A, _B)
         pair.append({"Sequence" if given else "SpecialToken": {"id": part, "type_id": 0}})
         if not given:
-            found = plain.encode(part, add_special_tokens=False)
-            marks[part] = {"id": part, "ids": found.ids, "tokens": found.tokens}
+            encoding = plain.encode(part, add_special_tokens=False)
+            marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
     spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     settings |= {"pad_token": _PAD, "model_max_length": LONGEST, "padding_side": "right", "split_special_tokens": True}

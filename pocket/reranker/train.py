@@ -38,7 +38,7 @@ _SAY, _SAVE, _TOP = 25, 100, 5
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; begin: the pocket model it is cut from; steps: in all; questions: of a step."""
+    """out: the folder; begin: the pocket model it is cut from; steps: total; questions: of a step."""
 
     out: Path
     begin: Path
@@ -92,9 +92,9 @@ class _Trainer(Loop["list[Listed]"]):
         import torch
 
         scores = self._scores(batch)
-        loss: Any = sum((_loss(s, one) for s, one in zip(scores, batch, strict=True)), torch.zeros(())) / len(batch)
+        loss: Any = sum((_loss(s, item) for s, item in zip(scores, batch, strict=True)), torch.zeros(())) / len(batch)
         value = self._descend([loss], _rate(self.progress.step, self.settings.steps))
-        self.found += [_recall(s.detach().numpy(), one.stating) for s, one in zip(scores, batch, strict=True)]
+        self.found += [_recall(s.detach().numpy(), item.stating) for s, item in zip(scores, batch, strict=True)]
         del self.found[:-200]
         return value
 
@@ -102,7 +102,7 @@ class _Trainer(Loop["list[Listed]"]):
         """Scores [chunks] of each question, float32."""
         import torch
 
-        pairs = [(one.question, text) for one in lists for text in one.texts]
+        pairs = [(item.question, text) for item in lists for text in item.texts]
         rows = self.tokenizer(
             [q for q, _ in pairs], [t for _, t in pairs],
             truncation=True, max_length=reranker_folder.LONGEST, padding=True, return_tensors="pt",
@@ -110,22 +110,22 @@ class _Trainer(Loop["list[Listed]"]):
         self.progress.tokens += int(rows["attention_mask"].sum())
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.net(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[:, 0]
-        return list(logits.float().split([len(one.texts) for one in lists]))
+        return list(logits.float().split([len(item.texts) for item in lists]))
 
     def _log(self, loss: float) -> None:
         p = self.progress
-        told = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
-        told |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
-        journal.append(self.settings.out / "log.jsonl", told)
-        self.tell("  ".join(f"{name} {value}" for name, value in told.items()))
+        record = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
+        record |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
+        journal.append(self.settings.out / "log.jsonl", record)
+        self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
     """The characters of every token of a text, without special tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
-        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return [(int(a), int(b)) for a, b in found["offset_mapping"]]
+        encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [(int(a), int(b)) for a, b in encoding["offset_mapping"]]
 
     return offsets
 
@@ -134,11 +134,11 @@ def _rate(step: int, steps: int) -> float:
     return _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps)
 
 
-def _loss(scores: Tensor, one: Listed) -> Tensor:
+def _loss(scores: Tensor, item: Listed) -> Tensor:
     import torch
 
-    wanted = torch.from_numpy(one.stating)
-    return -scores.log_softmax(0)[wanted].mean()
+    stating = torch.from_numpy(item.stating)
+    return -scores.log_softmax(0)[stating].mean()
 
 
 def _recall(scores: np.ndarray, stating: np.ndarray) -> float:

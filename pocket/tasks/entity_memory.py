@@ -1,18 +1,18 @@
-"""Scenes of a memory of entities: a graph is built of segments, and what is missing in a text is said.
+"""Scenes of an entity memory: build a graph from segments, and name what a text lacks.
 
 "entities"    texts: summary, questions, segment               reply: "* name" for each thing the facts name
 "relations"   texts: summary, entities, questions, segment     reply: "* name | name | sentence" for each fact of two
 "doubts"      texts: summary, segment, entities, relations     reply: "* question" about facts, those without a
                                                                relation first
 "fusion"      texts: summary, segment, relation, segment, relation    replies: "* question" ..., the merged sentence
-"reflection"  texts: segments     reply: "Reasoning: known facts, what is not said\\nAction: -1", or -2 and an answer
+"reflection"  texts: segments     reply: "Reasoning: known facts, missing facts\\nAction: -1", or -2 and an answer
 "trial"       texts: reason, entities, other entities, segments       reply: "* name": those the proof has reached
 "elaborated"  texts: entities, relations        reply: "* question": what is left to ask after the relations
 "decomposed"  texts: none                       reply: "* question" for each step; "#1" stands for the first answer
 "lookup"      texts: summaries of pages         reply: "Pages: 0, 2", those with the facts that are needed
 "pause"       texts: numbers ("" for none) and units in turn   reply: "Break: 4", where the subject changes first
 
-Lists are one text, a line an item. What is right is decided by the facts alone.
+Lists are one text, a line an item. The facts alone decide what is right.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pocket.world.names import ENDINGS
 from pocket.world.templates import Schema, schema
 
 _MOST = 4  # questions about a segment
-_TRIES = 4  # drawn questions for each one that is wanted
+_TRIES = 4  # questions drawn for each one needed
 _LACKING = 0.3  # share of questions that lose a fact they need
 
 
@@ -38,8 +38,10 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The things that a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        found = sorted(_names(part, shown), key=text.find)  # stable: the order of mention is the one that can be copied
-        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(found))
+        entity_names = sorted(
+            _names(part, shown), key=text.find
+        )  # stable: the order of mention is the one that can be copied
+        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(entity_names))
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -54,11 +56,11 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Questions about facts of a segment: first those that its relations do not tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _pairs(part, shown)
-        told = pairs[: dice.between(0, len(pairs))]
-        left = [fact for fact in part if fact not in told]
-        asked = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
-        texts = (_about(shown, dice), text, "\n".join(_names(part, shown)), "\n".join(_triples(tuple(told), shown)))
-        yield _scene(question, shown, texts, _listed(asked))
+        known = pairs[: dice.between(0, len(pairs))]
+        left = [fact for fact in part if fact not in known]
+        questions = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
+        texts = (_about(shown, dice), text, "\n".join(_names(part, shown)), "\n".join(_triples(tuple(known), shown)))
+        yield _scene(question, shown, texts, _listed(questions))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -74,80 +76,82 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
         first, second = plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema)
         merged = first if other == fact else f"{first} {second}"
-        asked = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
+        questions = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
         texts = (_about(shown, dice), text, first, second, second)
-        yield Scene(question, texts, scenes.task_of(shown.kind), (_listed(asked), merged))
+        yield Scene(question, texts, scenes.task_of(shown.kind), (_listed(questions), merged))
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """What is known of the question and what is not said; the answer where all of it is."""
+    """The known and the missing facts of a question; the answer if none is missing."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     every = list(distinct(recipe, shown, dice))
-    for asked in every:  # before the first is told, so that all share one text
-        if asked.supports and dice.chance(_LACKING):
-            missing = dice.pick(asked.supports)
+    for question in every:  # before the first scene, so that all scenes share one text
+        if question.supports and dice.chance(_LACKING):
+            missing = dice.pick(question.supports)
             parts = [without(missing, text, facts, shown) for text, facts in parts]
     facts = tuple(fact for _, part in parts for fact in part)
     texts = tuple(text for text, _ in parts if text)
-    for asked in every:
-        known = [fact for fact in asked.supports if fact in facts]
-        answer = asked.answer if proved(asked, facts) else None
-        reason = _reason(asked, known, answer, shown, dice)
+    for question in every:
+        known = [fact for fact in question.supports if fact in facts]
+        answer = question.answer if proved(question, facts) else None
+        reason = _reason(question, known, answer, shown, dice)
         action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield _scene(question_of(asked), shown, texts, f"Reasoning: {reason}\n{action}")
+        yield _scene(question_of(question), shown, texts, f"Reasoning: {reason}\n{action}")
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The text states the first fact of two: the thing it leads to is looked up next."""
-    for asked, first, middle in _two_steps(recipe, shown):
+    for question, first, middle in _two_steps(recipe, shown):
         text = _told((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
-        assert isinstance(asked.query, Path)
-        start = [asked.query.start]
+        assert isinstance(question.query, Path)
+        start = [question.query.start]
         others = dice.shuffled([n for n in _names(tuple(shown.sentences), shown) if n not in start])
-        reason = _reason(asked, [first], None, shown, dice)
-        yield _scene(question_of(asked), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle]))
+        reason = _reason(question, [first], None, shown, dice)
+        yield _scene(
+            question_of(question), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle])
+        )
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A relation tells the first fact of two: the question about the second one."""
     words = schema(shown.schema)
-    for asked, first, middle in _two_steps(recipe, shown):
-        assert isinstance(asked.query, Path)
-        rest = words.ask(Path(middle, asked.query.steps[1:]), dice)
-        told = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
-        texts = ("\n".join([asked.query.start, middle]), "\n".join(told))
-        yield _scene(question_of(asked), shown, texts, _listed([rest]))
+    for question, first, middle in _two_steps(recipe, shown):
+        assert isinstance(question.query, Path)
+        rest = words.ask(Path(middle, question.query.steps[1:]), dice)
+        lines = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
+        texts = ("\n".join([question.query.start, middle]), "\n".join(lines))
+        yield _scene(question_of(question), shown, texts, _listed([rest]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A question for each step: one after the other, or one for each of two that are compared."""
     words = schema(shown.schema)
-    for asked in distinct(recipe, shown, dice):
-        found: list[str] = [asked.text]
-        paths = _paths(asked.query)
+    for question in distinct(recipe, shown, dice):
+        questions: list[str] = [question.text]
+        paths = _paths(question.query)
         steps = [step for path in paths for step in path.steps]
         if len(steps) > 1:
             if not all(_can_ask(step, words) for step in steps):
                 continue
-            found = []
+            questions = []
             for path in paths:
                 here = path.start
                 for step in path.steps:
-                    found.append(words.ask(Path(here, (step,)), dice))
-                    here = f"#{len(found)}"
-        yield _scene(question_of(asked), shown, (), _listed(found))
+                    questions.append(words.ask(Path(here, (step,)), dice))
+                    here = f"#{len(questions)}"
+        yield _scene(question_of(question), shown, (), _listed(questions))
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Pages told in short; those with a fact that the answer needs."""
+    """Summaries of pages; the pages with a fact that the answer needs."""
     facts = list(shown.sentences)
     count = min(len(facts), dice.between(2, 6))
     pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
-    for asked in distinct(recipe, shown, dice):
-        right = [i for i, page in enumerate(pages) if set(page) & set(asked.supports)]
+    for question in distinct(recipe, shown, dice):
+        right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
         if right:
             texts = tuple(_told(page, shown) for page in pages)
-            yield _scene(question_of(asked), shown, texts, "Pages: " + ", ".join(map(str, right)))
+            yield _scene(question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right)))
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -175,9 +179,9 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], reply: str)
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
     """A question about the text, and a part of it with the facts it states; parts without any are left out."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
-    for asked in distinct(recipe, shown, dice) if parts else ():
+    for question in distinct(recipe, shown, dice) if parts else ():
         text, facts = dice.pick(parts)
-        yield question_of(asked), text, facts
+        yield question_of(question), text, facts
 
 
 def _about(shown: Shown, dice: Dice) -> str:
@@ -197,12 +201,12 @@ def _told(facts: Sequence[Fact], shown: Shown) -> str:
 def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
     """What the facts are about and the things they lead to, in order; values are none."""
     relations_ = schema(shown.schema).relations
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for fact in part:
-        found[fact.subject] = None
+        names[fact.subject] = None
         if relations_[fact.relation].object in ENDINGS:
-            found[fact.object] = None
-    return list(found)
+            names[fact.object] = None
+    return list(names)
 
 
 def _pairs(part: Sequence[Fact], shown: Shown) -> list[Fact]:
@@ -241,27 +245,32 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]
     words = schema(shown.schema)
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
-        asked = shown.asker.two()
-        if asked is None or asked.query in seen or not isinstance(asked.query, Path) or len(seen) == recipe.questions:
+        question = shown.asker.two()
+        if (
+            question is None
+            or question.query in seen
+            or not isinstance(question.query, Path)
+            or len(seen) == recipe.questions
+        ):
             continue
-        first, steps = asked.supports[0], asked.query.steps
+        first, steps = question.supports[0], question.query.steps
         if _can_ask(steps[1], words):
-            seen.add(asked.query)
-            yield asked, first, first.subject if steps[0].startswith(INVERSE) else first.object
+            seen.add(question.query)
+            yield question, first, first.subject if steps[0].startswith(INVERSE) else first.object
 
 
-def _reason(asked: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
+def _reason(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
     """The sentences that are known, and the first question that the text leaves open."""
-    told = [plain(shown.sentences[fact], shown.schema) for fact in known]
+    sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:
-        told.append(f"The text does not say: {_open_question(asked, known, shown, dice)}")
-    return " ".join(told) or "The text says so."
+        sentences.append(f"The text does not say: {_open_question(question, known, shown, dice)}")
+    return " ".join(sentences) or "The text says so."
 
 
-def _open_question(asked: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
+def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
     """The first step that no known fact takes, as a question; the whole question where it has no words of its own."""
     words = schema(shown.schema)
-    for path in _paths(asked.query):
+    for path in _paths(question.query):
         here = path.start
         for step in path.steps:
             back = step.startswith(INVERSE)
@@ -269,9 +278,9 @@ def _open_question(asked: Asked, known: Sequence[Fact], shown: Shown, dice: Dice
             ends = [(f.object, f.subject) if back else (f.subject, f.object) for f in known if f.relation == name]
             onward = [there for start, there in ends if start == here]
             if not onward:
-                return words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else asked.text
+                return words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else question.text
             here = onward[0]
-    return asked.text
+    return question.text
 
 
 def _subject_order(shown: Shown) -> dict[Fact, int]:

@@ -1,8 +1,8 @@
 """What scenes of every topic are made of: questions that are drawn, sentences without their openings, proofs.
 
-for asked in distinct(recipe, shown, dice): ...      questions about the text, none twice
-question_of(asked)                                   as a scene holds it
-proved(asked, facts)                                 whether these facts alone prove the answer
+for question in distinct(recipe, shown, dice): ...   questions about the text, none twice
+question_of(question)                                as a scene holds it
+proved(question, facts)                              whether these facts alone prove the answer
 without(fact, text, facts, shown)                    a text that does not state the fact any more
 """
 
@@ -69,7 +69,7 @@ class Shown:
         return SCHEMAS[self.kind]
 
 
-_TRIES = 2  # drawn questions for each one that is wanted
+_TRIES = 2  # questions drawn for each one needed
 
 Part = tuple[Fact, ...]
 """The facts that a part of a text states."""
@@ -81,8 +81,8 @@ def drawn(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
     for name, weight in recipe.ask.items():
         left -= weight
         if left < 0:
-            found: Asked | None = getattr(shown.asker, name)()
-            return found
+            question: Asked | None = getattr(shown.asker, name)()
+            return question
     return None
 
 
@@ -90,17 +90,17 @@ def distinct(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
     """Questions about the text, none twice, as often of each kind as the recipe says; `recipe.questions` at most."""
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
-        asked = drawn(recipe, shown, dice)
-        if asked is not None and asked.query not in seen:
-            seen.add(asked.query)
-            yield asked
+        question = drawn(recipe, shown, dice)
+        if question is not None and question.query not in seen:
+            seen.add(question.query)
+            yield question
             if len(seen) == recipe.questions:
                 return
 
 
-def question_of(asked: Asked, options: tuple[str, ...] | None = None) -> Question:
+def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Question:
     """The question as a scene holds it."""
-    return Question("scene", asked.text, ("scene",), options)
+    return Question("scene", question.text, ("scene",), options)
 
 
 def plain(sentence: str, schema: str) -> str:
@@ -112,12 +112,12 @@ def plain(sentence: str, schema: str) -> str:
     return sentence
 
 
-def proved(asked: Asked, facts: Sequence[Fact]) -> bool:
+def proved(question: Asked, facts: Sequence[Fact]) -> bool:
     """Whether the facts alone prove the answer, and no other."""
     base = FactBase()
     for fact in facts:
         base.add(fact)
-    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
+    return question.kind != "unanswerable" and prove(question.query, base) == {question.answer}
 
 
 def starts_of(query: Query) -> list[str]:

@@ -31,7 +31,7 @@ _BETWEEN = (
 _AFTER = (".", ",", "\n", ";", "\n\n")
 _CHOICES = 10  # of them, where each question stands in a prompt
 _HEADS = ("\n\nSummary ", "\n\nPage ", "\n\nPart ", "\n")
-_ASKED = 24  # names of an exercise in parts that are asked for
+_ASKED = 24  # names of an exercise in parts that have a question
 _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
@@ -39,9 +39,9 @@ class Drill:
     """The tokens that exercises are made of."""
 
     def __init__(self, teacher: Teacher) -> None:
-        told = [name for kind in names.ENDINGS for name in names.core(kind)] + [str(n) for n in range(100, 1000)]
-        self.names = told
-        self.things = [ids[0] for ids in map(teacher.plain, told) if len(ids) == 1]
+        words = [name for kind in names.ENDINGS for name in names.core(kind)] + [str(n) for n in range(100, 1000)]
+        self.names = words
+        self.things = [ids[0] for ids in map(teacher.plain, words) if len(ids) == 1]
         self.between = [teacher.plain(word) for word in _BETWEEN]
         self.after = [teacher.plain(word) for word in _AFTER]
         self.ends = [teacher.plain(word) for word in _ENDS]
@@ -55,7 +55,7 @@ def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
 
 
 def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """One exercise: as many pairs as `pairs` allows, each asked for in a branch of its own.
+    """One exercise: as many pairs as `pairs` allows, each with a question in its own branch.
 
     between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
     """
@@ -65,17 +65,17 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
         drawn[dice.pick(tokens.things)] = None
     things = list(drawn)
     trunk: list[int] = []
-    asked: list[tuple[int, int]] = []
+    branches: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
         link = _some(dice, tokens.between, between)
         if between > 2:
             around = [_some(dice, tokens.between, between // 2) for _ in range(2)]
             trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.ends)]
-            asked.append((key, value) if dice.chance(0.5) else (value, key))
+            branches.append((key, value) if dice.chance(0.5) else (value, key))
         else:
             trunk += [key, *link, value, *_some(dice, tokens.after, min(1, between))]
-            asked.append((key, value))
-    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in asked])
+            branches.append((key, value))
+    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in branches])
 
 
 def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
@@ -88,16 +88,16 @@ def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -
     drawn: dict[int, None] = {}
     while len(drawn) < count[1] * most:
         drawn[dice.pick(tokens.things)] = None
-    left, trunk, asked = iter(drawn), [], []
+    left, trunk, places = iter(drawn), [], []
     head = dice.pick(tokens.heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
         for _ in range(dice.between(1, most)):
             name = next(left)
             trunk += [name, *_some(dice, tokens.between, 3)]
-            asked.append((name, number))
-    chosen = dice.shuffled(asked)[:_ASKED]
-    return Tree(trunk, [], [_place(tokens, dice, len(trunk), *one) for one in chosen])
+            places.append((name, number))
+    chosen = dice.shuffled(places)[:_ASKED]
+    return Tree(trunk, [], [_place(tokens, dice, len(trunk), *place) for place in chosen])
 
 
 def _place(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
@@ -122,12 +122,12 @@ def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> I
     drawn: dict[str, None] = {}
     while len(drawn) < 2 * count:
         drawn[dice.pick(tokens.names)] = None
-    things, lines, asked = list(drawn), [], []
+    things, lines, lookups = list(drawn), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
         lines.append(f"{_words(dice, 2)}{first} {_words(dice, between)}{second} {_words(dice, 2)}".strip() + ".")
-        asked.append((first, second) if dice.chance(0.5) else (second, first))
+        lookups.append((first, second) if dice.chance(0.5) else (second, first))
     text = dice.pick((" ", "\n", "\n\n")).join(lines)
-    for key, value in asked:
+    for key, value in lookups:
         question = f"{_words(dice, between)}{key} {_words(dice, between)}".strip() + "?"
         yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
 
@@ -137,10 +137,10 @@ def choices(tokens: Drill, dice: Dice, count: tuple[int, int], between: int) -> 
     most, number = max(1, between), dice.between(*count)
     drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
     left = list(drawn)
-    told = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
-    texts = [" ".join(f"{name} {_words(dice, 3)}".strip() for name in part) for part in told]
-    asked = [(name, i) for i, part in enumerate(told) for name in part]
-    for name, right in dice.shuffled(asked)[:_CHOICES]:
+    groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
+    texts = [" ".join(f"{name} {_words(dice, 3)}".strip() for name in part) for part in groups]
+    places = [(name, i) for i, part in enumerate(groups) for name in part]
+    for name, right in dice.shuffled(places)[:_CHOICES]:
         question = f"{_words(dice, 3)}{name} {_words(dice, 3)}".strip() + "?"
         yield Scene(Question("scene", question, ("scene",)), ("", *texts), task_of("musique"), (f"Action: {right}",))
 

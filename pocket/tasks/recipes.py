@@ -21,20 +21,20 @@ _READ = ("musique", "narrativeqa", "qasper")
 
 
 def _some(items: tuple[T, ...]) -> tuple[T, ...]:
-    # Not Field(min_length=1): what is wrong in an item would be told once more as a list that is too short.
+    # Not Field(min_length=1): a mistake in an item would be reported again as a list that is too short.
     if not items:
         raise ValueError("should have at least one item")
     return items
 
 
-def _range(found: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
-    if found is not None and not least <= found[0] <= found[1]:
+def _range(bounds: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
+    if bounds is not None and not least <= bounds[0] <= bounds[1]:
         raise ValueError(f"should be the lowest and the highest number, {least} or more")
-    return found
+    return bounds
 
 
 def _from(least: int) -> AfterValidator:
-    return AfterValidator(lambda found: _range(found, least))
+    return AfterValidator(lambda bounds: _range(bounds, least))
 
 
 def _weights(ask: dict[str, float]) -> dict[str, float]:

@@ -7,7 +7,7 @@
 A document is made of the text's facts: a paragraph for each subject, some with its name on a line above, as the
 made-up data sets print them. The first paragraph is the abstract, the others are sections that are named by their
 subject. Where the text is a whole document with such lines, it is taken as it is. A title helps if the question names
-it, and its section states a fact that the answer needs: no other can be told from titles.
+it, and its section states a fact that the answer needs: no other can be recognised by its title.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ class _Paragraph:
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Questions; one that takes a single fact is local, all others are global."""
-    for asked in distinct(recipe, shown, dice):
-        if asked.supports:
-            yield Scene(question_of(asked), (), scenes.task_of(shown.kind), verdicts=(len(asked.supports) == 1,))
+    for question in distinct(recipe, shown, dice):
+        if question.supports:
+            yield Scene(question_of(question), (), scenes.task_of(shown.kind), verdicts=(len(question.supports) == 1,))
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A document, and its outline in the language that methods/longrefiner reads."""
-    found = dice.pick(_documents(shown, dice))
-    if len(found) < 2:
+    paragraphs = dice.pick(_documents(shown, dice))
+    if len(paragraphs) < 2:
         return
-    first, *others = found
-    told = f"<abstract>{_clip(first.text)}</abstract>"
-    told += "".join(f"<section: {p.title}>{_clip(p.text)}</section: {p.title}>" for p in others)
-    text = "\n\n".join(p.text for p in found)
-    yield Scene(Question("scene", "", ("scene",)), (text,), scenes.task_of(shown.kind), (told,))
+    first, *others = paragraphs
+    reply = f"<abstract>{_clip(first.text)}</abstract>"
+    reply += "".join(f"<section: {p.title}>{_clip(p.text)}</section: {p.title}>" for p in others)
+    text = "\n\n".join(p.text for p in paragraphs)
+    yield Scene(Question("scene", "", ("scene",)), (text,), scenes.task_of(shown.kind), (reply,))
 
 
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """An abstract and the titles of a document; those that the question names and that state what it needs."""
-    documents = [found for found in _documents(shown, dice) if len(found) > 1]
-    for asked in distinct(recipe, shown, dice) if documents else ():
-        helping = [found for found in documents if any(_helps(p, asked) for p in found)]
+    documents = [document for document in _documents(shown, dice) if len(document) > 1]
+    for question in distinct(recipe, shown, dice) if documents else ():
+        helping = [document for document in documents if any(_helps(p, question) for p in document)]
         first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
         lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
-        named = ["abstract"] * _helps(first, asked) + [p.title for p in others if _helps(p, asked)]
+        named = ["abstract"] * _helps(first, question) + [p.title for p in others if _helps(p, question)]
         texts = (first.title, " ".join(first.text.split()), lines)
-        yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (str(named),))
+        yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (str(named),))
 
 
-def _helps(paragraph: _Paragraph, asked: Asked) -> bool:
-    starts = starts_of(asked.query)
-    return paragraph.title in starts and any(fact in paragraph.facts for fact in asked.supports)
+def _helps(paragraph: _Paragraph, question: Asked) -> bool:
+    starts = starts_of(question.query)
+    return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
 
 
 def _clip(text: str) -> str:
@@ -88,8 +88,8 @@ def _clip(text: str) -> str:
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     """The headed texts as they are, or one that is made of the facts."""
     whole = [_headed(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    if found := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
-        return found
+    if documents := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
+        return documents
     parts: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
         parts.setdefault(fact.subject, []).append(fact)
@@ -103,11 +103,11 @@ def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
 
 def _headed(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
     """The paragraphs of a text in which each has a title on a line of its own; [] for any other text."""
-    found = []
+    paragraphs = []
     for paragraph in text.split("\n\n"):
         head = _HEADED.match(paragraph)
         if head is None:
             return []
         stated = tuple(fact for fact in facts if shown.sentences[fact] in paragraph)
-        found.append(_Paragraph(head.group().strip(), paragraph, stated))
-    return found
+        paragraphs.append(_Paragraph(head.group().strip(), paragraph, stated))
+    return paragraphs

@@ -86,19 +86,19 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
 
 
 def _few(
-    kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], asked: Sequence[Asked], count: int
+    kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], questions: Sequence[Asked], count: int
 ) -> Shown:
     """Some of a document's sentences in random order: those of a question first, so that it can be answered."""
-    needed = list(dict.fromkeys(f for a in asked[:1] for f in a.supports))[:count]
+    needed = list(dict.fromkeys(f for a in questions[:1] for f in a.supports))[:count]
     others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
     facts = dice.shuffled([*needed, *others])
-    told = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
+    sentence_of = {f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f] for f in facts}
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
         groups = [(f,) for f in facts]
-        return Shown(kind, tuple(told[f] for f in facts), tuple(groups), told, asker)
-    text = _join(dice).join(told[f] for f in facts)
-    return Shown(kind, (text,), (tuple(facts),), told, asker)
+        return Shown(kind, tuple(sentence_of[f] for f in facts), tuple(groups), sentence_of, asker)
+    text = _join(dice).join(sentence_of[f] for f in facts)
+    return Shown(kind, (text,), (tuple(facts),), sentence_of, asker)
 
 
 def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
@@ -121,45 +121,45 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Short answers; the text is shown whole."""
-    for asked in distinct(recipe, shown, dice):
-        yield Scene(question_of(asked), shown.texts, task_of(shown.kind), replies=(asked.answer,))
+    for question in distinct(recipe, shown, dice):
+        yield Scene(question_of(question), shown.texts, task_of(shown.kind), replies=(question.answer,))
 
 
 def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
-    for asked in distinct(recipe, shown, dice):
-        path = asked.query
-        if not isinstance(path, Path) or asked.answer in ("yes", "no", UNANSWERABLE):
+    for question in distinct(recipe, shown, dice):
+        path = question.query
+        if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
         kind = shown.asker.schema.ends(path.steps[-1])[1]
         named = dice.shuffled(_of_kind(shown, kind)) if dice.chance(0.5) else []
-        wrong = [w for w in named if w not in (asked.answer, path.start)][:3]
+        wrong = [w for w in named if w not in (question.answer, path.start)][:3]
         made = Namer(dice)
         while len(wrong) < 3:
             other = make(kind, dice) if kind in VALUES else made.fresh(kind)
-            if other not in (asked.answer, path.start, *wrong):
+            if other not in (question.answer, path.start, *wrong):
                 wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
-        options = tuple(dice.shuffled([asked.answer, *wrong]))
-        yield Scene(question_of(asked, options), shown.texts, task_of("quality"), replies=(asked.answer,))
+        options = tuple(dice.shuffled([question.answer, *wrong]))
+        yield Scene(question_of(question, options), shown.texts, task_of("quality"), replies=(question.answer,))
 
 
 def _of_kind(shown: Shown, kind: str) -> list[str]:
     """All things of a kind that the facts name."""
     relations = shown.asker.schema.relations
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for fact in shown.asker.facts:
         relation = relations[fact.relation]
-        found |= {fact.subject: None} if relation.subject == kind else {}
-        found |= {fact.object: None} if relation.object == kind else {}
-    return list(found)
+        names |= {fact.subject: None} if relation.subject == kind else {}
+        names |= {fact.object: None} if relation.object == kind else {}
+    return list(names)
 
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
-    for asked in distinct(recipe, shown, dice):
+    for question in distinct(recipe, shown, dice):
         parts = _parts(recipe, shown, dice)
-        if asked.supports and dice.chance(_LACKING):
-            missing = dice.pick(asked.supports)
+        if question.supports and dice.chance(_LACKING):
+            missing = dice.pick(question.supports)
             parts = [part for part in parts if missing not in part[1]]
         if not parts:
             continue
@@ -168,23 +168,23 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         for _, facts in parts:
             for fact in facts:
                 base.add(fact)
-            verdicts.append(prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable")
+            verdicts.append(prove(question.query, base) == {question.answer} and question.kind != "unanswerable")
         # What follows is what happens after a search stops; before, the answer is not there to be given.
-        replies = (asked.answer,) if verdicts[-1] else ()
+        replies = (question.answer,) if verdicts[-1] else ()
         texts = (*heads, *(text for text, _ in parts))
-        yield Scene(question_of(asked), texts, task_of(shown.kind), replies, tuple(verdicts))
+        yield Scene(question_of(question), texts, task_of(shown.kind), replies, tuple(verdicts))
 
 
 def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
     """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
-    found: list[tuple[str, tuple[Fact, ...]]] = []
+    parts: list[tuple[str, tuple[Fact, ...]]] = []
     schema = shown.schema
     for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
         if recipe.mixed and dice.chance(0.5):
-            found += [(plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
+            parts += [(plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
         else:
-            found.append((_line(shown.texts[i]), shown.stated[i]))
-    return found
+            parts.append((_line(shown.texts[i]), shown.stated[i]))
+    return parts
 
 
 def _headlines(shown: Shown) -> list[str]:
@@ -204,23 +204,23 @@ def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
     schema = shown.schema
-    told = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
+    text = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
     texts = tuple(map(_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told,))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (text,))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A part of the text, and questions that a compressor ranks it by; most are about the part."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
     asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
-    for asked in distinct(recipe, replace(shown, asker=asker), dice):
-        yield Scene(question_of(asked), (text.strip(),), task_of(shown.kind))
+    for question in distinct(recipe, replace(shown, asker=asker), dice):
+        yield Scene(question_of(question), (text.strip(),), task_of(shown.kind))
 
 
 def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A text whose tokens a compressor scores behind a question, or behind nothing."""
-    asked = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
-    question = Question("scene", "", ("scene",)) if asked is None else question_of(asked)
+    asked_question = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
+    question = Question("scene", "", ("scene",)) if asked_question is None else question_of(asked_question)
     yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
 
 

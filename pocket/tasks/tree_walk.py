@@ -43,21 +43,21 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Summaries of the parts, some of them read already; the part with the first fact that the memory lacks."""
     left = _parts(shown, dice)
-    told: Part = ()
+    remembered: Part = ()
     memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
     if len(left) > 2 and dice.chance(0.5):
-        told = left.pop(dice.below(len(left)))
-        memory.append(_facts_told(told, shown))
+        remembered = left.pop(dice.below(len(left)))
+        memory.append(_facts_told(remembered, shown))
     if len(left) < 2:
         return
     named = dice.chance(0.4)
     told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
-    for asked in distinct(recipe, shown, dice):
-        lacking = [fact for fact in asked.supports if fact not in told]
+    for question in distinct(recipe, shown, dice):
+        lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if right and (not named or _leads(asked, told, lacking[0], left, shown) == right):
+        if right and (not named or _leads(question, remembered, lacking[0], left, shown) == right):
             texts = ("\n".join(memory), *told_of)
-            yield Scene(question_of(asked), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
+            yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -74,31 +74,31 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     number = dice.pick(stating)
     text, facts = parts[number]
     others = [part for i, (_, part) in enumerate(parts) if i != number and part]
-    told = dice.pick(others) if others and dice.chance(0.6) else ()
+    remembered = dice.pick(others) if others and dice.chance(0.6) else ()
     memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
-    memory += [_facts_told(told, shown)] if told else []
-    near = replace(shown, asker=Asker(shown.schema, [*told, *facts], dice))
+    memory += [_facts_told(remembered, shown)] if remembered else []
+    near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = replace(recipe, questions=max(1, recipe.questions // 2))
-    every = {asked.query: asked for about in (near, shown) for asked in distinct(half, about, dice)}
-    found = dice.shuffled(list(every.values()))[: recipe.questions]
-    for asked in found if dice.chance(_LOST) else ():
-        if asked.supports and dice.chance(_LOST):
-            text, facts = without(dice.pick(asked.supports), text, facts, shown)
-    for asked in found:
-        answer = asked.answer if proved(asked, (*told, *facts)) else None
+    every = {question.query: question for about in (near, shown) for question in distinct(half, about, dice)}
+    questions = dice.shuffled(list(every.values()))[: recipe.questions]
+    for question in questions if dice.chance(_LOST) else ():
+        if question.supports and dice.chance(_LOST):
+            text, facts = without(dice.pick(question.supports), text, facts, shown)
+    for question in questions:
+        answer = question.answer if proved(question, (*remembered, *facts)) else None
         reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield Scene(question_of(asked), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
+        yield Scene(question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
 
 
-# --- parts and what is told of them -----------------------------------------------------------------------------------
+# --- parts and their summaries ----------------------------------------------------------------------------------------
 
 
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
     """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal size."""
-    found = [facts for facts in shown.stated if facts]
-    if 2 <= len(found) <= _PARTS:
-        return found
-    facts = [fact for part in found for fact in part]
+    parts = [facts for facts in shown.stated if facts]
+    if 2 <= len(parts) <= _PARTS:
+        return parts
+    facts = [fact for part in parts for fact in part]
     count = min(len(facts), dice.between(2, _PARTS))
     return [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
 
@@ -122,16 +122,16 @@ def _names_told(parts: Sequence[Part], shown: Shown) -> str:
 def _names(part: Part, shown: Shown) -> list[str]:
     """What the facts are about, and the things they lead to, in order; values are none."""
     relations = schema(shown.schema).relations
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for fact in part:
-        found[fact.subject] = None
+        names[fact.subject] = None
         if relations[fact.relation].object in ENDINGS:
-            found[fact.object] = None
-    return list(found)
+            names[fact.object] = None
+    return list(names)
 
 
-def _leads(asked: Asked, told: Part, wanted: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
-    """The parts that name what is known of the wanted fact: from the question, or from facts that were told."""
-    known = set(starts_of(asked.query)) | {end for fact in told for end in (fact.subject, fact.object)}
-    known &= {wanted.subject, wanted.object}
+def _leads(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
+    """The parts with a known end of the fact `target`: one in the question, or in a remembered fact."""
+    known = set(starts_of(question.query)) | {end for fact in remembered for end in (fact.subject, fact.object)}
+    known &= {target.subject, target.object}
     return [i for i, part in enumerate(parts) if known & set(_names(part, shown))]

@@ -1,4 +1,4 @@
-"""Batches of a stage: a recipe is drawn by its weight, texts of it are made, told and packed, until the rows are full.
+"""Batches of a stage: draw a recipe by its weight, make its texts, play their scenes, pack until the rows are full.
 
 number, batch = make_batch(stage, Dice("training", seed, 3, 120), teacher, drills)
 share_right(right, batch)                                                       0.75
@@ -39,12 +39,12 @@ def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> 
         inner = Dice("text", dice.between(0, 2**31), number)
         if recipe.pairs is not None:
             played = PLAYED[skill.scene]
-            told = [teacher.play(skill, scene) for scene in played(drills, inner, recipe.pairs, recipe.between)]
+            plays = [teacher.play(skill, scene) for scene in played(drills, inner, recipe.pairs, recipe.between)]
         else:
-            told = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
+            plays = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
         number += 1
-        if told:
-            yield from grow(told)
+        if plays:
+            yield from grow(plays)
         elif number > 10_000:
             raise UserError(f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks")
 
@@ -67,8 +67,8 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
 
 def share_right(right: np.ndarray, batch: Batch) -> float:
     """Share of replies all of whose tokens were the likeliest."""
-    told = batch.targets != IGNORED
-    groups = batch.group[told]
-    wrong = np.bincount(groups, weights=~right[told], minlength=1)
+    counted = batch.targets != IGNORED
+    groups = batch.group[counted]
+    wrong = np.bincount(groups, weights=~right[counted], minlength=1)
     there = np.bincount(groups, minlength=1) > 0
     return float((wrong[there] == 0).mean()) if there.any() else 0.0

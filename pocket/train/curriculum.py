@@ -39,17 +39,17 @@ def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
     problems: list[str] = []
-    found = None
+    course = None
     try:
-        found = Curriculum.model_validate(values)
+        course = Curriculum.model_validate(values)
     except ValidationError as error:
-        # No path before the keys: it would be told to give them with --set, which a file of its own does not know.
-        told = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
-        problems = [f"{_place(e['loc'], values)}{sentence}" for e, sentence in told]
-    problems += _senseless(values if found is None else found.model_dump(), window)
-    if problems or found is None:
-        raise ConfigError([f"{path.name}: {one}" for one in problems])
-    return found
+        # No path before the keys: the message would suggest --set, which does not reach into this file.
+        pairs = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
+        problems = [f"{_place(e['loc'], values)}{sentence}" for e, sentence in pairs]
+    problems += _senseless(values if course is None else course.model_dump(), window)
+    if problems or course is None:
+        raise ConfigError([f"{path.name}: {problem}" for problem in problems])
+    return course
 
 
 def _place(loc: Sequence[int | str], values: Any) -> str:

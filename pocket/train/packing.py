@@ -1,4 +1,4 @@
-"""Rows of training: what was told in several scenes about one text, as a tree of tokens packed into rows of one size.
+"""Rows of training: several scenes about one text become a tree of tokens, packed into rows of one size.
 
 The document is the trunk, read once; every question about it with its answer is a branch, and so is every probe.
 A token sees its own branch and the trunk before the branch, nothing else:
@@ -26,7 +26,7 @@ class Batch:
 
     `group`: the reply that each target belongs to, counted from 0, -1 for none: a reply is right when all its
     targets are. Unused places have target IGNORED. `kept`, `dropped`: replies that are trained on, and those that are
-    not because their text or branch found no room, or the batch no place for their targets.
+    not, because their text or branch did not fit, or the batch was full of targets.
     """
 
     ids: np.ndarray
@@ -100,7 +100,7 @@ def _places(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fill(trees: Iterator[Tree], rows: int, size: int, most: int) -> Batch:
-    """Take trees until an eighth of the rows' number (two at least) found no row with room for them.
+    """Take trees until rows / 8 of them (two at least) did not fit any row.
 
     At most `most` targets are kept: a reply that goes beyond stays in its row, but is not trained on; where no reply
     is that short, the shortest is kept all the same, for a batch without a target has no loss. Raises UserError where

@@ -1,8 +1,8 @@
 """Whether a training may go on from its checkpoint: with the stages it has begun, and the weights it began from.
 
-    told = marks(course)                              a mark for each stage, kept with the checkpoint
-    course_notes(found, course, out)                  what is to be said; refuses a stage that was begun and has changed
-    start_notes(found, Path("other/model"), out)      the same of --from
+    marks(course)                                     a hash of each stage, saved in the checkpoint
+    course_notes(saved, course, out)                  notes on changes; refuses a stage that was begun and has changed
+    start_notes(saved, Path("other/model"), out)      the same for --from
 
 Stages not yet begun may change, and further ones may be added: no number trained so far depends on them.
 """
@@ -20,24 +20,24 @@ from pocket.train.initial_weights import weights_mark
 
 
 def marks(course: Curriculum) -> list[str]:
-    """For each stage 16 hex digits of the sha256 of what it says; its name does not count.
+    """For each stage 16 hex digits of the sha256 of its values, without its name.
 
-    What is left at its default does not count either, so that a key which recipes get one day changes no mark. The
-    order of keys does: questions are drawn in the order of `ask`.
+    Defaults are left out, so that a new key of recipes changes no mark. The order of keys counts: questions are drawn
+    in the order of `ask`.
     """
-    told = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
-    return [hashlib.sha256(json.dumps(one).encode()).hexdigest()[:16] for one in told]
+    stages = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
+    return [hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] for values in stages]
 
 
-def course_notes(found: Checkpoint, course: Curriculum, out: Path) -> list[str]:
+def course_notes(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
     """What changed in the course since the checkpoint was written, in sentences.
 
     Raises UserError where it is a stage that was begun. Checkpoints of earlier versions do not say what their course
     was: they go on, as long as the stage at hand has the recipes that the checkpoint knows of.
     """
-    p, now = found.progress, marks(course)
+    p, now = saved.progress, marks(course)
     begun = p.stage + (p.step > p.since)
-    then = found.about.get("course")
+    then = saved.about.get("course")
     if then is None:
         if begun > len(now) or any(int(n) >= len(course.stages[p.stage].recipes) for n in p.recent):
             raise _other(out, course, min(p.stage, len(now)))
@@ -58,13 +58,13 @@ def _other(out: Path, course: Curriculum, at: int) -> UserError:
     )
 
 
-def start_notes(found: Checkpoint, begin: Path | None, out: Path) -> list[str]:
+def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
     """That --from is not used again. Raises UserError where the training began from other weights, or none."""
     if begin is None:
         return []
-    if "begin" not in found.about:
+    if "begin" not in saved.about:
         return [f"the checkpoint does not say what it began from; '{begin}' is not used"]
-    then = found.about["begin"]
+    then = saved.about["begin"]
     if then != weights_mark(begin):
         raise UserError(
             f"the training in {out} began from {'other weights than those' if then else 'no weights, not from those'} "

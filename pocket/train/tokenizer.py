@@ -46,7 +46,7 @@ _INSTRUCTIONS = (
     "type who what where when which whose why how many much (A) (B) (C) (D) A. B. C. D. 1. 2. 3. * - \u2022 : ; ? ! "
     "[ ] { } < > / | = "
 )
-_MOST = 5600  # tokens in all; the rarest words of the corpus below stay in pieces
+_MOST = 5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
 _TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
 _OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed
 
@@ -57,8 +57,8 @@ def _corpus(seed: int) -> Iterator[str]:
             made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
             yield from (d.text for d in made.documents)
             yield from (e.question.text for e in made.examples)
-    told = [*(str(n) for n in range(1000)), *(name for kind in names.ENDINGS for name in names.core(kind))]
-    for text in (*told, _INSTRUCTIONS):
+    words = [*(str(n) for n in range(1000)), *(name for kind in names.ENDINGS for name in names.core(kind))]
+    for text in (*words, _INSTRUCTIONS):
         yield from [text] * _OFTEN
 
 

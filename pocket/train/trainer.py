@@ -39,14 +39,14 @@ from pocket.train.network import Shape
 from pocket.train.packing import Batch
 
 _SAY = 50  # steps between lines of the log
-_LOST = 0.05  # share of a recipe's replies that may be left out without a word
+_LOST = 0.05  # share of a recipe's replies that may be left out without a warning
 
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop after so
-    many in all (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None =
-    on where a compiler is found.
+    """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop at
+    this total (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None =
+    on if g++ is installed.
     """
 
     out: Path
@@ -94,16 +94,16 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _begin(self) -> None:
         """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
         out, begin = self.settings.out, self.settings.begin
-        found = checkpoint.load(self.folder, self.about)
+        saved = checkpoint.load(self.folder, self.about)
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
-        if found is not None:
-            notes = [*resume.course_notes(found, self.course, out), *resume.start_notes(found, begin, out)]
-            self._origin = {key: found.about[key] for key in ("begin", "history") if key in found.about}
+        if saved is not None:
+            notes = [*resume.course_notes(saved, self.course, out), *resume.start_notes(saved, begin, out)]
+            self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
             self._origin = {"begin": beginning.weights_mark(begin), "history": card.history(begin)}
         self.about |= {**self._origin, "course": resume.marks(self.course)}
-        if found is None and begin is not None:
+        if saved is None and begin is not None:
             weights = network.load(begin, self.shape)
         else:
             weights = network.start(self.shape, self.settings.seed)
@@ -116,8 +116,8 @@ class Trainer(Loop[tuple[int, Batch]]):
             betas=(0.9, 0.98),
             fused=True,
         )
-        if found is not None:
-            self.restore(found)
+        if saved is not None:
+            self.restore(saved)
             for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
                 self.tell(line)
 
@@ -140,7 +140,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
 
     def _finished(self) -> bool:
-        """Whether the curriculum, or the number of steps asked for, is at its end."""
+        """Whether the curriculum or the configured number of steps is done."""
         over = self.settings.steps is not None and self.progress.step >= self.settings.steps
         return over or self.progress.stage >= len(self.course.stages)
 
@@ -201,7 +201,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 "steps": p.step - p.since,
                 "mastered": mastered,
                 "right": shares,
-                "minutes": minutes,  # in all, as it always was
+                "minutes": minutes,  # total, as in older logs
                 "stage_minutes": round(minutes - before, 1),
             }
         )
@@ -244,10 +244,10 @@ def _device(name: str) -> str:
     return name
 
 
-def _course(told: Path | Curriculum | None, shape: Shape | None) -> Curriculum:
-    if isinstance(told, Curriculum):
-        return told
-    return curriculum(told, WINDOW if shape is None else shape.window)
+def _course(course: Path | Curriculum | None, shape: Shape | None) -> Curriculum:
+    if isinstance(course, Curriculum):
+        return course
+    return curriculum(course, WINDOW if shape is None else shape.window)
 
 
 def _tokenizer(folder: Path, settings: Settings) -> Any:
@@ -264,10 +264,10 @@ _GRAPHS = 64
 
 
 def _compiled(settings: Settings, device: str) -> Callable[..., Any]:
-    wanted = settings.compile if settings.compile is not None else bool(shutil.which("g++"))
+    is_on = settings.compile if settings.compile is not None else bool(shutil.which("g++"))
     if device == "cpu":
         _keep_memory()
-    if not wanted:
+    if not is_on:
         return network.losses
     # One graph for each size of a batch. Beyond PyTorch's 8 the others would run without one: of 1,536 tokens it takes
     # 1.48 times as long (2 cores, bf16), of 512 tokens 1.2 times.

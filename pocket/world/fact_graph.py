@@ -1,10 +1,10 @@
 """A document's facts, grown around its questions: first what proves the answers, then what only looks like it.
 
     growth = Growth(schema("encyclopedia"), dice, room=4000)
-    asked = growth.ask_path(hops=2)     the facts that prove the answer, and one more that holds the answer and does not
-    growth.fill([asked])                look-alikes and others, until the room (characters) is used
+    question = growth.ask_path(hops=2)  the facts that prove the answer, and one more that holds the answer and does not
+    growth.fill([question])             look-alikes and others, until the room (characters) is used
 
-`subjects` keeps, for each thing something is said of, its facts with their sentences, in the order they were added;
+`subjects` has the facts of each subject with their sentences, in the order they were added;
 `known` all things by kind, `named` what the sentences name.
 """
 
@@ -85,7 +85,7 @@ class Growth:
         return name
 
     def state(self, fact: Fact, must: bool = True) -> bool:
-        """Say a fact. False where it is not allowed, or, unless it must be said, where the room is used up."""
+        """Add a sentence for the fact. False if it is not allowed, or not `must` and without room."""
         if not self.base.allows(fact):
             return False
         sentence = self.schema.say(fact, self.dice)
@@ -161,41 +161,43 @@ class Growth:
         start = self.fresh(relation.subject)
         self.base.keep_silent(start, relation.name)
         others = [r for r in self.schema.of[relation.subject] if r is not relation]
-        told = self.dice.pick(others)
-        self.state(Fact(start, told.name, self.fresh(told.object)))
+        other = self.dice.pick(others)
+        self.state(Fact(start, other.name, self.fresh(other.object)))
         self.state(Fact(self.fresh(relation.subject), relation.name, self.fresh(relation.object)))
         query = Path(start, (relation.name,))
         return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
 
     def _asked(self, query: Query, kind: str) -> Asked:
         (answer,) = prove(query, self.base)
-        asked = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
-        self._echo(asked)
-        return asked
+        question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
+        self._echo(question)
+        return question
 
-    def _echo(self, asked: Asked) -> None:
+    def _echo(self, question: Asked) -> None:
         """One more fact with the answer in it, which does not answer the question."""
-        path = asked.query if isinstance(asked.query, Path) else asked.query.first
-        last = self.schema.relations[asked.relation]
-        if isinstance(asked.query, Same) or last.object == "flag":
+        path = question.query if isinstance(question.query, Path) else question.query.first
+        last = self.schema.relations[question.relation]
+        if isinstance(question.query, Same) or last.object == "flag":
             return
         back = path.steps[-1].startswith(INVERSE)
-        kind = self.schema.ends(path.steps[0])[0] if asked.kind == "comparison" else self.schema.ends(path.steps[-1])[1]
-        as_object = [r for r in self.schema.to.get(kind, ()) if (r.name, asked.answer) not in self.base.closed]
-        if not back and asked.kind == "path" and self.dice.chance(0.5):
+        kind = (
+            self.schema.ends(path.steps[0])[0] if question.kind == "comparison" else self.schema.ends(path.steps[-1])[1]
+        )
+        as_object = [r for r in self.schema.to.get(kind, ()) if (r.name, question.answer) not in self.base.closed]
+        if not back and question.kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
         if as_object and (kind not in self.schema.of or self.dice.chance(0.7)):
             relation = self.dice.pick(as_object)
-            self.state(Fact(self.fresh(relation.subject), relation.name, asked.answer))
+            self.state(Fact(self.fresh(relation.subject), relation.name, question.answer))
             return
-        told = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(asked.answer, r.name, ""))])
-        self.state(Fact(asked.answer, told.name, self.fresh(told.object, waiting=True)))
+        other = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(question.answer, r.name, ""))])
+        self.state(Fact(question.answer, other.name, self.fresh(other.object, waiting=True)))
 
     # --- everything else ----------------------------------------------------------------------------------------------
 
-    def fill(self, asked: Sequence[Asked], least: int = 0) -> None:
-        """Add subjects until the room is used; at least so many subjects in all, whatever the room."""
-        alike = [self.schema.relations[s.removeprefix(INVERSE)] for a in asked for s in _steps(a.query)]
+    def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
+        """Add subjects until the room is used; `least` subjects even if they need more room."""
+        alike = [self.schema.relations[s.removeprefix(INVERSE)] for a in questions for s in _steps(a.query)]
         relations = tuple(self.schema.relations.values())
         while not self.full or len(self.subjects) < least:
             must = len(self.subjects) < least
@@ -203,7 +205,7 @@ class Growth:
             self._describe(first, must)
 
     def _describe(self, first: Relation, must: bool) -> None:
-        """A subject with `first` said of it, and as a rule more."""
+        """Add a subject with the relation `first` and usually some more."""
         kind = first.subject
         waiting = self._waiting.get(kind)
         if waiting and self.dice.chance(0.5):

@@ -55,7 +55,7 @@ Query = Path | Compare | Same
 
 @dataclass
 class FactBase:
-    """Facts in the order they were added, found by both ends."""
+    """Facts in the order they were added, indexed by both ends."""
 
     facts: list[Fact] = field(default_factory=list)
     closed: set[tuple[str, str]] = field(default_factory=set)
@@ -64,9 +64,9 @@ class FactBase:
     _backward: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
 
     def allows(self, fact: Fact) -> bool:
-        """Whether the fact may be added: nothing is said twice, and nothing a question relies on is disturbed."""
-        said = (fact.subject, fact.relation)
-        return said not in self._forward and said not in self.silent and (fact.relation, fact.object) not in self.closed
+        """Whether the fact may be added: no fact is stated twice, and no proof of a question changes."""
+        key = (fact.subject, fact.relation)
+        return key not in self._forward and key not in self.silent and (fact.relation, fact.object) not in self.closed
 
     def add(self, fact: Fact) -> None:
         """Take a fact in. Raises ValueError where `allows` says no."""

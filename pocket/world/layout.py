@@ -100,12 +100,12 @@ def lay(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
 
 def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
     """Where the facts stand: the passages they are in, or (whole False) their sentences; in the order of the text."""
-    wanted = set(facts)
-    found: list[Support] = []
+    needed = set(facts)
+    supports: list[Support] = []
     for page in pages:
         for stated in page.stated:
-            if stated.fact in wanted:
+            if stated.fact in needed:
                 passage = page.document.passages[page.place[stated.fact]]
                 start, end = (passage.start, passage.end) if whole else (stated.start, stated.end)
-                found.append(Support(page.document.id, start, end))
-    return tuple(dict.fromkeys(found))
+                supports.append(Support(page.document.id, start, end))
+    return tuple(dict.fromkeys(supports))

@@ -1,4 +1,4 @@
-"""One-word names, put together from syllables; the ending tells the kind. The supply has no end.
+"""One-word names, joined from syllables; the ending tells the kind. The supply has no end.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
     core("person")                 the 570 short names of a kind, the same in every document

@@ -1,4 +1,4 @@
-"""What is asked of a renderer and what it hands back; each `render_*` module has one `make(order) -> Made`."""
+"""Input and output of a renderer; each `render_*` module has one `make(order) -> Made`."""
 
 from __future__ import annotations
 

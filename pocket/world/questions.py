@@ -45,15 +45,15 @@ class Asker:
         return fact.relation if fact.subject == start else INVERSE + fact.relation
 
     def one(self, about: Fact | None = None) -> Asked | None:
-        """A question one fact away, about the fact given if that can be asked for."""
+        """A question of one hop, about the fact `about` if a template allows it."""
         for _ in range(_TRIES):
             fact = about or self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
             back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
             path = Path(fact.object, (INVERSE + fact.relation,)) if back else Path(fact.subject, (fact.relation,))
-            asked = self._asked(path, "path") if back or "?" in relation.lines else None
-            if asked is not None:
-                return asked
+            question = self._asked(path, "path") if back or "?" in relation.lines else None
+            if question is not None:
+                return question
         return None
 
     def two(self) -> Asked | None:
@@ -66,17 +66,17 @@ class Asker:
             if second == first:
                 continue
             steps = (self._step(first, start), self._step(second, middle))
-            asked = self._asked(Path(start, steps), "path") if steps in routes else None
+            question = self._asked(Path(start, steps), "path") if steps in routes else None
             # More than two supports: one of the steps leads to several things, though all lead to one answer.
-            if asked is not None and asked.answer != start and len(asked.supports) == 2:
-                return asked
+            if question is not None and question.answer != start and len(question.supports) == 2:
+                return question
         return None
 
     def _pair(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
-        found = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
-        for _ in range(_TRIES if len(found) > 1 else 0):
-            first = self.dice.pick(found)
-            second = self.dice.pick([f for f in found if f.relation == first.relation])
+        candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
+        for _ in range(_TRIES if len(candidates) > 1 else 0):
+            first = self.dice.pick(candidates)
+            second = self.dice.pick([f for f in candidates if f.relation == first.relation])
             if first.subject != second.subject:
                 return first.relation, first, second
         return None
@@ -93,17 +93,17 @@ class Asker:
 
     def same(self) -> Asked | None:
         """Whether two things have the same object: as often yes as no, where the facts allow it."""
-        wanted = "yes" if self.dice.chance(0.5) else "no"
-        asked = None
+        answer = "yes" if self.dice.chance(0.5) else "no"
+        question = None
         for _ in range(_TRIES):
             pair = self._pair("&")
             if pair is None:
                 return None
             relation, first, second = pair
-            asked = self._asked(Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same")
-            if asked is not None and asked.answer == wanted:
-                return asked
-        return asked
+            question = self._asked(Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same")
+            if question is not None and question.answer == answer:
+                return question
+        return question
 
     def nothing(self) -> Asked | None:
         """A question about a thing that the facts name, of a kind that they could answer, but do not."""

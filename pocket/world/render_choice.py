@@ -21,48 +21,48 @@ _TRIES = 100  # a long text names every trade and place there is; then one of th
 def make(order: Order) -> Made:
     """A story and questions with options about it; the gold answer is the text of the right option."""
     growth = start(order)
-    asked = [ask(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(asked)
+    questions = [ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(questions)
     page = tell(order, growth)
     examples = []
-    for number, one in enumerate(asked):
-        options, difficult = _options(one, growth)
+    for number, question in enumerate(questions):
+        options, difficult = _options(question, growth)
         extra = {
-            "hops": one.hops,
-            "type": one.kind,
-            "gold_label": options.index(one.answer) + 1,
+            "hops": question.hops,
+            "type": question.kind,
+            "gold_label": options.index(question.answer) + 1,
             "difficult": int(difficult),
             "all_classes": list(options),
         }
-        gold = Gold((one.answer,), spans([page], one.supports, whole=False), extra)
-        examples.append(Example(Question(f"{order.id}-q{number}", one.text, (order.id,), options), gold))
-    return Made((page,), tuple(examples), tuple(asked), growth.base)
+        gold = Gold((question.answer,), spans([page], question.supports, whole=False), extra)
+        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold))
+    return Made((page,), tuple(examples), tuple(questions), growth.base)
 
 
-def _kind(asked: Asked) -> str:
+def _kind(question: Asked) -> str:
     """What kind of thing the answer is."""
-    first = asked.supports[0]
-    if asked.kind == "comparison":
+    first = question.supports[0]
+    if question.kind == "comparison":
         return schema("story").relations[first.relation].subject
-    relation = schema("story").relations[asked.supports[-1].relation]
-    return relation.object if asked.supports[-1].object == asked.answer else relation.subject
+    relation = schema("story").relations[question.supports[-1].relation]
+    return relation.object if question.supports[-1].object == question.answer else relation.subject
 
 
-def _options(asked: Asked, growth: Growth) -> tuple[tuple[str, ...], bool]:
+def _options(question: Asked, growth: Growth) -> tuple[tuple[str, ...], bool]:
     """The answer among three others in random order, and whether the question is a hard one."""
-    dice, kind = growth.dice, _kind(asked)
+    dice, kind = growth.dice, _kind(question)
     wrong: dict[str, None] = {}
     difficult = dice.chance(_HARD)
     if difficult:
-        role = [f.object for f in growth.base.facts if f.relation == asked.relation and asked.kind == "path"]
+        role = [f.object for f in growth.base.facts if f.relation == question.relation and question.kind == "path"]
         named = [name for name in growth.known.get(kind, ()) if name in growth.named]
-        for group in (role if asked.answer in role else [], named):
-            wrong.update(dict.fromkeys(name for name in dice.shuffled(group) if name != asked.answer))
+        for group in (role if question.answer in role else [], named):
+            wrong.update(dict.fromkeys(name for name in dice.shuffled(group) if name != question.answer))
         wrong = dict.fromkeys([*wrong][: OPTIONS - 1])
         difficult = len(wrong) == OPTIONS - 1
     tries = 0
     while len(wrong) < OPTIONS - 1:
         name, tries = growth.thing(kind), tries + 1
-        if name != asked.answer and (name not in growth.named or tries > _TRIES):
+        if name != question.answer and (name not in growth.named or tries > _TRIES):
             wrong[name] = None
-    return tuple(dice.shuffled([asked.answer, *wrong])), difficult
+    return tuple(dice.shuffled([question.answer, *wrong])), difficult

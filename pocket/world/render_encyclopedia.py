@@ -26,17 +26,17 @@ _HEAD = 3  # a title's line break and the blank line after the paragraph
 def make(order: Order) -> Made:
     """A document of titled paragraphs and one question about it."""
     growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
-    asked = _ask(order, growth)
-    growth.fill([asked], least=len(asked.supports) + 2)
+    question = _ask(order, growth)
+    growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
-    name = f"{asked.hops}hop__{order.id}" if order.kind == "musique" else order.id
+    name = f"{question.hops}hop__{order.id}" if order.kind == "musique" else order.id
     page = lay(name, paragraphs)
     writer = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}[order.kind]
-    answers = (asked.answer, *aliases(asked.answer)) if order.kind == "musique" else (asked.answer,)
-    gold = Gold(answers, spans([page], asked.supports), {"hops": asked.hops, "type": asked.kind})
-    example = Example(Question(name, asked.text, (name,)), gold)
-    return Made((page,), (example,), (asked,), growth.base, (writer(name, asked, paragraphs, page),))
+    answers = (question.answer, *aliases(question.answer)) if order.kind == "musique" else (question.answer,)
+    gold = Gold(answers, spans([page], question.supports), {"hops": question.hops, "type": question.kind})
+    example = Example(Question(name, question.text, (name,)), gold)
+    return Made((page,), (example,), (question,), growth.base, (writer(name, question, paragraphs, page),))
 
 
 def _ask(order: Order, growth: Growth) -> Asked:
@@ -57,12 +57,12 @@ def paragraphs_of(growth: Growth) -> list[Paragraph]:
     ]
 
 
-def _musique(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+def _musique(name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
     """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author"."""
-    needed = {page.place[fact] for fact in asked.supports}
-    assert isinstance(asked.query, Path)
-    subject, steps = asked.query.start, []
-    for at, (step, fact) in enumerate(zip(asked.query.steps, asked.supports, strict=True), start=1):
+    needed = {page.place[fact] for fact in question.supports}
+    assert isinstance(question.query, Path)
+    subject, steps = question.query.start, []
+    for at, (step, fact) in enumerate(zip(question.query.steps, question.supports, strict=True), start=1):
         back = step.startswith(INVERSE)
         relation = step.rpartition(".")[2] + (" of" if back else "")
         steps.append(
@@ -80,42 +80,42 @@ def _musique(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Pag
             {"idx": at, "title": p.title, "paragraph_text": p.text, "is_supporting": at in needed}
             for at, p in enumerate(paragraphs)
         ],
-        "question": asked.text,
+        "question": question.text,
         "question_decomposition": steps,
-        "answer": asked.answer,
-        "answer_aliases": list(aliases(asked.answer)),
+        "answer": question.answer,
+        "answer_aliases": list(aliases(question.answer)),
         "answerable": True,
     }
 
 
-def _facts(asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> list[list[Any]]:
+def _facts(question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> list[list[Any]]:
     """[title, sentence number] of each supporting fact."""
-    places = [(page.place[fact], fact) for fact in asked.supports]
+    places = [(page.place[fact], fact) for fact in question.supports]
     return [[paragraphs[at].title, [f for f, _ in paragraphs[at].lines].index(fact)] for at, fact in places]
 
 
-def _hotpotqa(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+def _hotpotqa(name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
     """A row as in hotpot_dev_distractor_v1: all sentences but the first of a paragraph begin with a space."""
     return {
         "_id": name,
-        "answer": asked.answer,
-        "question": asked.text,
-        "supporting_facts": _facts(asked, paragraphs, page),
+        "answer": question.answer,
+        "question": question.text,
+        "supporting_facts": _facts(question, paragraphs, page),
         "context": [[p.title, [" " * (at > 0) + s for at, (_, s) in enumerate(p.lines)]] for p in paragraphs],
-        "type": "bridge" if asked.kind == "path" else "comparison",
-        "level": "hard" if asked.hops > 1 else "easy",
+        "type": "bridge" if question.kind == "path" else "comparison",
+        "level": "hard" if question.hops > 1 else "easy",
     }
 
 
-def _twowiki(name: str, asked: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
+def _twowiki(name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> dict[str, Any]:
     """A row as in 2WikiMultihopQA's dev.json: sentences without spaces around them, and the evidence triples."""
-    comparison = "bridge_comparison" if len(asked.supports) == 4 else "comparison"
+    comparison = "bridge_comparison" if len(question.supports) == 4 else "comparison"
     return {
         "_id": name,
-        "type": "compositional" if asked.kind == "path" else comparison,
-        "question": asked.text,
+        "type": "compositional" if question.kind == "path" else comparison,
+        "question": question.text,
         "context": [[p.title, [s for _, s in p.lines]] for p in paragraphs],
-        "supporting_facts": _facts(asked, paragraphs, page),
-        "evidences": [[f.subject, f.relation.rpartition(".")[2], f.object] for f in asked.supports],
-        "answer": asked.answer,
+        "supporting_facts": _facts(question, paragraphs, page),
+        "evidences": [[f.subject, f.relation.rpartition(".")[2], f.object] for f in question.supports],
+        "answer": question.answer,
     }

@@ -22,14 +22,14 @@ def make(order: Order) -> Made:
     """A paper and questions about it; evidence is whole paragraphs."""
     room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
     growth = Growth(schema("paper"), order.dice, room, head=0)
-    asked = [_ask(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(asked)
+    sources = [_ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(sources)
     page = _write(order, growth)
     examples = []
-    for number, one in enumerate(asked):
-        question = Question(f"{order.id}-q{number}", one.text, (order.id,))
-        examples.append(Example(question, _gold(one, page)))
-    return Made((page,), tuple(examples), tuple(asked), growth.base)
+    for number, source in enumerate(sources):
+        question = Question(f"{order.id}-q{number}", source.text, (order.id,))
+        examples.append(Example(question, _gold(source, page)))
+    return Made((page,), tuple(examples), tuple(sources), growth.base)
 
 
 def _ask(order: Order, growth: Growth) -> Asked:
@@ -42,17 +42,17 @@ def _ask(order: Order, growth: Growth) -> Asked:
     return growth.ask_path(hops)
 
 
-def _gold(asked: Asked, page: Page) -> Gold:
-    supporting = spans([page], asked.supports)
-    boolean = asked.answer in ("yes", "no")
-    answers = (asked.answer, *aliases(asked.answer))
+def _gold(question: Asked, page: Page) -> Gold:
+    supporting = spans([page], question.supports)
+    boolean = question.answer in ("yes", "no")
+    answers = (question.answer, *aliases(question.answer))
     extra = {
-        "hops": asked.hops,
-        "type": asked.kind,
-        "answer_type": "none" if asked.kind == "unanswerable" else "boolean" if boolean else "extractive",
+        "hops": question.hops,
+        "type": question.kind,
+        "answer_type": "none" if question.kind == "unanswerable" else "boolean" if boolean else "extractive",
         "evidence": [page.document.text[s.start : s.end] for s in supporting],
     }
-    return Gold(answers if extra["answer_type"] == "extractive" else (asked.answer.capitalize(),), supporting, extra)
+    return Gold(answers if extra["answer_type"] == "extractive" else (question.answer.capitalize(),), supporting, extra)
 
 
 def _write(order: Order, growth: Growth) -> Page:

@@ -16,13 +16,13 @@ DOCUMENTS = 8
 def make(order: Order) -> Made:
     """Eight documents, each titled by its first paragraph, and one question about all of them."""
     growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), head=3)
-    asked = growth.ask_path(order.dice.pick(order.hops))
-    growth.fill([asked], least=DOCUMENTS)
+    source = growth.ask_path(order.dice.pick(order.hops))
+    growth.fill([source], least=DOCUMENTS)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
     shares: list[list[Paragraph]] = [paragraphs[at::DOCUMENTS] for at in range(DOCUMENTS)]
     pages = tuple(lay(f"{order.id}-d{at}", share, title=share[0].title) for at, share in enumerate(shares))
-    answers = (asked.answer, *aliases(asked.answer))
-    gold = Gold(answers, spans(pages, asked.supports), {"hops": asked.hops, "type": asked.kind})
-    question = Question(order.id, asked.text, tuple(page.document.id for page in pages))
-    return Made(pages, (Example(question, gold),), (asked,), growth.base)
+    answers = (source.answer, *aliases(source.answer))
+    gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
+    question = Question(order.id, source.text, tuple(page.document.id for page in pages))
+    return Made(pages, (Example(question, gold),), (source,), growth.base)

@@ -35,21 +35,23 @@ def ask(order: Order, growth: Growth) -> Asked:
 def make(order: Order) -> Made:
     """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
     growth = start(order)
-    asked = [ask(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(asked)
+    questions = [ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(questions)
     page = tell(order, growth)
     examples = []
-    for number, one in enumerate(asked):
-        answers = (one.answer, _other_answer(one))
-        gold = Gold(answers, spans([page], one.supports, whole=False), {"hops": one.hops, "type": one.kind})
-        examples.append(Example(Question(f"{order.id}-q{number}", one.text, (order.id,)), gold))
-    return Made((page,), tuple(examples), tuple(asked), growth.base)
+    for number, question in enumerate(questions):
+        answers = (question.answer, _other_answer(question))
+        gold = Gold(
+            answers, spans([page], question.supports, whole=False), {"hops": question.hops, "type": question.kind}
+        )
+        examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,)), gold))
+    return Made((page,), tuple(examples), tuple(questions), growth.base)
 
 
-def _other_answer(asked: Asked) -> str:
-    kind = schema("story").relations[asked.relation].object if asked.kind == "path" else ""
-    answered_by_object = bool(asked.supports) and asked.supports[-1].object == asked.answer
-    return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(asked.answer)
+def _other_answer(question: Asked) -> str:
+    kind = schema("story").relations[question.relation].object if question.kind == "path" else ""
+    answered_by_object = bool(question.supports) and question.supports[-1].object == question.answer
+    return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)
 
 
 def tell(order: Order, growth: Growth) -> Page:

@@ -37,7 +37,7 @@ _LONG = 100_000  # tokens from which on the free memory is looked at
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of text: who renders it, the hops asked when nothing is said, the questions that share a document."""
+    """A kind of text: who renders it, the default hops, the questions that share a document."""
 
     make: Callable[[Order], Made]
     hops: tuple[int, ...]

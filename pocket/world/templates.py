@@ -1,4 +1,4 @@
-"""Relations and how they are put into words: a table, and the sentences and questions made from it.
+"""Relations and their wording: a table, and the sentences and questions made from it.
 
 A block of a table is a relation: "subject-kind.name object-kind", then lines by their first mark:
 
@@ -88,7 +88,7 @@ class Schema:
         return pair[::-1] if step.startswith(INVERSE) else pair
 
     def _steps(self, kind: str, last: bool) -> list[str]:
-        """Steps from a thing of the kind that can be asked (last) or said as a noun phrase."""
+        """Steps from a thing of the kind that a question (last) or a noun phrase can express."""
         ask, ask_back = ("?", "!") if last else ("=", "-")
         onward = [r.name for r in self.of.get(kind, ()) if ask in r.lines and (last or r.object not in VALUES)]
         return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
@@ -96,16 +96,16 @@ class Schema:
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
         """All chains of that many steps, none of which undoes the one before."""
         if hops not in self._routes:
-            found: list[tuple[str, ...]] = [()]
+            routes: list[tuple[str, ...]] = [()]
             for at in range(hops):
-                found = [
+                routes = [
                     (*route, step)
-                    for route in found
+                    for route in routes
                     for kind in ([self.ends(route[-1])[1]] if route else sorted({*self.of, *self.to} - VALUES))
                     for step in self._steps(kind, last=at == hops - 1)
                     if not route or step.removeprefix(INVERSE) != route[-1].removeprefix(INVERSE) or step == route[-1]
                 ]
-            self._routes[hops] = tuple(found)
+            self._routes[hops] = tuple(routes)
         return self._routes[hops]
 
     def say(self, fact: Fact, dice: Dice) -> str:
