@@ -28,7 +28,7 @@ _FILE_KEYS = (*PARTS, "roles", "methods", "profile", *SCALARS)
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for. sets: "method.k" -> value (a Raw is parsed as YAML); files: config files in order.
+    """The user's choices. sets: "method.k" -> value (a Raw is parsed as YAML); files: config files in order.
 
     suite: its settings hold where nothing else is set; its lists of names are ignored. point: the swept keys with this
     row's values, which are in `sets` already (config/sweep.py).
@@ -68,7 +68,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
-    """A configuration file may come from anybody, so it cannot choose what is imported or executed."""
+    """Refuse code that a configuration file names: the file may be untrusted."""
     foreign = {target: key for target, key in code_named(values).items() if not trusted(target)}
     sentences = [f"{label}: {refusal(target, key)}" for target, key in foreign.items()]
     for key, value in flatten(values).items():
@@ -118,7 +118,7 @@ def _parsed(values: Any) -> Any:
 def _file(values: dict[str, Any]) -> dict[str, Any]:
     """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from.
 
-    There the home folder is ~, also in parameters of a method that nobody else knows to be paths.
+    There the home folder is ~, also in parameters of a method, which may be paths too.
     """
     if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
         return dict(with_home(values["config"]))

@@ -91,7 +91,7 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
     return files
 
 
-# What was found, with the times of the folders it was found in: a list of all plans asks 11,000 times.
+# The presets read, with the times of their folders: a list of all plans looks them up 11,000 times.
 _walked: dict[tuple[str, tuple[tuple[str, Path], ...]], tuple[dict[Path, int], dict[str, tuple[str, Path]]]] = {}
 
 

@@ -51,7 +51,7 @@ def trusted(target: str) -> bool:
 
 
 def refusal(target: str, key: str) -> str:
-    """The sentence about a target that nobody chose; `key` is its place in the configuration."""
+    """The message for a target that the user did not choose; `key` is its place in the configuration."""
     return (
         f"{key} names code ('{target}') that neither the command line nor a preset in the folder {ENV} names, so it is "
         f"not imported; if you trust it, add: --set {key}={target}"
@@ -69,7 +69,7 @@ def code_named(values: Any, path: str = "") -> dict[str, str]:
             key = f"{path}.{name}" if path else str(name)
             listed = value if isinstance(value, (list, tuple)) else [value]
             if str(name).rpartition(".")[2] in _CODE_KEYS:
-                targets |= {one: key for one in listed if isinstance(one, str) and ":" in one}
+                targets |= {target: key for target in listed if isinstance(target, str) and ":" in target}
             targets |= code_named(value, key)
     elif isinstance(values, (list, tuple)):
         for value in values:

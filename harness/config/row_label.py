@@ -1,6 +1,6 @@
 """What a run's row is called in tables: the preset's name, marked where the method is not the preset's own.
 
-    mark(...)       "pocket"                    a profile other than `paper` put values in place of the preset's
+    mark(...)       "pocket"                    a profile other than `paper` replaced values of the preset
                     "chunk_tokens=200"          the user did: up to two settings by name, more by number
     label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
 
@@ -31,7 +31,7 @@ def label(method: Mapping[str, Any]) -> str:
 
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
-    """Where the values that differ from the preset's come from, "" where none differ, or it is nobody's preset."""
+    """The origin of the values that differ from the preset's; "" if none differ, or without a preset."""
     param_origins = {key.removeprefix(_PARAMS): o for key, o in origins.items() if key.startswith(_PARAMS)}
     param_origins = {
         key: o for key, o in param_origins.items() if o != "default" and not o.startswith(("configs/", "$"))

@@ -62,9 +62,9 @@ class MethodChoice(_Frozen):
 class DatasetConfig(_Frozen):
     """Where questions come from and how answers are judged.
 
-    format: registered loader; hub / subset / file: where the rows are on the hub; data: a file or folder that is used
-    instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply is to put before its final
-    answer, which scorers then see alone; None = the reply is the answer; demonstration: a question with its reply,
+    format: registered loader; hub / subset / file: where the rows are on the hub; data: a local file or folder to load
+    instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply has before its final
+    answer; scorers then see only that answer; None = the reply is the answer; demonstration: a question with its reply,
     shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); keep_texts: whether run
     folders hold its questions, gold answers and texts, which a licence may forbid.
     """
@@ -175,7 +175,7 @@ class EncoderConfig(_Frozen):
 
 
 class RunConfig(_Frozen):
-    """One method over one data set with its models: everything that can be said about a run.
+    """One method over one data set with its models: the complete configuration of a run.
 
     limit and failed do not change a prediction and are left out of the hash.
     """

@@ -4,7 +4,7 @@ methods:                                every method over every data set
   - pecan
   - bm25-topx: {k: from:pecan}          a row with parameters of its own
 datasets: [pocket/musique]
-profile: pocket                         these three may be left out; what is said on the command line wins
+profile: pocket                         these three are optional; the command line overrides them
 set: [dataset.tokens=1640]              as after --set
 limit: 24
 models: [pocket-llama, smollm2-135m]    may be left out; every row with each of them
@@ -57,11 +57,11 @@ def read(name: str) -> Suite:
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
     params = _own_parameters(merged)
     for key in _LISTS:
-        wanted, value = _LISTS[key], merged.get(key)
+        items, value = _LISTS[key], merged.get(key)
         if value is None and key in _OPTIONAL:
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-            problems.append(f"{shown}: '{key}' must be a list of {wanted}")
+            problems.append(f"{shown}: '{key}' must be a list of {items}")
             merged[key] = []
     if not isinstance(merged.get("profile"), str | None):
         problems.append(f"{shown}: 'profile' must be the name of a profile")

@@ -50,7 +50,7 @@ def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
             problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
-        elif twice := [one for one in dict.fromkeys(texts) if texts.count(one) > 1]:
+        elif twice := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
             problems.append(f"{where} {key}: the value {twice[0]} is given twice")
     if problems:
         raise ConfigError(problems)
@@ -63,8 +63,8 @@ def of_suite(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[s
     model: of --model; sets: of --set.
     """
     axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
-    said = {*sets, *(["model"] if model is not None else [])}
-    return checked({key: values for key, values in axes.items() if key not in said}, f"suite {suite.name}")
+    given = {*sets, *(["model"] if model is not None else [])}
+    return checked({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
 
 
 def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:

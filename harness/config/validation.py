@@ -23,7 +23,7 @@ def typed(path: str) -> str:
 
 
 def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
-    """`values` with the keys among `known`, and not among `fields`, put into the mapping `under`.
+    """`values` with the keys among `known`, and not among `fields`, moved into the mapping `under`.
 
     A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
     """

@@ -15,12 +15,12 @@ class Event:
 
     new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits: positions
     whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends on how a
-    prefill was cut in pieces; requests: 1 where a server would have been asked, else 0; texts: given to an encoder or
+    prefill was cut in pieces; requests: 1 for a request that a server would get, else 0; texts: given to an encoder or
     reranker; cut: those of them that its length limit cut; retries: further tries that the request took, which are no
     requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
     they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,
-    tokens that a server says its prefix cache had, from whatever it was asked before: told beside the cost and never
-    taken off it; endings: 1 where markers of the end of a turn were cut off the end of the reply
+    tokens that a server reports from its prefix cache, of any earlier request: reported beside the cost, never
+    subtracted from it; endings: 1 where markers of the end of a turn were cut off the end of the reply
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
     stand here; markers: markers of turns that were broken up in what a request sends to a server.
     """

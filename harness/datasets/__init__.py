@@ -1,4 +1,4 @@
-"""Data sets: questions, gold answers and the documents they are asked about, every row checked.
+"""Data sets: questions, gold answers and their documents, every row checked.
 
 load(DatasetConfig) ─► loading   rows to a checked data set with its fingerprint
                         sources  where the rows are: a file, a folder, an archive, package data, the hub (hub, choose)
@@ -7,7 +7,7 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
                         qasper, longbench, quality     to a `Group`: a document and the questions about it
                         rows     `Row` to Example and Document
                         retrieved, open_rows, row_documents   questions and the documents retrieved for them
-                        narrativeqa, stories, story_rows   whole books: only those are read that are asked about
+                        narrativeqa, stories, story_rows   whole books: only those with a question are read
                         pocket   no rows to find: made up by the package pocket
 
 >>> data = load(config, limit=20)

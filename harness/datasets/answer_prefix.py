@@ -1,6 +1,6 @@
-"""A phrase before the final answer, and an example of a reply, where a data set asks for them; both off by default.
+"""A phrase before the final answer, and an example of a reply, if a data set configures them; both off by default.
 
-task(dataset)                                      what a method is told: the instruction, the phrase, the example
+task(dataset)                                      the task of a method: the instruction, the phrase, the example
 final("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
 final("Mira", "So the final answer is:")                                      None     scored whole, and counted
 

@@ -10,11 +10,11 @@ from harness.types import Document, Example
 
 @dataclass(frozen=True)
 class Dataset:
-    """Questions with gold, and the documents they are asked about.
+    """Questions with gold answers, and their documents.
 
     fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
-    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and said so.
+    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported.
     """
 
     name: str

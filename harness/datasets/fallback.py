@@ -3,7 +3,7 @@
     load_or_sample(resolution) ─► (resolution, dataset, problems)
 
 Where `musique` cannot be fetched, no rows are given with --data and no other model than a default is named, the run is
-resolved again with `pocket/musique`, as if that had been asked for: folder, MLflow, manifest and tables name the data
+resolved again with `pocket/musique`, as if the user had chosen it: folder, MLflow, manifest and tables name the data
 set that was run. What was set for the data set is set for its sample; what the sample cannot do is an error. A model
 that the user chose never runs on synthetic rows that the user did not choose. Open-domain questions, which come without
 documents, share one sample.
@@ -31,7 +31,7 @@ _loaded: dict[str, Dataset | HarnessError] = {}
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load once in a process: several methods over one data set share it, and an unreachable hub is asked once. Files
+    """Load once in a process: several methods over one data set share it, and an unreachable hub is tried once. Files
     that have changed since are read again.
 
     limit: questions, None for all. Raises what harness.datasets.load raises, each time.
@@ -129,7 +129,7 @@ def _reason(r: Resolution, sample: Resolution) -> CannotRun | None:
 def _use_sample(
     r: Resolution, sample: Resolution, name: str, reason: CannotRun
 ) -> tuple[Resolution, Dataset | None, list[HarnessError]]:
-    """Load the sample `name`; what keeps it from being made as the user asked is a mistake."""
+    """Load the sample `name`; an option that it does not support is an error."""
     requested = r.parts["dataset"].name if "dataset" in r.parts else str(r.choices.dataset)
     known = {str(problem) for problem in r.problems}
     new = [problem for problem in sample.problems if str(problem) not in known]

@@ -2,7 +2,7 @@
 
     for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a Broken saying why it is none
 
-.json and .jsonl are told apart by their first character, since ".json" files of JSON lines are common. A format whose
+The first character distinguishes .json from .jsonl, since ".json" files of JSON lines are common. A format whose
 files may be one object, {id: row, ...}, says which keys a row of its own can start with. Blank lines, a byte-order mark
 and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not JSON is an error, and so is what exceeds
 the limits of harness/storage/limits.py.
@@ -78,7 +78,7 @@ class Broken:
 
 
 def kind_of(path: Path | Member) -> str | None:
-    """ "parquet", "table" or "json" by the file's name (JSON's forms are told apart by content), None for others."""
+    """ "parquet", "table" or "json" by the file's name (the content distinguishes JSON's forms), None for others."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         return None
@@ -165,7 +165,7 @@ class _Whole:
         return self.text[self.at : self.at + 1]
 
     def step(self, expected: str, problem: str) -> None:
-        """Take the character `wanted`."""
+        """Consume the character `wanted`."""
         if self.mark() != expected:
             raise self._fail(self.at, problem)
         self.at = self._skip(self.at + 1)
@@ -233,7 +233,7 @@ def _keyed(whole: _Whole, number: int) -> dict[str, Any] | Broken:
 
 
 def _first_key(head: bytes) -> str | None:
-    """The first key of an object that starts with `head`; None where it cannot be told."""
+    """The first key of an object that starts with `head`; None if `head` is too short for it."""
     text = head.decode("utf-8", errors="replace")[1:].lstrip(_SPACE)
     try:
         key, _ = _DECODER.raw_decode(text)

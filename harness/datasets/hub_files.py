@@ -2,7 +2,7 @@
 
     fetched = fetch(HubFiles("hotpotqa/hotpot_qa", split="validation"))
     fetched.names, fetched.revision         ("distractor/validation-00000-of-00001.parquet",), "<40 hex>"
-    for path in fetched.paths(): ...        each file is downloaded, or found in the cache, when its turn comes
+    for path in fetched.paths(): ...        each file is downloaded, or read from the cache, when its turn comes
 
 "owner/name@branch" means another branch than the default one; it is pinned like that. Files are parquet, JSON, or one
 zip archive with JSON in it.
@@ -22,7 +22,7 @@ from harness.storage.hub import DATASETS, download, resolve
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:
-    """What is wanted of a repository; `revision` None: the locked commit, else the branch's."""
+    """The files to fetch of a repository; `revision` None: the locked commit, else the branch's."""
 
     repo: str
     split: str

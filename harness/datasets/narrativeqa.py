@@ -6,7 +6,7 @@
     rows             a question and its whole story each: see harness.datasets.story_rows
 
 A story is one document, shared by its questions. Questions have no ids of their own: theirs is made of the first 12
-characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" where it is asked again).
+characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" for a repeated question).
 
 With a limit only the stories of the first questions are read. The fingerprint still covers all: the questions of the
 split, and of every story file size and checksum (archive) or sha256 (loose files).

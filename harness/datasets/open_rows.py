@@ -16,8 +16,8 @@
     its columns  {"question_id": "..", "answer": {"value": "..", "aliases": [..]},
                    "entity_pages": {"wiki_context": [..]}}
 
-The first form that a row's keys fit is taken. Its documents are found by
-harness.datasets.row_documents.
+The first form that a row's keys fit is used. harness.datasets.row_documents
+finds its documents.
 """
 
 from __future__ import annotations

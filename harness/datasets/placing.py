@@ -1,10 +1,10 @@
-"""Supporting paragraphs put at a place: the same paragraphs in another order (QRMeM, table 3 and study of distances).
+"""Move supporting paragraphs to a place: the same paragraphs in another order (QRMeM, table 3 and study of distances).
 
     place       head  [S][S][ ][ ][ ][ ]     middle  [ ][ ][S][S][ ][ ]     tail  [ ][ ][ ][ ][S][S]
     distance    0.5   [S][ ][ ][S][ ][ ]             [ ][S][ ][ ][S][ ]           [ ][ ][S][ ][ ][S]
 
     dataset.place=tail            the supporting paragraphs end the text
-    dataset.distance=1            the first and the last one stand at its ends; place is "middle" unless it is said
+    dataset.distance=1            the first and the last one stand at its ends; place is "middle" by default
 
 distance is from the first centre to the last, a share of the text, as `harness study position` measures it. Supporting
 paragraphs keep their order among themselves, and so do the others; what stands between more than two is spread evenly.

@@ -78,7 +78,7 @@ def _checked(raw: dict[str, Any]) -> _Paper:
 
 
 class _Text:
-    """A paper's text while it is put together, and where each of its pieces is."""
+    """A paper's text under construction, with the position of each of its pieces."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -141,7 +141,7 @@ def _answer(answer: _Answer, field: str) -> tuple[str, str]:
 
 
 def _evidence(question: _Question, paper_id: str, text: _Text) -> tuple[tuple[Support, ...], dict[str, int]]:
-    """The evidence of all annotators as spans, and how much of it names a float or is not found in the text."""
+    """The evidence of all annotators as spans, and counts of evidence that is a float or not in the text."""
     spans: set[tuple[int, int]] = set()
     left = {"evidence_floats": 0, "evidence_not_found": 0}
     named = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())

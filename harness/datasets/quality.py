@@ -93,14 +93,14 @@ def _single(raw: dict[str, Any]) -> Group:
         raise RowError("answer", HIDDEN)
     if not 0 <= row.answer < max(len(options), 1):
         raise RowError("answer", f"should be 0 to {len(options) - 1}, is {row.answer}")
-    asked = _Question(
+    question = _Question(
         question=row.question,
         question_unique_id=made_id("quality", "\n".join([document.id, row.question, *options])),
         options=options,
         gold_label=row.answer + 1,
         difficult=None if row.hard is None else int(row.hard),
     )
-    return Group(document, (_example(asked, "", document),))
+    return Group(document, (_example(question, "", document),))
 
 
 def parse_row(raw: dict[str, Any]) -> Group:

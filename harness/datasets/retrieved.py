@@ -106,12 +106,12 @@ def _rows(file: Path | Member, split: str) -> Iterator[tuple[Place, dict[str, An
 
 def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
     """The rows of one split of {"dev": {id: row}}, each with its id."""
-    wanted = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
-    if wanted is None:
+    key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
+    if key_of_split is None:
         raise DataError(name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split")
-    if not isinstance(value[wanted], dict):
-        raise DataError(name, None, wanted, "should be an object {id: row}")
-    for number, (key, row) in enumerate(value[wanted].items(), start=1):
+    if not isinstance(value[key_of_split], dict):
+        raise DataError(name, None, key_of_split, "should be an object {id: row}")
+    for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
         values = _object(row)
         yield Place(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
 

@@ -179,7 +179,7 @@ def _is_pages(path: Path) -> bool:
 
 
 def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
-    """Rows of a file of pages; of JSON lines only those that name one of `wanted` are parsed: the whole has 35 GiB."""
+    """Rows of a file of pages; JSON lines without a page of `wanted` are not parsed: the file has 35 GiB."""
     if kind_of(path) != "json":
         yield from read_rows(path)
         return

@@ -130,7 +130,7 @@ def told(value: Any) -> str:
 
 
 def explain(error: ValidationError) -> RowError:
-    """The first mistake a row model found, in words."""
+    """The first mistake of a row as a RowError."""
     first = error.errors(include_url=False, include_context=False)[0]
     path = ""
     for part in first["loc"]:

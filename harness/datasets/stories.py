@@ -1,4 +1,4 @@
-"""The stories of NarrativeQA where they lie: loose files, an archive, or JSON lines; each is read when it is asked for.
+"""The stories of NarrativeQA where they lie: loose files, an archive, or JSON lines; each is read when it is needed.
 
     <id>.content, in the folder or its tmp/     what download_stories.sh leaves
     narrativeqa_full_text.zip                   the same files in an archive, as in the hub copy
@@ -105,7 +105,7 @@ class _Archive:
 
 
 class _Lines:
-    """One file with all stories: read up to the one that is asked for, which is kept with those before it."""
+    """One file with all stories: read up to the requested story, which is kept with those before it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

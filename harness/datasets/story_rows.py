@@ -2,8 +2,8 @@
 
     {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text": ".."}, "answers": [{"text": ".."}, ..]}
 
-The story comes again with every question on it; it is kept once. Rows after the last question that is wanted are
-neither read nor, where they are on the hub, fetched.
+The story comes again with every question on it; it is kept once. Rows after the last question needed are
+neither read nor, on the hub, fetched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Found:
     ids: Counter[str] = field(default_factory=Counter)
 
     def full(self) -> bool:
-        """Whether no further question is wanted."""
+        """Whether the limit of questions is reached."""
         return self.limit is not None and len(self.examples) >= self.limit
 
     def add(self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Found:
         self.examples.append(Example(Question(made, question, (kept.id,)), Gold(answers, extra=extra)))
 
     def dataset(self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None) -> Dataset:
-        """What was found, as a data set."""
+        """The questions and stories as a data set."""
         return Dataset(config.name, tuple(self.examples), self.documents, fingerprint, source, revision)
 
 

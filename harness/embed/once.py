@@ -40,5 +40,5 @@ def one_at_a_time(fn: Callable[[], R]) -> R:
     """fn(), with several questions in flight in the thread of the forward passes: the libraries' tokenizers change
     their own settings with every call, and a pool of threads for each question would slow all of them down.
     """
-    crew = current()
-    return fn() if crew is None else crew.call(fn)
+    scheduler = current()
+    return fn() if scheduler is None else scheduler.call(fn)

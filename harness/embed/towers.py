@@ -1,4 +1,4 @@
-"""The networks of an encoder: how it pools is said by its configuration, and questions may have a tower of their own.
+"""The networks of an encoder: its configuration sets the pooling, and questions may have their own tower.
 
 folder of sentence-transformers (modules.json)   built as it says; a configuration that says otherwise is refused
 folder of transformers alone (config.json)       its network with the pooling of the configuration, else the mean

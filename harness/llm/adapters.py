@@ -1,7 +1,7 @@
 """LoRA adapters before they are loaded: whether a folder holds one, whether it is whole, and whether it fits the base.
 
-    found = check("analysis", Path("trained/adapters/analysis"), base)
-    found.problems, found.warnings          sentences
+    result = check("analysis", Path("trained/adapters/analysis"), base)
+    result.problems, result.warnings        sentences
 
 Only headers of the safetensors files are read: no torch, no weights. An adapter that `harness train` wrote has a card
 that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
@@ -38,7 +38,7 @@ class Base:
 
 @dataclass
 class Checked:
-    """problems forbid a run, warnings are only said."""
+    """problems forbid a run, warnings are only reported."""
 
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

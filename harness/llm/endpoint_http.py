@@ -2,7 +2,7 @@
 
     server = Server(base_url, key, Patience(timeout=120, retries=4))
     server.post("/chat/completions", body, check, most, tries := Tries())   the parsed reply, which `check` accepted
-    tries.again                                                             how often it was asked again, failed or not
+    tries.again                                                             number of retries, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
@@ -85,7 +85,7 @@ class Tries:
 
 @dataclass
 class Server:
-    """One server, asked from any number of threads. asked: tries so far; retried: those that were not the first."""
+    """One server for requests of any number of threads. asked: tries so far; retried: tries after the first."""
 
     base_url: str
     key: str | None = field(default=None, repr=False)
@@ -228,9 +228,9 @@ class Server:
                 until += self.patience.before(retry, self._draw.random())
         while True:
             left = max(until, self._closed_until) - time.monotonic()
-            crew = current()
-            if crew is not None:
-                crew.check()
+            scheduler = current()
+            if scheduler is not None:
+                scheduler.check()
             if left <= 0:
                 return
             time.sleep(min(left, _SLICE))

@@ -3,9 +3,9 @@
     endpoint_facts(config)      capabilities, window, identity; every mistake as one sentence
     key_of(config)              the key, read from the environment variable that model.api_key_env names
     tokenizer_folder(config)    where tokenizer.json is, and what identifies it
-    sizes(config)               for FLOPs, None where model.shape does not tell them
+    sizes(config)               for FLOPs, None if model.shape lacks them
 
-A key is read when a server is asked and kept in memory only. Messages never repeat a value that may be a key itself.
+A key is read when a request is sent, and kept in memory only. Messages never repeat a value that may be a key itself.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a model behind a server.
 
     The identity holds the name the server knows it by and not the server's address, so that a run goes on when the
-    same server comes up elsewhere; two servers that answer differently under one name are told apart by model.revision.
+    same server comes up elsewhere; model.revision distinguishes two servers that answer differently under one name.
     Capabilities: sampling; probe where the server gives log-probabilities.
     """
     problems = [*misplaced(config), *_address(config)]

@@ -3,7 +3,7 @@
     reply = complete(server, {"model": ..., "messages": [...], "max_tokens": 32})
     reply.text, reply.finish, reply.tokens_in, reply.tokens_out, reply.first_token
 
-A reply without a message is none, and is asked for again (see endpoint_http).
+A reply without a message is invalid: the request is repeated (see endpoint_http).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _THREADS = torch.get_num_threads()  # what torch chose: one a core
 
 
 class HFModel(LanguageModel):
-    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as asked."""
+    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as configured."""
 
     shape: ModelShape
 
@@ -196,12 +196,12 @@ class HFModel(LanguageModel):
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """One pass, float32 logits [ask.logits, vocab]; with several questions in flight together with theirs."""
-        crew = current()
-        if crew is not None:
+        scheduler = current()
+        if scheduler is not None:
             if adapter not in self._lanes:
                 with self.adapter(adapter):  # an adapter that is not there is this question's error alone
                     self._lanes.setdefault(adapter, ForwardLane(self, adapter))
-            logits: torch.Tensor | None = crew.do(self._lanes[adapter], ask)
+            logits: torch.Tensor | None = scheduler.do(self._lanes[adapter], ask)
             return logits
         with self.adapter(adapter):
             return alone(self.net, self.device, ask)

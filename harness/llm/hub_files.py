@@ -36,7 +36,7 @@ def _safe(name: str) -> bool:
 
 
 def single(repo: str, name: str, revision: str | None) -> Path:
-    """One file of a hub model, at the commit that is locked. Raises CannotRun where it cannot be had."""
+    """One file of a hub model, at the locked commit. Raises CannotRun if it is not available."""
     commit, files = resolve(MODELS, repo, revision)
     if name not in files:
         some = ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix))) or "none of that kind"

@@ -23,7 +23,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
     if facts.problems:
         raise CannotRun(facts.problems[0])
     if config.backend in ("scripted", "endpoint"):
-        return _load(config, facts)  # a table is used up by a run; whether a server answers is asked for each
+        return _load(config, facts)  # a run uses up a table; each run checks that its server answers
     key = config.model_dump_json() + canonical(facts.identity)
     if key not in _loaded:
         while len(_loaded) >= _KEPT:

@@ -250,7 +250,7 @@ class Guard:
                 raise self._refusal(ids, place)
 
     def _other(self, ids: list[int], place: _Place, first: int) -> tuple[int, list[int]]:
-        """A token of the marker, not before `first`, and the shorter tokens to put in its place."""
+        """A token of the marker, not before `first`, and the shorter tokens that replace it."""
         for at in sorted(range(max(place.start, first), place.end), key=lambda i: -len(self._surfaces[ids[i]])):
             window = ids[place.start : place.end]
             known = (*window, -at + place.start)

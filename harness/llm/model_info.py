@@ -114,7 +114,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The attention kernel: "sdpa" or "eager" as asked, "transformers" for what that library picks.
+    """The attention kernel: "sdpa" or "eager" as configured, "transformers" for that library's choice.
 
     The session's fused kernel ignores whatever changes the scores but the mask, so sdpa is not for every model.
     """
@@ -239,7 +239,7 @@ def hash_files(folder: Path) -> str:
         )
     if lost := [path.name for path in weights if not path.is_file()]:
         raise CannotRun(f"'{folder.name}/{lost[0]}' is no file, or a link to none; copy the model's folder again")
-    # A card says what is known of the weights; what is found out later does not make them another model.
+    # A card documents the weights; a change of it does not make them another model.
     settings = [path for path in folder.glob("*.json") if path.name != "card.json"]
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
         settings += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*settings}

@@ -1,10 +1,10 @@
 """Forward passes of several contexts as one: the matrix products see all their tokens, attention each context its own.
 
     context a: 1 new token  ┐
-    context b: 40 new tokens├─► input_ids [1, 42], positions of each context ─► one pass ─► logits where they are wanted
+    context b: 40 new tokens├─► input_ids [1, 42], positions of each context ─► one pass ─► logits where they are needed
     context c: 1 new token  ┘        keys and values go to the three caches
 
-Nothing is padded. What is asked for at the same moment is packed up to `prefill_chunk` tokens a pass, so that a pass
+Nothing is padded. Simultaneous requests are packed up to `prefill_chunk` tokens a pass, so that a pass
 takes no more memory than one context's does; the shortest first. A pass that fails is taken back and run again context
 by context, so that an error (no memory, say) belongs to the context that causes it.
 """

@@ -1,9 +1,9 @@
 """tools.map with several items at work at once: order kept, the first failure in order raised, costs booked in order.
 
-    map_together(crew, fn, items, meter) -> [fn(item), ...]
+    map_together(scheduler, fn, items, meter) -> [fn(item), ...]
 
-The calling thread works itself; for every item that is begun one more member is started while the crew has a free
-place, so a map inside a map, or in a run whose places are all taken, simply goes on alone.
+The calling thread works too; for every item that begins, one more member starts while the scheduler has a free
+place. So a map inside a map, or in a run whose places are all taken, runs in the calling thread alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def map_together(crew: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
+def map_together(scheduler: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
     """Apply fn to every item.
 
     When one raises, no further item is begun, those that have begun are waited for (what they cost is booked, the
     parts they kept stay), and the exception of the first failed item in order is raised.
     """
-    job = _Map(crew, fn, items, meter)
+    job = _Map(scheduler, fn, items, meter)
     job.work()
     if job.others:
-        with crew.aside():
+        with scheduler.aside():
             job.wait()
     meter.join(job.branches)
     if job.errors:
@@ -37,8 +37,8 @@ def map_together(crew: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Me
 
 
 class _Map(Generic[T, R]):
-    def __init__(self, crew: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
-        self._crew, self._fn, self._items = crew, fn, items
+    def __init__(self, scheduler: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
+        self._crew, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}

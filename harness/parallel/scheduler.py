@@ -1,19 +1,19 @@
-"""Threads that work side by side, and the one thread that runs what they wait for.
+"""Threads that work in parallel, and one thread that runs their requests as batches.
 
     question 1 ──method code──┐ forward pass
     question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► all go on
     map item 2 ──method code──┘ forward pass
 
-    crew = Crew(4)                        at most 4 threads work at once; each holds a place
-    crew.start(work, work)                members: work() in a thread of its own, waiting for a place first
-    current()                             the crew of the calling thread, None outside of one
-    crew.do(lane, ask)                    lane.run([ask, ...]) with what the other members wait for; this ask's result
-    crew.call(fn)                         fn() in the thread that runs the passes
-    with crew.aside(): ...                wait for another member; the place is free meanwhile
-    crew.stop(); crew.wait()              members end with Stopped at their next call; then wait until they have
+    scheduler = Crew(4)                   at most 4 threads work at once; each holds a place
+    scheduler.start(work, work)           members: each work() has its own thread, which first waits for a place
+    current()                             the Crew of the calling thread, None outside of one
+    scheduler.do(lane, ask)               lane.run([ask, ...]) with the asks of other members; the result of this ask
+    scheduler.call(fn)                    fn() in the thread that runs the passes
+    with scheduler.aside(): ...           wait for another member; the place is free meanwhile
+    scheduler.stop(); scheduler.wait()    members end with Stopped at their next call; then wait for their end
 
-Method code stays straight-line. A pass waits until no member works any more, so that it holds as many asks as there
-are; for PATIENCE seconds at most, so that a member which waits for something unknown here holds up nobody for good.
+Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible. A member
+that waits for something outside the scheduler delays a pass by at most PATIENCE seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Stopped(BaseException):
 
 
 class Lane(Protocol):
-    """What runs asks of one kind together. `ahead`: its asks are not worth waiting for others of their kind."""
+    """Runs asks of one kind together. `ahead`: run them first, without waiting for more of their kind."""
 
     ahead: bool
 
@@ -59,14 +59,14 @@ def caught(fn: Callable[[], Any]) -> Any:
     """fn(), or the exception that it raised."""
     try:
         return fn()
-    except Exception as error:  # noqa: BLE001 - it is raised again in the thread that asked
+    except Exception as error:  # noqa: BLE001 - raised again in the thread that called
         return error
 
 
 def current() -> Crew | None:
-    """The crew that the calling thread is a member of."""
-    crew: Crew | None = getattr(_local, "crew", None)
-    return crew
+    """The Crew that the calling thread is a member of; None outside of one."""
+    scheduler: Crew | None = getattr(_local, "crew", None)
+    return scheduler
 
 
 class _Waiting:
@@ -91,8 +91,8 @@ class Crew:
         self._asks: list[_Waiting] = []
         self._ended = 0.0  # when the last pass did
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)  # told to the thread that runs the passes
-        self._free = threading.Condition(self._lock)  # told to who waits for a place
+        self._idle = threading.Condition(self._lock)  # notifies the thread that runs the passes
+        self._free = threading.Condition(self._lock)  # notifies members that wait for a place
         self._members: list[threading.Thread] = []
         self._passes = threading.Thread(target=self._serve, name="passes", daemon=True)
         self._passes.start()
@@ -108,9 +108,9 @@ class Crew:
                 self._begin(work, reserved=n < ready)
 
     def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """As `start`, unless every place is taken; tells whether it began. Never waits.
+        """As `start`, unless every place is taken; returns whether it began. Never waits.
 
-        ended() is called when the member ends, also where the run ended before it came to its work.
+        ended() is called when the member ends, even if the run ended before its work began.
         """
         with self._lock:
             if self._held >= self.places or self.stopped:
@@ -161,7 +161,7 @@ class Crew:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Give the place away while waiting for another member. Raises Stopped afterwards when the run ends."""
+        """Release the place while waiting for another member. Raises Stopped afterwards if the run ends."""
         self._give()
         try:
             yield
@@ -177,7 +177,7 @@ class Crew:
     # -- passes ----------------------------------------------------------------------------------------------------
 
     def do(self, lane: Lane, ask: Any) -> Any:
-        """The result of `ask`, run by its lane together with what others ask. Raises what it raised, or Stopped."""
+        """Run `ask` in its lane, with the asks of other members. Raises the lane's exception, or Stopped."""
         waiting = _Waiting(lane, ask)
         with self._lock:
             self.check()
@@ -211,27 +211,27 @@ class Crew:
             with self._lock:
                 self._end(taken, outcomes)
                 self._ended = time.monotonic()
-            del taken, outcomes  # logits, until somebody asks again
+            del taken, outcomes  # else logits stay in memory until the next pass
 
     def _ready(self) -> bool:
         return bool(self._asks) and (self._working == 0 or self._left() <= 0)
 
     def _left(self) -> float:
-        # A long pass uses up nobody's patience: what waited for it still goes on together with what it held.
+        # PATIENCE counts from the end of the last pass: asks that waited for it share a pass with those of its members.
         return max(self._asks[0].since, self._ended) + PATIENCE - time.monotonic()
 
     def _patience(self) -> float | None:
         return max(self._left(), 0) if self._asks else None
 
     def _next(self) -> list[_Waiting]:
-        """What is run now: lanes whose asks make others wait first, then the lane that has waited longest."""
+        """The asks of the next pass: first lanes marked `ahead`, then the lane that has waited longest."""
         lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
         return [w for w in self._asks if w.lane is lane]
 
     def _end(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
-        # Counted before they wake: else the first one to ask again would find nobody at work, and go alone.
+        # Counted before they wake: else the first one to ask again would run alone.
         self._working += len(taken)
         for waiting, outcome in zip(taken, outcomes, strict=True):
             waiting.outcome = outcome
@@ -249,7 +249,7 @@ class Crew:
     def wait(self, seconds: float | None = None) -> None:
         """Return when all threads have ended; only after `stop`, or when the members end by themselves.
 
-        seconds: leave members that have not ended so long after the pass that runs; a pass is always waited for.
+        seconds: how long to wait for members after the current pass; the pass itself is always waited for.
         """
         if seconds is not None:  # after `stop` no further pass begins
             self._passes.join()
@@ -266,7 +266,7 @@ class Crew:
 
 
 class Claims:
-    """One member at a time a key; the others wait aside. Outside of a crew there is nobody to wait for."""
+    """A lock for each key: one member at a time holds it, the others wait aside. No lock outside of a Crew."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -275,15 +275,15 @@ class Claims:
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
         """Hold `key` inside; a thread that holds it already passes. Raises Stopped when the run ends meanwhile."""
-        crew = current()
-        if crew is None:
+        scheduler = current()
+        if scheduler is None:
             yield
             return
         with self._lock:
             lock, users = self._claimed.get(key, (threading.RLock(), 0))
             self._claimed[key] = lock, users + 1
         try:
-            _acquire(lock, crew)
+            _acquire(lock, scheduler)
             try:
                 yield
             finally:
@@ -297,11 +297,11 @@ class Claims:
                     self._claimed[key] = lock, users - 1
 
 
-def _acquire(lock: Any, crew: Crew) -> None:
+def _acquire(lock: Any, scheduler: Crew) -> None:
     if lock.acquire(blocking=False):
         return
     try:
-        with crew.aside():
+        with scheduler.aside():
             lock.acquire()
     except Stopped:
         lock.release()

@@ -1,4 +1,4 @@
-"""What every scorer stands on: its error, its sheet, and the way an optional package is asked for.
+"""The base of every scorer: its error, its sheet, and the import of optional packages.
 
 ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it

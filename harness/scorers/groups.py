@@ -32,26 +32,30 @@ def qa_f1_first_line(prediction: str, references: Sequence[str]) -> float:
     return longbench.qa_f1_score(first_line(prediction), references)
 
 
-def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None) -> float | None:
-    """longbench.qa_f1_score of a question whose text is of the class `wanted`, else None."""
-    inside = length is not None and bucket(length) == wanted
+def qa_f1_of(
+    prediction: str, references: Sequence[str], *, bucket_name: str, length: int | None = None
+) -> float | None:
+    """longbench.qa_f1_score of a question whose text is of the class `bucket_name`, else None."""
+    inside = length is not None and bucket(length) == bucket_name
     return longbench.qa_f1_score(prediction, references) if inside else None
 
 
 def qa_f1_first_line_of(
-    prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
+    prediction: str, references: Sequence[str], *, bucket_name: str, length: int | None = None
 ) -> float | None:
     """The same of the first line."""
-    return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
+    return qa_f1_of(first_line(prediction), references, bucket_name=bucket_name, length=length)
 
 
 def accuracy_of(
-    prediction: str, references: Sequence[str], *, wanted: int, all_classes: Sequence[str], difficult: int | None = None
+    prediction: str, references: Sequence[str], *, level: int, all_classes: Sequence[str], difficult: int | None = None
 ) -> float | None:
-    """quality.accuracy of a question of the difficulty `wanted` (0 or 1), else None."""
-    return quality.accuracy(prediction, references, all_classes=all_classes) if difficult == wanted else None
+    """quality.accuracy of a question of the difficulty `level` (0 or 1), else None."""
+    return quality.accuracy(prediction, references, all_classes=all_classes) if difficult == level else None
 
 
-qa_f1_short, qa_f1_middle, qa_f1_long = (partial(qa_f1_of, wanted=name) for name in BUCKETS)
-first_line_short, first_line_middle, first_line_long = (partial(qa_f1_first_line_of, wanted=name) for name in BUCKETS)
-accuracy_easy, accuracy_hard = (partial(accuracy_of, wanted=value) for value in (0, 1))
+qa_f1_short, qa_f1_middle, qa_f1_long = (partial(qa_f1_of, bucket_name=name) for name in BUCKETS)
+first_line_short, first_line_middle, first_line_long = (
+    partial(qa_f1_first_line_of, bucket_name=name) for name in BUCKETS
+)
+accuracy_easy, accuracy_hard = (partial(accuracy_of, level=value) for value in (0, 1))

@@ -38,7 +38,7 @@ def _told(text: str, options: Sequence[str]) -> set[int]:
     words = f" {normalize_answer(text)} "
     plain = [f" {normalize_answer(option)} " for option in options]
     numbers: set[int] = set()
-    # The longest first, each taken out of the text, so that what is inside it is not found again.
+    # The longest first, each taken out of the text, so that an option inside it does not match again.
     for at in sorted(range(len(options)), key=lambda n: -len(plain[n])):
         if plain[at].strip() and plain[at] in words:
             numbers |= {n for n, other in enumerate(plain) if other == plain[at]}

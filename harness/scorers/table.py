@@ -89,9 +89,9 @@ _GROUPS = {
     ),
     **{
         f"longbench.qa_f1_score{line}.{name}": Scorer(
-            f"harness.scorers.groups:{function}_{end}", _LONGBENCH_EVAL, f"token F1{said} of texts of {name} words"
+            f"harness.scorers.groups:{function}_{end}", _LONGBENCH_EVAL, f"token F1{of_what} of texts of {name} words"
         )
-        for line, function, said in (("", "qa_f1", ""), (".first_line", "first_line", " of the first line"))
+        for line, function, of_what in (("", "qa_f1", ""), (".first_line", "first_line", " of the first line"))
         for name, end in (("0-4k", "short"), ("4-8k", "middle"), ("8k+", "long"))
     },
     "quality.accuracy.easy": Scorer("harness.scorers.groups:accuracy_easy", _QUALITY, "accuracy of the easy questions"),

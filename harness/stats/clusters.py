@@ -4,10 +4,10 @@
     question_labels("retrieved", ids, documents)     each question has its own
     linked(documents, labels)                        a sentence where most questions are one cluster
 
-A cluster is what was sampled as one (bootstrap.py). Of stories and papers that is the document: a data set has some of
-them, with all questions about each. Of open-domain questions it is the question: its passages were looked up for it in
-one corpus that stays the same whichever questions are drawn. Two questions that were shown one passage are no more one
-draw than two that were asked of one encyclopedia; joined through passages, 500 questions with 8 of 1,500 passages each
+A cluster is the unit of sampling (bootstrap.py). For stories and papers that is the document: a data set has a sample
+of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus
+that is the same for every sample of questions. Two questions that share a passage are independent draws, as two
+questions about one encyclopedia are; joined through passages, 500 questions with 8 of 1,500 passages each
 would be a single cluster, and no interval could be given at all.
 """
 

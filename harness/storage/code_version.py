@@ -1,11 +1,11 @@
-"""What tells one state of code from another where its author raises no version: the user's own methods.
+"""Identify the code of the user's own methods, whose authors raise no version.
 
     own_code(Lead)      {"lead": "<sha256 of lead.py>"}        {} for a method of this project
     versions(names)     {"umap-learn": "0.5.7"}                of installed packages
 
 Shipped methods have an index_version that is raised, and prompts that are hashed. A method of the user's is edited and
-run again, so the files of its class and of its bases are hashed instead. Modules that these import are not seen: what
-they change must be told by raising index_version, or by removing the cache.
+run again, so the files of its class and of its bases are hashed instead. Modules that these import are not
+hashed: after a change of one, raise index_version or remove the cache.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def read_lines(
 ) -> Iterator[dict[str, Any]]:
     """Yield the object of every line, checked by `shape` where one is given; a missing file has none.
 
-    A bad last line is what a killed writer leaves: it is left out, and said so in `notes`. A bad line before the end
+    A bad last line is what a killed writer leaves: it is left out, and reported in `notes`. A bad line before the end
     raises DataError with its number.
     """
     if not path.exists():

@@ -54,7 +54,7 @@ def endpoint() -> str:
 
 
 def offline() -> bool:
-    """Whether the user has said that the hub is not to be asked."""
+    """Whether the user's environment variables forbid requests to the hub."""
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
@@ -140,7 +140,7 @@ def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """The commit to use of a repository, and the names of its files; locks it when no revision is asked for.
+    """The commit to use of a repository, and the names of its files; locks it if `revision` is None.
 
     Raises CannotRun: no connection, no such repository or revision, or a lock file that is not one.
     """

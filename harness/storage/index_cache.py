@@ -112,7 +112,7 @@ class Entry:
 
 
 _DRAFT = ".draft-"
-_OLD = 86_400  # seconds after which a draft is nobody's, whatever machine its builder ran on
+_OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 
 @lru_cache(maxsize=1)
@@ -140,10 +140,10 @@ class _Corrupt(Exception):
 
 
 class IndexCache:
-    """The cache under `root`; `note` is told of every entry that had to be thrown away.
+    """The cache under `root`; `note` is called for every entry that had to be deleted.
 
-    served: role -> sizes of its model where that runs behind a server. The user tells them, so they may be corrected:
-    they change no index and stand in no key, and what is stored is counted by those of today.
+    served: role -> sizes of its model if that runs behind a server. The user gives them and may correct them:
+    they change no index and are in no key; the cost of a stored index uses the current ones.
     """
 
     def __init__(self, root: Path, note: Note, served: Mapping[str, ModelShape | None] | None = None) -> None:
@@ -184,7 +184,7 @@ class IndexCache:
         except SaveError as error:
             if self.root_identity is not None:  # it could be written before
                 raise
-            if not self.parts_lost:  # said once, not once a part
+            if not self.parts_lost:  # reported once, not for each part
                 self.note(f"parts of unfinished indexes are not kept: {error}")
             self.parts_lost = True
         return entry
@@ -237,7 +237,7 @@ class IndexCache:
 
 
 class Parts:
-    """What `tools.keep` stores while one index is built, gone once it is whole; and what it shares with other ones."""
+    """Parts that `tools.keep` stores until an index is complete, and parts that several indexes share."""
 
     def __init__(self, cache: IndexCache, key: dict[str, Any]) -> None:
         self._cache, self._key = cache, key

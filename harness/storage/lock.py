@@ -28,7 +28,7 @@ _SIGNED = b'{"pid":'  # how every signature begins
 
 
 def process_start(pid: int) -> str | None:
-    """Start time of a live process as the kernel counts it (clock ticks since boot); None where it cannot be told."""
+    """Start time of a live process as the kernel counts it (clock ticks since boot); None if it is unknown."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,8 +1,8 @@
 """Compressed JSON lines that survive a kill: each append is one gzip member, so `zcat` and pandas read the file.
 
 append_packed(fd, path, rows)          one member, on disk when it returns; a failed write is cut off again
-read_packed(path, field, notes)        every object; a torn last member is left out and said so in `notes`
-repair_packed(path)                    cut a torn last member off, and say so
+read_packed(path, field, notes)        every object; a torn last member is left out and reported in `notes`
+repair_packed(path)                    cut a torn last member off, and report it
 
 A member is handed on only after its checksum fits. The member at the end may be torn: it stops early, or what follows
 its start is no gzip data and no further member comes. Any other damage raises DataError.

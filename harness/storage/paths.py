@@ -32,7 +32,7 @@ _SECRET = re.compile(
 
 
 def expanded(path: str) -> str:
-    """`path` with its leading ~ or ~user as a folder; as it is where it has none, or where nobody is called so."""
+    """`path` with its leading ~ or ~user as a folder; unchanged without one, or for an unknown user."""
     return os.path.expanduser(path) if path.startswith("~") else path
 
 

@@ -4,7 +4,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     run.yaml          {config: the RunConfig, origins: where each value came from}, the home folder as ~
     manifest.json     what it ran on (harness/engine/manifest.py)
     records.jsonl     one Record a line, on disk before the next question starts
-    answered.jsonl    answers that are not scored yet, as records without scores; gone when the run ends
+    answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
     texts.jsonl.gz    the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
     summary.json      the numbers (harness/storage/summary.py)
@@ -79,7 +79,7 @@ def read_run(folder: Path) -> StoredRun:
     """Read a run folder, a running one too.
 
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
-    written yet is {}. Where a question was asked again, its last record counts.
+    written yet is {}. If a question has several records, the last one counts.
     """
     folder = Path(folder)
     if not (folder / RUN).is_file():

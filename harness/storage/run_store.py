@@ -69,12 +69,12 @@ class RunStore:
         self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
         self._closed = False
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
-        self._packed: dict[str, int] = {}  # the side files are opened when something is first put in them
+        self._packed: dict[str, int] = {}  # the side files are opened at their first write
         self._texts = {row["sha256"] for row in read_packed(folder / TEXTS, "sha256")}
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str | None, note: Note) -> RunStore:
-        """Lock the folder, repair what a killed writer left, and check that it is the same data (None: not asked).
+        """Lock the folder, repair what a killed writer left, and check that it has the same data (None: no check).
 
         What the folder says of the run stays as it is until `describe`.
 
@@ -93,10 +93,10 @@ class RunStore:
             check_plain(folder)
             tidy(folder)
             for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
-                if said := repair(folder / name, key):
-                    note(said)
-            if said := repair_packed(folder / TEXTS):
-                note(said)
+                if problem := repair(folder / name, key):
+                    note(problem)
+            if problem := repair_packed(folder / TEXTS):
+                note(problem)
             _same_data(folder, fingerprint)
             store = cls(folder, stack, fresh)
             store._stack = stack.pop_all()
@@ -142,8 +142,8 @@ class RunStore:
         """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
         import yaml
 
-        told = without_home({"config": config, "origins": origins})
-        text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+        plain = without_home({"config": config, "origins": origins})
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
         self._replace(RUN, text.encode())
 
     def append(self, row: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ class RunStore:
                 self._known.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Stream the records in file order; of a question that was asked again the last record counts."""
+        """Stream the records in file order; of a question with several records the last one counts."""
         return read_lines(self.folder / RECORDS, "question_id")
 
     def documents(self) -> Iterator[dict[str, Any]]:
@@ -242,12 +242,12 @@ class RunStore:
         """
         self.check()
         place = {question_id: n for n, question_id in enumerate(order)}
-        found = [row["question_id"] for row in self.records()]
-        want = sorted(dict.fromkeys(found), key=lambda q: place.get(q, len(place)))
-        if found == want:
+        question_ids = [row["question_id"] for row in self.records()]
+        in_order = sorted(dict.fromkeys(question_ids), key=lambda q: place.get(q, len(place)))
+        if question_ids == in_order:
             return
         rows = {row["question_id"]: row for row in self.records()}
-        self._replace(RECORDS, b"".join(json_line(rows[q]) for q in want))
+        self._replace(RECORDS, b"".join(json_line(rows[q]) for q in in_order))
 
     def discard(self) -> None:
         """Remove a folder that this process made and no question was recorded in."""

@@ -4,7 +4,7 @@
         -> {"levels": [1, 2], "vectors": {"__array__": "0"}}, {"0": array}
 
 `pack` and `unpack` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
-is refused with the place where it was found.
+is refused; the error names its place.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def load(packed: Packed) -> Any:
 
 
 def plain(value: Any, lost: list[str], at: str = "") -> Any:
-    """Return `value` as strict JSON values: tuples become lists, NaN and infinities None, their places put in `lost`.
+    """Return `value` as strict JSON values: tuples become lists, NaN and infinities None (`lost`: their places).
 
     Raises TypeError naming the place of anything JSON cannot hold.
     """

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-# Keys of a record's notes: how the answer prefix was found, and counts of a score over all answers.
+# Keys of a record's notes: whether the reply has the answer prefix, and counts of a score over all answers.
 PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
 
 _OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)

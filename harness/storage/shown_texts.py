@@ -50,10 +50,10 @@ def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, str
 
     Raises DataError for a damaged file, and for a text that does not fit its checksum.
     """
-    wanted = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
+    hashes = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
     path, texts = folder / TEXTS, {}
-    for line in read_packed(path, "sha256") if wanted else ():
-        if line["sha256"] in wanted:
+    for line in read_packed(path, "sha256") if hashes else ():
+        if line["sha256"] in hashes:
             text = line.get("text")
             if not isinstance(text, str) or checksum(text) != line["sha256"]:
                 raise DataError(path, None, None, f"the text {line['sha256'][:40]} does not fit its checksum")

@@ -2,7 +2,7 @@
 
 summarise(records, documents) -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
-    "n_without_prefix": 12,                     only where replies are asked for one: those without, scored whole
+    "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
                                                 95 % interval by cluster; n: questions that have this score
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
