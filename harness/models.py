@@ -20,6 +20,7 @@ Methods see only this file's interface. The back ends are in harness/llm.
 from __future__ import annotations
 
 import abc
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -132,9 +133,9 @@ class Session(abc.ABC):
     can_begin_replies = True
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
-    def __init__(self, name: str, window: int) -> None:
-        """name: of the model, for messages; window: tokens of context, output included."""
-        self._name, self._window = name, window
+    def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
+        """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
+        self._name, self._window, self._meter, self._role = name, window, meter, role
         self._turn = "start"
 
     # -- the context ---------------------------------------------------------------------------------------------------
@@ -195,7 +196,11 @@ class Session(abc.ABC):
         """
         self._need_user_turn("probe", after)
         self._require("probe")
-        return self._probe(labels, self._first_tokens(labels), after)
+        firsts = self._first_tokens(labels)
+        with self._meter.request(self._role, "probe", lambda: self._probed(after)) as replies:
+            probe = self._probe(labels, firsts, after)
+            replies.append(json.dumps(probe.mass))
+        return probe
 
     def score(self, text: str) -> list[float]:
         """Log-probability (nats) of each token of `text` in this context; the context is unchanged.
@@ -203,7 +208,10 @@ class Session(abc.ABC):
         Raises CannotRun where the model gives none.
         """
         self._require("score")
-        return self._score(text)
+        with self._meter.request(self._role, "score", lambda: self._text() + text) as replies:
+            scores = self._score(text)
+            replies.append(json.dumps(sum(scores)))
+        return scores
 
     def write(
         self,
@@ -231,7 +239,10 @@ class Session(abc.ABC):
             self._append(begin)
         self._check_window(max_tokens)
         self._turn = "reply"
-        return self._write(Decoding(max_tokens, tuple(stop), temperature, top_p, seed), watch)
+        with self._meter.request(self._role, "write", self._text) as replies:
+            written = self._write(Decoding(max_tokens, tuple(stop), temperature, top_p, seed), watch)
+            replies.append(written.text)
+        return written
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
@@ -277,6 +288,10 @@ class Session(abc.ABC):
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         """Write the reply whose turn is open."""
 
+    def _text(self) -> str:
+        """The context as text, markers of the chat template included; for back ends whose requests are kept."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def _save(self) -> Any:
         """What `_restore` needs to undo all that happens from now on, `_turn` apart; nothing is queued."""
@@ -287,6 +302,14 @@ class Session(abc.ABC):
 
     def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
         """Raise CannotRun where the model lacks a capability."""
+
+    def _probed(self, after: str) -> str:
+        """The context as text if the user turn ended here and the reply began with `after`."""
+        with self.branch():
+            self._open("reply")
+            self._turn = "reply"
+            self._append(after)
+            return self._text()
 
     def _begin_turn(self, turn: str, text: str) -> Span:
         self._open(turn)
@@ -320,22 +343,6 @@ class Session(abc.ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """name as in tables; identity: all that changes the output; problems: sentences that forbid the run.
-
-    refusals: capability -> why this model lacks it, a sentence without its full stop, where there is more to say.
-    """
-
-    name: str
-    capabilities: frozenset[str] = frozenset()
-    window: int = 0
-    identity: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    refusals: dict[str, str] = field(default_factory=dict)
 
 
 class LanguageModel(abc.ABC):

@@ -78,6 +78,9 @@ class Execution:
             "yes",
         ),
     ] = None
+    keep_prompts: Annotated[
+        bool, output("--keep-prompts", "Store every request to a model as it was sent, with its reply.")
+    ] = False
     mlflow: Annotated[
         str | None,
         output(
@@ -103,10 +106,11 @@ class Execution:
 
     @property
     def kept(self) -> dict[str, bool]:
-        """The settings of what run folders hold, {"dataset.keep_texts": False}. Raises UserError."""
+        """The settings of what run folders hold, {"keep_prompts": True}. Raises UserError."""
         if self.keep_texts not in (None, "yes", "no"):
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
-        return {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
+        texts = {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
+        return texts | ({"keep_prompts": True} if self.keep_prompts else {})
 
 
 @dataclass(frozen=True)

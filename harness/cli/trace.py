@@ -75,6 +75,9 @@ def trace(
     least: Annotated[
         float | None, output("--least WEIGHT", "With --graph: draw only edges above this weight.", "0.05")
     ] = None,
+    prompts: Annotated[
+        bool, output("--prompts", "Print every request with its reply too (of a run with --keep-prompts).")
+    ] = False,
     data: MovedData = None,
     convention: Convention = None,
     json: Json = False,
@@ -84,12 +87,17 @@ def trace(
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = replace(_search(run, question, data), convention=convention or DEFAULT)
+    sent = _sent(search) if prompts else []
     if graph is not None:
         _draw(search, graph, least)
     if json:
-        print(json_.dumps(_as_json(search), ensure_ascii=True))
+        print(json_.dumps(_as_json(search) | ({"requests": sent} if prompts else {}), ensure_ascii=True))
         return 0
     print("\n".join(_lines(search) + ([f"graph      {graph}"] if graph is not None else [])))
+    for number, request in enumerate(sent):
+        head = ", ".join(printable(request[key]) for key in ("phase", "role", "kind"))
+        prompt, reply = (printable(request[key], None) for key in ("prompt", "reply"))
+        print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
     return 0
 
 
@@ -101,6 +109,14 @@ def _check(graph: str | None, least: float | None) -> None:
         raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
     if least is not None and not 0 <= least <= 1:
         raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
+
+
+def _sent(search: _Search) -> list[dict[str, Any]]:
+    """The requests of the question. Raises UserError where the run kept none."""
+    sent = search.stored.requests(search.record["question_id"])
+    if not sent:
+        raise UserError(f"{search.stored.path} holds no requests of this question; run it with --keep-prompts")
+    return sent
 
 
 def _costs(search: _Search) -> list[str]:

@@ -22,7 +22,7 @@ from harness.storage.paths import with_home
 Layer = tuple[str, dict[str, Any]]
 
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
-SCALARS = ("seed", "limit", "failed")
+SCALARS = ("seed", "limit", "failed", "keep_prompts")
 _FILE_KEYS = (*PARTS, "roles", "methods", "profile", *SCALARS)
 
 

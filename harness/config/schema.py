@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, profile
+└── seed, limit, failed, keep_prompts, profile
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ class EncoderConfig(_Frozen):
 class RunConfig(_Frozen):
     """One method over one data set with its models: the complete configuration of a run.
 
-    limit and failed do not change a prediction and are left out of the hash.
+    limit, failed and keep_prompts do not change a prediction and are left out of the hash. keep_prompts: whether the
+    run folder holds every request as it was sent.
     """
 
     method: MethodChoice
@@ -189,4 +190,5 @@ class RunConfig(_Frozen):
     seed: int = 0
     limit: int | None = Field(default=None, gt=0)
     failed: Literal["zero", "skip"] = "zero"
+    keep_prompts: bool = False
     profile: str | None = None

@@ -1,4 +1,4 @@
-"""What a call of a model reports: one event, the raw material of every cost."""
+"""What a call of a model reports: one event, the raw material of every cost; and what was sent, where that is kept."""
 
 from __future__ import annotations
 
@@ -44,3 +44,18 @@ class Event:
     endings: int = 0
     recounted: int = 0
     markers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it was sent to a language model.
+
+    kind: "write", "probe" or "score"; prompt: the whole context as text, markers of the template included; reply: what
+    was written, the probabilities of a probe as JSON, or the log-probability of a text that was scored.
+    """
+
+    role: str
+    phase: str
+    kind: str
+    prompt: str
+    reply: str

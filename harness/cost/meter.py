@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, overload
 
-from harness.cost.events import PHASES, Event
+from harness.cost.events import PHASES, Event, Request
 from harness.cost.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
 
 
@@ -23,6 +23,7 @@ class Branch:
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
+        self.requests: list[Request] = []
         self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time was quadratic.
         self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
@@ -39,13 +40,14 @@ class Branch:
 class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run calls together.
 
-    shapes: the sizes that its events name by key.
+    shapes: the sizes that its events name by key; requests: what was sent, if keeps_requests.
 
     Items that run together have a branch each, so that what is booked, in which order and under which phase, does not
     depend on which of them was faster. A thread that belongs to no branch books on the meter itself.
     """
 
-    def __init__(self, phase: str = "answer") -> None:
+    def __init__(self, phase: str = "answer", *, keeps_requests: bool = False) -> None:
+        self.keeps_requests = keeps_requests
         self.shapes: dict[str, ModelShape] = {}
         self._local = threading.local()
         self._root = Branch(self._local, phase)
@@ -59,6 +61,11 @@ class Meter:
     def events(self) -> list[Event]:
         """The events of the calling thread's branch; outside tools.map, all events."""
         return self._branch.events
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests of the calling thread's branch that were kept."""
+        return self._branch.requests
 
     @property
     def current_phase(self) -> str:
@@ -90,6 +97,7 @@ class Meter:
         for branch in branches:
             for event in branch.events:
                 self.record(event, self.shapes.get(event.shape))
+            self._branch.requests.extend(branch.requests)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Keep `event`; `shape` is the model's, None where FLOPs are unknown (a scripted or remote model)."""
@@ -100,6 +108,22 @@ class Meter:
             if shape is not None:
                 self.shapes[event.shape] = shape
                 branch.flops = Flops({name: total + flops(event, shape, name) for name, total in branch.flops.items()})
+
+    @contextlib.contextmanager
+    def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
+        """Keep the request that is made inside (see Request) if this meter keeps them; the reply is put in the list.
+
+        `prompt` is called only then. A request that fails is kept with an empty reply, as its cost is booked too.
+        """
+        replies: list[str] = []
+        if not self.keeps_requests:
+            yield replies
+            return
+        text = prompt()
+        try:
+            yield replies
+        finally:
+            self._branch.requests.append(Request(role, self.current_phase, kind, text, "".join(replies)))
 
     @overload
     def flops(self) -> Flops: ...

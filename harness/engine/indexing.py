@@ -20,6 +20,7 @@ from harness.parallel.scheduler import Claims, current
 from harness.storage.code_version import own_code, versions
 from harness.storage.failures import STOPS, Failed, failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
+from harness.storage.kept_requests import lines_of
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -87,7 +88,7 @@ class Indexer:
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
         plan, digest = self._plan, key_digest(key)
-        meter = Meter("index")
+        meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
         task = plan.task if question is not None else None
         tools = EngineTools(self._models, meter, task, plan.config.seed, self._progress.part, scope)
@@ -104,6 +105,8 @@ class Indexer:
             self._failed[digest] = failure(error)
             self._tell(document, question, digest, "failed", meter.usage())
             raise Failed(self._failed[digest]) from None
+        finally:
+            self._store.keep_requests(lines_of(meter.requests, {"document_id": document.id, "key": digest}))
         try:
             self._cache.put(key, entry)
         except SaveError as error:

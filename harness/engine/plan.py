@@ -208,6 +208,8 @@ def _check_dataset(r: Resolution, dataset: Dataset | None) -> None:
     config: DatasetConfig = r.parts["dataset"]
     for sentence in scorers.problems(list(config.scorers)):
         r.wrong(sentence)
+    if r.parts.get("keep_prompts") and not config.keep_texts:
+        r.wrong("--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out")
     if dataset is not None and not len(dataset):
         r.wrong(f"the data set '{config.name}' has no questions ({dataset.source})")
 
@@ -233,8 +235,8 @@ def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
 
 def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
     """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
+    from harness.llm.model_facts import ModelFacts
     from harness.llm.model_info import model_facts, to_convert
-    from harness.models import ModelFacts
 
     parts = r.parts
     models: dict[str, ModelConfig] = {}

@@ -34,6 +34,7 @@ from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure
 from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.kept_requests import lines_of
 from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_store import RunStore
@@ -127,7 +128,9 @@ class _Job:
         try:
             self.store.write(MANIFEST, self.manifest)
             done = self._done(retry_failed)
-            self._ask([example for example in self.examples if example.question.id not in done])
+            asked = [example for example in self.examples if example.question.id not in done]
+            self.store.drop_requests({example.question.id for example in asked})
+            self._ask(asked)
         except KeyboardInterrupt:
             self._close("interrupted")
             raise
@@ -173,7 +176,8 @@ class _Job:
 
     def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
         """The question and its record without scores, which is on disk: what the method said, or how it failed."""
-        meter, begun = Meter("answer"), time.perf_counter()
+        meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
+        begun = time.perf_counter()
         notes: dict[str, Any] = {}
         answer, error = Answer(""), NOT_YET
         try:
@@ -203,6 +207,7 @@ class _Job:
             self.store.keep_texts(texts)
         else:
             row = without_texts(row)
+        self.store.keep_requests(lines_of(meter.requests, {"question_id": example.question.id}))
         self.store.keep(row)
         return example, row
 

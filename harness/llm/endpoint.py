@@ -15,9 +15,10 @@ from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, pattern
 from harness.llm.endpoint_http import Patience, Server
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
-from harness.llm.endpoint_session import EndpointSession
+from harness.llm.endpoint_session import EndpointSession, conversation
 from harness.llm.endpoint_tokens import Tokens
-from harness.models import LanguageModel, ModelFacts
+from harness.llm.model_facts import ModelFacts
+from harness.models import LanguageModel
 
 
 class EndpointModel(LanguageModel):
@@ -57,5 +58,4 @@ class EndpointModel(LanguageModel):
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
         """Keep the first conversation that `role` sent, for the manifest; its token ids are the server's affair."""
         if role not in self.first_prompts:
-            text = "\n".join(f"[{m['role']}]\n{m['content']}" for m in messages)
-            self.first_prompts[role] = {"text": text, "ids": []}
+            self.first_prompts[role] = {"text": conversation(messages), "ids": []}

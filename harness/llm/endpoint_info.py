@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
 from harness.errors import CannotRun
+from harness.llm.model_facts import ModelFacts
 from harness.llm.tokenizer_files import from_hub
-from harness.models import ModelFacts
 from harness.storage.file_hash import hash_named
 
 _HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,8 +69,8 @@ class EndpointSession(Session):
     can_begin_replies = False  # a chat has no way to begin a reply for the model
 
     def __init__(self, model: Served, meter: Meter, role: str) -> None:
-        super().__init__(model.name, model.window)
-        self._model, self._meter, self._role = model, meter, role
+        super().__init__(model.name, model.window, meter, role)
+        self._model = model
         self._turns: list[_Turn] = []
         self._length = 0
 
@@ -104,6 +104,9 @@ class EndpointSession(Session):
                 f"'{self._model.name}' runs behind a server and has no capability '{capability}'; use a model that is "
                 "loaded here"
             )
+
+    def _text(self) -> str:
+        return conversation(self._messages()[0])
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -185,3 +188,8 @@ class EndpointSession(Session):
     def length(self) -> int:
         """Tokens in the context, by the local tokenizer, the frames of its turns included."""
         return self._length
+
+
+def conversation(messages: Sequence[Mapping[str, str]]) -> str:
+    """Messages as one text, each below the name of who speaks."""
+    return "\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

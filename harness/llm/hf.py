@@ -25,13 +25,14 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families, merged_adapter
 from harness.llm.endings import markers_of, pattern
+from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem
 from harness.llm.tokenizer_files import place
-from harness.models import LanguageModel, ModelFacts
+from harness.models import LanguageModel
 from harness.parallel.scheduler import current
 
 # A product of a narrower model is over before a second thread has begun to help.
@@ -222,7 +223,7 @@ class HFModel(LanguageModel):
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
         if role not in self.first_prompts:
-            self.first_prompts[role] = {"text": self.text.tokenizer.decode(ids), "ids": list(ids)}
+            self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
         """Open an empty context."""

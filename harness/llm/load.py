@@ -6,8 +6,9 @@ from collections import OrderedDict
 
 from harness.config.schema import ModelConfig, canonical
 from harness.errors import CannotRun
+from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import local_folder, model_facts
-from harness.models import LanguageModel, ModelFacts
+from harness.models import LanguageModel
 
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
 _KEPT = 2

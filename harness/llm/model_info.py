@@ -17,7 +17,7 @@ from harness.cost.free_memory import available
 from harness.errors import CannotRun
 from harness.llm import families, gguf, merged_adapter, tokenizer_files
 from harness.llm.adapters import Base, check
-from harness.models import ModelFacts
+from harness.llm.model_facts import ModelFacts
 from harness.storage.file_hash import hash_named
 
 MERGED = "model.adapter"

@@ -29,7 +29,8 @@ from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
-from harness.models import Decoding, LanguageModel, ModelFacts, Probe, Session, Span, Written
+from harness.llm.model_facts import ModelFacts
+from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.storage.limits import yaml_problem
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
@@ -76,8 +77,8 @@ class ScriptedSession(Session):
     """A context whose model is a table."""
 
     def __init__(self, model: ScriptedModel, meter: Meter, role: str) -> None:
-        super().__init__(model.name, model.window)
-        self._model, self._meter, self._role = model, meter, role
+        super().__init__(model.name, model.window, meter, role)
+        self._model = model
         self._context = _Turns()
         self._run = 0
         self._asked = ""  # the context in front of the reply
@@ -89,6 +90,9 @@ class ScriptedSession(Session):
     def _append(self, text: str) -> Span:
         self._check_window(len(_TOKEN.findall(text)))
         return self._context.add(text)
+
+    def _text(self) -> str:
+        return self._context.text()
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         values = (self._model.attend(text, self._context.text(w.start, w.end)) for w in watch)
@@ -119,8 +123,8 @@ class ScriptedSession(Session):
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         self.flush()
-        p = self._model.pick("probes", self._context.text()).p or {}
         self._event("probe", 1, self.length(), requests=1)
+        p = self._model.pick("probes", self._context.text()).p or {}
         mass = {label: p.get(label, 0.0) for label in labels}
         best = max(p or {"": 0.0}, key=lambda token: p.get(token, 0.0))
         return Probe.of(mass, best if mass.get(best) else None)
@@ -133,8 +137,8 @@ class ScriptedSession(Session):
         return scores
 
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
-        reply = self._model.pick("replies", self._asked).reply or ""
         self._flush(requests=1)
+        reply = self._model.pick("replies", self._asked).reply or ""
         tokens = _TOKEN.findall(reply[: reply_end(reply, how.stop, None)[0]])
         text = "".join(tokens[: how.max_tokens])
         span = self._append(text)

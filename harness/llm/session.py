@@ -76,8 +76,8 @@ class HFSession(Session):
     """One context on a transformers model; see harness.models for what each call means."""
 
     def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
-        super().__init__(model.name, model.window)
-        self._model, self._meter, self._role, self._adapter = model, meter, role, adapter
+        super().__init__(model.name, model.window, meter, role)
+        self._model, self._adapter = model, adapter
         self._cache = new_cache(model.layers)
         self.ids: list[int] = []
         self._cached = 0
@@ -104,6 +104,9 @@ class HFSession(Session):
 
     def _append(self, text: str) -> Span:
         return self._queue(self._model.text.behind(self.ids, text))
+
+    def _text(self) -> str:
+        return self._model.text.context(self.ids)
 
     def _require(self, capability: str) -> None:
         self._model.require(capability)

@@ -64,6 +64,10 @@ class Text:
         """As `plain`, for a text that stands behind the tokens `before`: no marker crosses the border either."""
         return [i for i, _ in self.guard.checked(self._encode(text), before)]
 
+    def context(self, ids: Sequence[int]) -> str:
+        """The text of a whole context, markers of the chat template included."""
+        return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
     def count(self, text: str) -> int:
         """Number of tokens of `text`, a marker counted as the tokenizer cuts it."""
         return len(self._encode(text))

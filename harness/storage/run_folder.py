@@ -6,6 +6,7 @@ results/<dataset>/<preset>--<model>--<hash8>/
     records.jsonl     one Record a line, on disk before the next question starts
     answered.jsonl    answers that are not scored yet, as records without scores; deleted when the run ends
     documents.jsonl   one index a line: document_id, key, status, usage
+    requests.jsonl.gz what was sent to models, and their replies (harness/storage/kept_requests.py)
     texts.jsonl.gz    the long ones of the texts that readers were shown (harness/storage/shown_texts.py)
     summary.json      the numbers (harness/storage/summary.py)
     lock              while a process writes
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UserError
 from harness.storage.files import read_lines
+from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.limits import yaml_problem
 from harness.storage.shown_texts import TEXTS, read_texts
 
@@ -66,6 +68,16 @@ class StoredRun:
         except OSError as error:
             raise _not_read(self.path / TEXTS, error) from None
 
+    def requests(self, question_id: str) -> list[dict[str, Any]]:
+        """What was sent for a question (--keep-prompts), in order: phase, role, kind, prompt, reply.
+
+        Raises DataError for a damaged requests.jsonl.gz.
+        """
+        try:
+            return read_requests(self.path, {question_id}).get(question_id, [])
+        except OSError as error:
+            raise _not_read(self.path / REQUESTS, error) from None
+
 
 def find_runs(root: Path) -> list[Path]:
     """Every run folder at or below `root`, sorted. Raises UserError when `root` is no folder."""
@@ -108,7 +120,7 @@ def read_run(folder: Path) -> StoredRun:
 
 def check_plain(folder: Path) -> None:
     """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end."""
-    for name in (RUN, MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS):
+    for name in (RUN, MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS):
         path = folder / name
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ from harness.storage.files import (
     touch,
     write_atomic,
 )
+from harness.storage.kept_requests import REQUESTS, without
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import append_packed, read_packed, repair_packed
 from harness.storage.paths import without_home
@@ -95,8 +96,9 @@ class RunStore:
             for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
                 if problem := repair(folder / name, key):
                     note(problem)
-            if problem := repair_packed(folder / TEXTS):
-                note(problem)
+            for name in (TEXTS, REQUESTS):
+                if problem := repair_packed(folder / name):
+                    note(problem)
             _same_data(folder, fingerprint)
             store = cls(folder, stack, fresh)
             store._stack = stack.pop_all()
@@ -178,6 +180,23 @@ class RunStore:
                 self._pack(TEXTS, new)
                 self._texts |= texts.keys()
 
+    def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Put the requests of a question or an index on disk (harness/storage/kept_requests.py). Raises SaveError.
+
+        Any thread may call it; after the end of the `with` block it does nothing.
+        """
+        with self._writing:
+            if rows:
+                self._pack(REQUESTS, rows)
+
+    def drop_requests(self, questions: Container[str]) -> None:
+        """Remove the requests of questions that are about to be asked, which an earlier try left. Raises SaveError.
+
+        Before any request is kept.
+        """
+        if (data := without(self.folder, questions)) is not None:
+            self._replace(REQUESTS, data)
+
     def _pack(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         if self._closed:
             return
@@ -187,11 +206,12 @@ class RunStore:
         self.check()
 
     def drop_texts(self) -> None:
-        """Remove the side file of texts, once no record points to it and before one is kept. Raises SaveError."""
-        try:
-            (self.folder / TEXTS).unlink(missing_ok=True)
-        except OSError as error:
-            raise save_error(self.folder / TEXTS, error) from error
+        """Remove the side files, once no record points to a text and before one is kept. Raises SaveError."""
+        for name in (TEXTS, REQUESTS):
+            try:
+                (self.folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise save_error(self.folder / name, error) from error
         self._texts.clear()
 
     def left(self) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ _ENDS = (".low", ".high")
 _LONGEST_PARAM = 100
 _LONGEST_TAG = 5000
 # May differ between two starts of one run folder: they are tags, because a param can never change.
-_NOT_PARAMS = ("limit", "failed")
+_NOT_PARAMS = ("limit", "failed", "keep_prompts")
 # Prose, and what other values and the tags say already; config.yaml has all of it.
 _LEFT_OUT = re.compile(r"^(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation)$")
 _SERVER = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")

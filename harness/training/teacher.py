@@ -83,7 +83,7 @@ class Teacher(LanguageModel):
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> TeacherSession:
         """Open the one context of a scene."""
-        return TeacherSession(self, self._transcript)
+        return TeacherSession(self, self._transcript, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`."""
@@ -113,10 +113,10 @@ def _next(items: Iterator[T], skill: Skill, what: str) -> T:
 class TeacherSession(Session):
     """Records what is fed; `write` and `probe` give what the scene says is right."""
 
-    def __init__(self, model: Teacher, transcript: Transcript) -> None:
+    def __init__(self, model: Teacher, transcript: Transcript, meter: Meter, role: str) -> None:
         if transcript.ids:
             raise UserError("a skill opens one session only; make two skills of it")
-        super().__init__(model.name, model.window)
+        super().__init__(model.name, model.window, meter, role)
         self._model, self._transcript = model, transcript
         self._ended = False  # whether the end of the turn is in the context already
 

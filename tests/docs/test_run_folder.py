@@ -63,6 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "dataset.scorers": ["longbench.qa_f1_score", "hf_bleu.bleu4", "evidence_recall"],
             "dataset.answer_prefix": "So the final answer is:",
             "method.record_stops": 2,
+            "keep_prompts": True,
         }
         result = harness.run("pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", set=settings)
         yield result.folder
@@ -96,6 +97,12 @@ def test_texts(folder: Path) -> None:
     assert set(kept[0]) == documented("texts")
     assert all(len(line["text"]) > INLINE for line in kept)
     assert f"more than {INLINE} characters" in PAGE
+
+
+def test_requests(folder: Path) -> None:
+    kept = [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
+    assert {key for row in kept for key in row} == documented("requests") | {"document_id", "key"}
+    assert {row["kind"] for row in kept} == {"write", "probe"} <= described("requests")
 
 
 def test_usage(folder: Path) -> None:

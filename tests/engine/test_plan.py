@@ -17,8 +17,8 @@ from harness.datasets.base import Dataset
 from harness.embed.encoder_info import EncoderFacts
 from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
+from harness.llm.model_facts import ModelFacts
 from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
-from harness.models import ModelFacts
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
 

@@ -15,8 +15,8 @@ TASK = Task(instruction="Answer.", max_answer_tokens=8)
 class Parrot(Session):
     """Writes what it was fed last; P(first label) is the number it was fed last."""
 
-    def __init__(self) -> None:
-        super().__init__("parrot", 10_000)
+    def __init__(self, meter: Meter, role: str) -> None:
+        super().__init__("parrot", 10_000, meter, role)
         self.last, self.asked = "", 0
 
     def _open(self, turn: str) -> None: ...
@@ -52,7 +52,7 @@ class Parrots(LanguageModel):
         self.opened: list[Parrot] = []
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Parrot:
-        self.opened.append(Parrot())
+        self.opened.append(Parrot(meter, role))
         return self.opened[-1]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:

@@ -1,0 +1,88 @@
+"""What a run sent to its models, request by request (--keep-prompts): requests.jsonl.gz.
+
+lines_of(requests, {"question_id": "q1"})    the rows of one question, or of one index
+read_requests(folder, {"q1", "q2"})          -> {"q1": [{"phase", "role", "kind", "prompt", "reply"}, ...], ...}
+without(folder, {"q1"})                      the file's bytes without the requests of these questions
+
+A context grows from request to request, so a row holds what is new in its prompt: the first `same` characters are those
+of the prompt before. What is read has whole prompts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError
+from harness.storage.files import json_line
+from harness.storage.packed_lines import read_packed
+
+if TYPE_CHECKING:
+    from harness.cost.events import Request
+
+REQUESTS = "requests.jsonl.gz"
+
+
+def lines_of(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of requests that belong together, numbered from 0; `owner` is put into each."""
+    rows, before = [], ""
+    for number, request in enumerate(requests):
+        same = _in_common(before, request.prompt)
+        about = {"number": number, "phase": request.phase, "role": request.role, "kind": request.kind, "same": same}
+        rows.append({**owner, **about, "prompt": request.prompt[same:], "reply": request.reply})
+        before = request.prompt
+    return rows
+
+
+def read_requests(
+    folder: Path, wanted: Container[str], shortened: Callable[[str], str] = str
+) -> dict[str, list[dict[str, Any]]]:
+    """The requests of each wanted question in their order, in one pass over the file; {} without a file.
+
+    shortened: applied to every prompt and reply, so that no more is held than is used. Raises DataError for a damaged
+    file or one that is no plain file, OSError where it cannot be read.
+    """
+    path, before = folder / REQUESTS, ""
+    if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
+        raise DataError(path, None, None, "a link or no plain file; it is not read")
+    requests: dict[str, list[dict[str, Any]]] = {}
+    for row in read_packed(path, "kind"):
+        question, same = row.get("question_id"), row.get("same")
+        if not isinstance(question, str) or question not in wanted:
+            continue
+        if row.get("number") == 0:
+            requests[question], before = [], ""
+        whole = all(isinstance(row.get(key), str) for key in ("prompt", "reply", "phase", "role"))
+        if not whole or not isinstance(same, int) or not 0 <= same <= len(before) or question not in requests:
+            raise DataError(path, None, None, f"request {row.get('number')} of '{question}' does not fit the others")
+        before = before[:same] + row["prompt"]
+        requests[question].append({**row, "prompt": shortened(before), "reply": shortened(row["reply"])})
+    return requests
+
+
+def without(folder: Path, questions: Container[str]) -> bytes | None:
+    """The file without the requests of these questions; None where it has none of them.
+
+    Raises DataError for a damaged file.
+    """
+    path = folder / REQUESTS
+    if not any(row.get("question_id") in questions for row in read_packed(path, "kind")):
+        return None
+    kept = (row for row in read_packed(path, "kind") if row.get("question_id") not in questions)
+    owners = itertools.groupby(kept, lambda row: [row.get(key) for key in ("question_id", "document_id", "key")])
+    return b"".join(gzip.compress(b"".join(map(json_line, rows)), mtime=0) for _, rows in owners)
+
+
+def _in_common(a: str, b: str) -> int:
+    """How many characters two texts begin with in common."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,196 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
+"""--keep-prompts: the requests in the run folder are those that the model was sent, in order, each with its reply."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cost.events import Request
+from harness.errors import DataError
+from harness.llm.endpoint_session import conversation
+from harness.storage.kept_requests import lines_of, read_requests
+from harness.storage.packed_lines import append_packed, repair_packed
+from harness.storage.run_folder import StoredRun, read_run
+from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.docs.test_run_folder import SCRIPT
+from tests.llm.endpoint_runs import words
+from tests.llm.loopback import Loopback, completion
+
+PECAN = (
+    "run",
+    "-m",
+    "pecan",
+    "-d",
+    "pocket/musique",
+    "--limit",
+    "2",
+    "--model",
+    "scripted",
+    "--mlflow",
+    "off",
+    "--json",
+)
+SETS = ("--set", "model.script=replies.yaml", "dataset.tokens=300")
+
+
+def run(here: Cli, *more: str) -> Path:
+    done = here(*PECAN, *SETS, *more)
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout.splitlines()[-1])["run"])
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("parallel", ["1", "2"])
+def test_as_many_as_were_counted_each_with_its_reply(parallel: str, here: Cli, script: Path) -> None:
+    folder = run(here, "--keep-prompts", "--parallel", parallel)
+    stored = read_run(folder)
+    counted(stored)
+    index = [row for row in rows(folder) if "document_id" in row]
+    assert {row["key"] for row in index} == {d["key"] for d in stored.documents}
+    spent = [document["usage"]["index"] for document in stored.documents]
+    assert len(index) == sum(usage["requests"] - usage["encoder_requests"] for usage in spent) > 0
+
+
+def counted(stored: StoredRun) -> None:
+    """Check that each record has as many requests as its usage counts, and that they end in its answer."""
+    for record in stored.records:
+        sent = stored.requests(record["question_id"])
+        for phase, usage in record["usage"].items():
+            count = sum(request["phase"] == phase for request in sent)
+            assert count == usage["requests"] - usage["encoder_requests"]
+            probes = [request for request in sent if (request["phase"], request["kind"]) == (phase, "probe")]
+            assert len(probes) == usage.get("probes", {"requests": 0})["requests"]
+        assert record["question"] in sent[-1]["prompt"]
+        assert (sent[-1]["kind"], sent[-1]["reply"]) == ("write", record["prediction"])
+        assert json.loads(next(r["reply"] for r in sent if r["kind"] == "probe"))["Yes"] == 0.6
+
+
+def test_trace_prints_them(here: Cli, script: Path) -> None:
+    folder = run(here, "--keep-prompts")
+    question = read_run(folder).records[0]["question_id"]
+    done = here("trace", str(folder), question, "--prompts")
+    heads = re.findall(r"^request (\d+): (.*)$", done.stdout, re.M)
+    assert [int(number) for number, _ in heads] == list(range(len(heads)))
+    assert heads[-1][1].endswith("searcher, write")
+    assert done.stdout.rstrip().endswith("-> Kelford")
+    told = json.loads(here("trace", str(folder), question, "--prompts", "--json").stdout)
+    assert len(told["requests"]) == len(heads)
+
+
+def test_without_the_option_there_is_no_file_and_a_sentence(here: Cli, script: Path) -> None:
+    folder = run(here)
+    assert not (folder / "requests.jsonl.gz").exists()
+    done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts")
+    assert done.returncode == 2
+    assert "run it with --keep-prompts" in done.stderr
+    assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
+
+
+def test_not_where_texts_are_not_kept(here: Cli, script: Path) -> None:
+    done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no")
+    assert done.returncode == 2
+    assert "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids" in done.stderr
+    folder = run(here, "--keep-prompts")
+    run(here, "--keep-texts", "no")
+    assert not (folder / "requests.jsonl.gz").exists()
+
+
+def test_a_server_got_the_same_and_its_key_is_in_none(
+    here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", key := "sk-Very.Secret-0123")
+    with Loopback(["ok", lambda _: completion(f"your key is {key}"), "500"]) as server:
+        done = here(*words(server, "model.api_key_env=SOME_KEY", "--keep-prompts", limit=3))
+        bodies = [conversation(body["messages"]) for body in server.asked]
+        assert server.headers[0]["Authorization"].endswith(key)
+    folder = Path(json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])["run"])
+    sent = [
+        request for record in read_run(folder).records for request in read_run(folder).requests(record["question_id"])
+    ]
+    assert [request["prompt"] for request in sent] == bodies[:3], "a failed request is one, however often it was tried"
+    assert [request["reply"] for request in sent] == ["Paris", "your key is [key]", ""]
+    assert key not in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).decode()
+    counts = [sum(usage["requests"] for usage in record["usage"].values()) for record in read_run(folder).records]
+    assert counts == [1, 1, 1]
+
+
+def test_a_loaded_model_ran_the_same(here: Cli) -> None:
+    done = here(
+        "run", "-m", "bm25", "-d", "pocket/musique", "--limit", "1", "--model", "random", "--keep-prompts", "--json",
+        "--mlflow", "off", "--set", "dataset.tokens=300",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    stored = read_run(Path(json.loads(done.stdout.splitlines()[-1])["run"]))
+    (sent,) = stored.requests(stored.records[0]["question_id"])
+    assert sent["prompt"] == stored.manifest["first_prompts"]["reader"]["text"]
+    assert sent["reply"].strip() == stored.records[0]["prediction"].strip()
+
+
+def test_a_resumed_run_has_the_requests_of_its_records(here: Cli, script: Path) -> None:
+    folder = run(here, "--keep-prompts")
+    whole = [read_run(folder).requests(record["question_id"]) for record in read_run(folder).records]
+    index = sum("document_id" in row for row in rows(folder))
+    (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes().splitlines(keepends=True)[0])
+    assert run(here, "--keep-prompts", "--parallel", "2") == folder
+    counted(read_run(folder))
+    assert [read_run(folder).requests(record["question_id"]) for record in read_run(folder).records] == whole
+    assert sum("document_id" in row for row in rows(folder)) == index
+    (folder / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes().splitlines(keepends=True)[0])
+    run(here)
+    left = [len(read_run(folder).requests(record["question_id"])) for record in read_run(folder).records]
+    assert left == [len(whole[0]), 0], "the second question's are those of a try whose answer is gone"
+
+
+def pack(folder: Path, *tries: tuple[str, list[str]]) -> None:
+    path = folder / "requests.jsonl.gz"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for question, prompts in tries:
+        requests = [Request("reader", "answer", "write", prompt, "x") for prompt in prompts]
+        append_packed(fd, path, lines_of(requests, {"question_id": question}))
+    os.close(fd)
+
+
+def prompts(folder: Path, *questions: str) -> list[list[str]]:
+    return [[row["prompt"] for row in rows_] for rows_ in read_requests(folder, questions).values()]
+
+
+def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path: Path) -> None:
+    pack(tmp_path, ("q", ["a", "ab"]), ("p", ["abc", "abcd", "b"]))
+    assert prompts(tmp_path, "p", "q") == [["a", "ab"], ["abc", "abcd", "b"]]
+    assert prompts(tmp_path, "other") == []
+    data = (tmp_path / "requests.jsonl.gz").read_bytes()
+    (tmp_path / "requests.jsonl.gz").write_bytes(data[:-3])
+    assert repair_packed(tmp_path / "requests.jsonl.gz")
+    assert prompts(tmp_path, "p", "q") == [["a", "ab"]]
+
+
+def test_a_link_in_the_place_of_the_requests_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl.gz").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="a link or no plain file"):
+        read_requests(tmp_path, {"q"})
+
+
+@pytest.mark.parametrize("change", [{"same": 9}, {"same": None}, {"same": -1}, {"prompt": 3}, {"reply": None}])
+def test_a_row_that_somebody_changed_is_one_sentence(change: dict[str, Any], tmp_path: Path) -> None:
+    (row,) = lines_of([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})
+    line = json.dumps({**row, **change}).encode() + b"\n"
+    (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(line, mtime=0))
+    with pytest.raises(DataError, match="request 0 of 'q' does not fit"):
+        read_requests(tmp_path, "q")
