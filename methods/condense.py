@@ -22,7 +22,7 @@ from methods.retry import window_of
 
 @dataclass(frozen=True)
 class Piece:
-    """A text that stands for segments first to last (both included)."""
+    """A text that covers segments `first` to `last` (both included)."""
 
     text: str
     first: int
@@ -38,10 +38,10 @@ def condense(
     window: int | None = None,
     prompt: Prompt = summary.SUMMARY,
 ) -> list[Piece]:
-    """Summaries of at most `most` tokens that take `room` tokens together, a line's end each included.
+    """Summaries of at most `most` tokens each that take `room` tokens together, a line break each included.
 
-    Summaries that take more are summarised in consecutive groups of ceil(taken / room), fewer where a request does not
-    hold so many, until they fit or one is left; a room of 0 asks for one. window: tokens of prompt and reply,
+    Longer ones are summarised again in consecutive groups of ceil(taken / room), or as many as a request holds, until
+    they fit or one is left; with a room of 0 one is left. window: tokens of prompt and reply,
     None = the model's. Raises QuestionError where a request is too short for a segment, or for two summaries.
     """
     limit = window_of(window, model)

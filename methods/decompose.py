@@ -125,7 +125,7 @@ class Decompose(Method):
         )
 
     def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
-        """The sub-questions; the question itself where none could be parsed."""
+        """The sub-questions; the question itself if none could be parsed."""
         config, model = self.config, tools.model("searcher")
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):

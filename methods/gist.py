@@ -71,7 +71,7 @@ class Gist(Method):
     index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
 
     def templates(self) -> Sequence[Prompt]:
-        """Where a page ends, the shared summary, the look-up, and reading."""
+        """The prompts for page ends, summaries, the look-up and reading."""
         return (PAUSE, LOOKUP, PAGE, summary.SUMMARY, *reading.PROMPTS)
 
     def skills(self) -> list[Skill]:

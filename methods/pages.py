@@ -73,7 +73,7 @@ class Pages:
         return spans
 
     def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
-        """The label the model picks; None where it picks none of those offered."""
+        """The label that the model picks; None if it picks none of the offered ones."""
         marked: list[str] = []
         for i in range(start, end):
             a, b = self.units[i]
@@ -97,7 +97,7 @@ class Pages:
         return end
 
     def _labels(self, start: int, end: int) -> list[int]:
-        """The numbers offered: places behind the `least`-th word, the end among them."""
+        """The offered numbers: places after the `least`-th word, including the end."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]

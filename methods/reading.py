@@ -31,7 +31,7 @@ PROMPTS = (ANSWER, CLOSED)
 
 @dataclass(frozen=True)
 class Reading:
-    """What one request may differ in.
+    """The settings of one request.
 
     task: instruction and length of the answer; window: tokens of the request, prompt and answer included, None = the
     model's window; config: of the method, for prompts that it replaces.

@@ -30,7 +30,7 @@ from methods.reading import PROMPTS, SEPARATOR, Reading, ask, frame, room_for_te
 
 
 class RetrievalConfig(MethodConfig):
-    """What is ranked, and how much of it is shown.
+    """The chunks that are ranked, and how many are shown.
 
     chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens; "sentences" =
     chunk_sentences whole sentences, where one of more than chunk_tokens tokens is cut and counts as several.
@@ -99,7 +99,7 @@ class _TopK(Method):
         return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """What the ranking needs of the chunks' texts, computed once a document."""
+        """Precompute the ranking's data of the chunks' texts, once a document."""
         return {}
 
     @abc.abstractmethod
@@ -109,7 +109,7 @@ class _TopK(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Rank, show the best, answer; where nothing fits, answer without a text, and the stop reason says so."""
+        """Rank, show the best, answer; if nothing fits, answer without a text and note it in the stop reason."""
         (document,), (index,) = documents, indexes
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]

@@ -51,7 +51,7 @@ class Summarised(Method):
         return [*summary.skills(summary.SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """The summaries, each with the part of the text it stands for. Raises QuestionError for a window too short."""
+        """The summaries, each with the part of the text that it covers. Raises QuestionError for a window too short."""
         config, model = self.config, tools.model("builder")
         window = window_of(config.window, model)
         room = window - config.reserve
@@ -71,7 +71,7 @@ class Summarised(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Read the summaries; the last ones go where the question leaves no room, and the record says so."""
+        """Read the summaries; the last ones are dropped if the question leaves no room, and the record has a note."""
         (document,), (index,) = documents, indexes
         model = tools.model()
         request = reading.Reading(tools.task, self.config.window, self.config)

@@ -31,7 +31,7 @@ Style = Literal["wordpiece", "metaspace"]
 
 @dataclass(frozen=True)
 class Weights:
-    """Where a classifier is, and the hash of its files."""
+    """The folder of a classifier, and the hash of its files."""
 
     source: str
     folder: Path

@@ -39,7 +39,7 @@ _SAME_NAMES = (
 
 
 class _Encoded(dict[str, Any]):
-    """What a tokenizer of transformers returns: items that are attributes too."""
+    """The return value of a transformers tokenizer: items are also attributes."""
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -82,7 +82,7 @@ class _Tokens:
 def squeeze(
     text: str, spans: list[Span], target: float, question: str, config: LinguaConfig, tools: Tools
 ) -> Compressed:
-    """As methods.compression.lingua.squeeze. Raises CannotRun without the package."""
+    """The same as methods.compression.lingua.squeeze. Raises CannotRun without the package."""
     try:
         kind = import_module("llmlingua").PromptCompressor
     except ModuleNotFoundError as error:
@@ -133,7 +133,7 @@ def squeeze(
 
 
 class _Surprise:
-    """Stands for PromptCompressor.get_ppl: the library's losses, scored behind the tokens its cache would hold."""
+    """Replaces PromptCompressor.get_ppl: the library's losses, scored after the tokens that its cache would hold."""
 
     def __init__(self, tokens: _Tokens, model: MeteredModel) -> None:
         self._tokens, self._model = tokens, model

@@ -131,7 +131,7 @@ def squeeze(
 
 
 def _contexts(document: Document, prompt: Asked, config: LinguaConfig, model: MeteredModel) -> list[Span]:
-    """What is ranked, as spans of the document."""
+    """The contexts that are ranked, as spans of the document."""
     text, most = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
         return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, most, model)
@@ -154,7 +154,7 @@ def _tokens(
     config: LinguaConfig,
     tools: Tools,
 ) -> tuple[list[Piece], int]:
-    """The token level over contexts that are spans of `text`; what is kept of them, and its tokens."""
+    """Apply the token level to contexts, spans of `text`; returns the kept pieces and their tokens."""
     model = tools.model("compressor")
     layout = laid_out(groups)
     shown = ["".join(text[a:b] for a, b in group) for group in groups]

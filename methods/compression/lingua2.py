@@ -194,7 +194,7 @@ def _best(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_
 
 
 def chunk_ends(text: str, tokenized: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
-    """Where each chunk of at most `most` tokens ends: behind its last stop where it has one; the last at the end."""
+    """The end of each chunk of at most `most` tokens: after its last stop, if any; the last chunk ends the text."""
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
@@ -213,7 +213,7 @@ def _stops(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[st
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
-    """The words of a chunk; `gap` is where the word before it ends."""
+    """The words of a chunk; `gap` is the end of the word before it."""
     words: list[Word] = []
     for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
         inside = text[a:b]

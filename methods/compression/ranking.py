@@ -59,7 +59,7 @@ def titled_lines(document: Document) -> list[Span]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A context in its place: its number in the text, its score, and what is added to its keep ratio."""
+    """A chosen context: its number in the text, its score, and the offset added to its keep ratio."""
 
     number: int
     score: float

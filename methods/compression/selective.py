@@ -127,7 +127,7 @@ def _above(values: np.ndarray, drop: float) -> np.ndarray:
 
 
 def _fitting(units: Units, values: np.ndarray, most: int, model: MeteredModel) -> np.ndarray:
-    """As `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `most` tokens.
+    """Apply `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `most` tokens.
 
     Counted in the compressed text: words that lost a part of theirs are more tokens than were kept. Where not even the
     highest percentile is short enough (all values are equal), the first tokens of it are kept.

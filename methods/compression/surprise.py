@@ -37,9 +37,9 @@ def opened(model: MeteredModel, begun: bool = False) -> Session:
 
 
 def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
-    """-log p of each unit [units] behind the context of `s`, which stays as it is.
+    """-log p of each unit [units] after the context of `s`, which does not change.
 
-    NaN for the first unit where nothing stands before it. Raises ModelOutputError for NaN log-probabilities.
+    NaN for the first unit of an empty context. Raises ModelOutputError for NaN log-probabilities.
     """
     if not len(units):
         return np.zeros(0)

@@ -91,7 +91,7 @@ def compress(
 
 
 class _Loop:
-    """What the windows share: alive [units], score [units] (NaN where there is none yet), and where the next begins."""
+    """The state of all windows: alive [units], score [units] (NaN: not scored yet), the start of the next one."""
 
     def __init__(self, text: Joined, config: LinguaConfig) -> None:
         self.units, self.start, self.config = text.units, text.start, config
@@ -130,7 +130,7 @@ class _Loop:
         self.score[first : last - 1] = scores[1:]
 
     def ends(self, number: int, window: list[tuple[int, float]]) -> int | None:
-        """Where the units to score for this window end; None where the text is done."""
+        """The end of the units to score for this window; None at the end of the text."""
         total, size = len(self.units), self.config.iterative_size
         if self.at >= total or (number and self.config.last_window == "kept" and total - self.at < size):
             return None

@@ -24,7 +24,7 @@ _MOST = 40  # places of a head, and of a tail behind each, that are tried: a tex
 
 @dataclass(frozen=True)
 class _Chain:
-    """A way to place some clips: how many, how many characters; the last place and what came before it."""
+    """One placement of some clips: their count, the characters covered, the last place, and the chain before it."""
 
     count: int = 0
     covered: int = 0
@@ -37,12 +37,12 @@ class _Chain:
 
 
 def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
-    """The span of `text` that each clip stands for, None for one without a place; in order, none overlaps another."""
+    """The span of `text` for each clip, None for a clip without a place; spans are in order and do not overlap."""
     places = [sorted(set(_places(clip, text))) for clip in clips]
     ends = sorted({end for spans in places for _, end in spans})
     best = _Best(len(ends))
     for number, spans in enumerate(places):
-        # All places of a clip are tried behind what came before it, so that none stands behind another of its own.
+        # First compute the chains of all places of a clip, then store them: a chain has each clip at most once.
         chains = [_behind(best, ends, number, span) for span in spans]
         for chain in chains:
             best.put(bisect_left(ends, chain.span[1]), chain)
@@ -126,7 +126,7 @@ def _found(piece: str, text: str, first: bool) -> list[Span]:
 
 
 def coverage(spans: Sequence[Span], text: str) -> float:
-    """Share of the text's characters that are no white space and stand in one of the spans, which do not overlap."""
+    """Share of the text's characters other than white space that are in one of the spans, which do not overlap."""
     total = sum(not c.isspace() for c in text)
     inside = sum(not c.isspace() for a, b in spans for c in text[a:b])
     return inside / total if total else 1.0

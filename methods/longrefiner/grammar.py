@@ -177,7 +177,7 @@ def _kind(tag: re.Match[str]) -> Kind:
 
 
 def _lifted(root: Part) -> Part:
-    """The root, with a sub-section that stands in no section made one."""
+    """The root; a sub-section outside of any section becomes a section."""
     children = tuple(
         replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child
         for child in root.children

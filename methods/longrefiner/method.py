@@ -56,7 +56,7 @@ class LongRefiner(Method):
         return [*(skill for skill, is_used in pairs if is_used), *reading.skills(config)]
 
     def adapters(self) -> dict[str, dict[str, bool]]:
-        """Those of the three tasks, as far as they are used."""
+        """The adapters of those of the three tasks that the config uses."""
         config: LongRefinerConfig = self.config
         return {"refiner": config.adapters() if config.structuring else {}}
 
@@ -73,7 +73,7 @@ class LongRefiner(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Score, choose, read. Where nothing fits, answer without a text; the stop reason says so."""
+        """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""
         config: LongRefinerConfig = self.config
         kept = distinct(documents)
         documents = [documents[i] for i in kept]

@@ -41,7 +41,7 @@ class Page:
 
 @dataclass
 class _Block:
-    """What stands under one heading; level 0 is in front of all headings."""
+    """The paragraphs under one heading; level 0 is the text before all headings."""
 
     level: int
     title: str

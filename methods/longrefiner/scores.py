@@ -73,7 +73,7 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
 
 
 def _share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:
-    """What a selected part gives each of its children under the code's rule."""
+    """The score that a selected part gives to each of its children under the code's rule."""
     kind = tree.nodes[parent].kind
     if kind == "abstract":
         return 0.0

@@ -20,7 +20,7 @@ from methods.longrefiner.shown import Leaf, Piece, Showing
 
 @dataclass(frozen=True)
 class Choice:
-    """nodes: those taken, in the order they were; pieces: what is read; reason: what ended it."""
+    """nodes: the chosen ones, in order of choice; pieces: the text to read; reason: why the choice ended."""
 
     nodes: tuple[Leaf, ...]
     pieces: tuple[Piece, ...]

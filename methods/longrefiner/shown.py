@@ -99,7 +99,7 @@ class Showing:
         return self.documents[document].text.startswith(node.title, node.start)
 
     def text(self, piece: Piece) -> str:
-        """As the reader sees it."""
+        """The text of a piece as the reader sees it."""
         source = self.documents[piece.document]
         shown = f"{source.title.strip()}\n" if piece.titled else ""
         at = piece.start
@@ -110,12 +110,12 @@ class Showing:
         return shown + source.text[at : piece.end]
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
-        """Of the pieces, each encoded on its own, and the separators between them."""
+        """Count the tokens of the pieces, encoded separately, and of the separators between them."""
         for piece in pieces:
             if piece not in self._counts:
                 self._counts[piece] = self.model.count(self.text(piece))
         return sum(self._counts[piece] for piece in pieces) + self._separator * max(len(pieces) - 1, 0)
 
     def shown(self, pieces: Sequence[Piece]) -> tuple[Shown, ...]:
-        """As spans of the documents."""
+        """The pieces as spans of the documents."""
         return tuple(Shown("span", self.documents[p.document].id, p.start, p.end) for p in pieces)

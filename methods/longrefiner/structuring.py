@@ -20,7 +20,7 @@ _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one
 
 
 def body_start(document: Document) -> int:
-    """Where the text begins behind a first line that is the document's title; 0 where it has none or nothing else."""
+    """The start of the text after a first line with the document's title; 0 without such a line or other text."""
     line, _, body = document.text.partition("\n")
     titled = bool(line.strip()) and line.strip().strip('"') == document.title.strip()
     return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0

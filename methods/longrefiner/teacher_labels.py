@@ -135,7 +135,7 @@ def _said(teacher: MeteredModel, text: str, most: int) -> str:
 
 
 class _Building:
-    """Of harness.method.Tools what structuring asks for: the base, and nothing kept."""
+    """The part of harness.method.Tools that structuring uses: the base model, and `keep` without a cache."""
 
     def __init__(self, tools: Labelling) -> None:
         self._tools = tools

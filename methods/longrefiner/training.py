@@ -58,7 +58,7 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
 
 
 def pieces(outline: Part, under: str = "") -> list[Hashable]:
-    """Parts as (kind, folded title), and clips as (the part they stand in, head, tail)."""
+    """Parts as (kind, case-folded title), and clips as (their part, head, tail)."""
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):

@@ -116,7 +116,7 @@ class _Parts:
         return self.paths[-1]
 
     def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
-        """The first part without text between two runs; None where there is none."""
+        """The first part without text between two runs, or None."""
         first = before[-1] + 1 if before else 0
         last = len(self.paths) if after is None else after[-1] if after else first
         free = (i for i in range(first, last) if i not in used and i not in (after or ()))
@@ -164,7 +164,7 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
 
 
 def _whole(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
-    """The runs with runs for all text between them; what has no word in it goes with what is beside it."""
+    """Add runs for all text between the runs; text without a word joins the run beside it."""
     used = {number for run in runs for number in run.path}
     at = 0
     before: _Run | None = None

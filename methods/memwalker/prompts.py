@@ -72,7 +72,7 @@ def triage(
 
 
 def leaf(question: Question, memory: Sequence[str], segment: str, instruction: str, config: MemWalkerConfig) -> Pieces:
-    """Ask for the answer, or for the word that the segment and the background do not give it."""
+    """Ask for the answer, or for the code that the segment and the background do not contain it."""
     prompt = LEAF_REASONS if config.reasoning else LEAF
     return prompt.of(config).fill(
         memory=_background(memory, config),

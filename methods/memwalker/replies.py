@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
 
 def _action(reply: str) -> tuple[int, str] | None:
-    """The number of the one action line and what stands behind it; None without one, or with two that differ."""
+    """The number of the action line and the text after it; None without such a line, or with two different numbers."""
     matches = list(_ACTION.finditer(reply))
     if len({int(m.group(1)) for m in matches}) != 1:
         return None
@@ -41,7 +41,7 @@ def choice(reply: str, count: int, back: bool = False) -> int | None:
 
 
 def verdict(reply: str) -> Verdict | None:
-    """What a segment gives: an answer (-2, with some text behind "Answer:"), or none (-1); None for any other reply."""
+    """The verdict on a segment: an answer (-2, text after "Answer:"), or go back (-1); None for any other reply."""
     action = _action(reply)
     if action is None:
         return None

@@ -88,7 +88,7 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
 
 
 def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], tools: Tools) -> list[str]:
-    """What is written for each item, on one line; kept by what it is written for."""
+    """Write a text for each item, on one line; the cache key of a text is its input."""
     done = [0]
 
     def one(texts: list[str]) -> str:

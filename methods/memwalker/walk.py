@@ -53,7 +53,7 @@ class Walk:
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _walk(self) -> tuple[str, str]:
-        """The answer, or "" and why there is none."""
+        """The answer and "", or "" and the reason without one."""
         if not self.graph.text:
             return "", ""
         path = [len(self.graph.text) - 1]
@@ -106,7 +106,7 @@ class Walk:
         return child
 
     def _segment(self, node: int) -> replies.Verdict | None:
-        """What the segment under `node` gives, the answer cut to the task's length; None where the walk ends."""
+        """The verdict on the segment under `node`, the answer cut to the task's length; None if the walk ends."""
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
         model, task = self.tools.model("reader"), self.tools.task

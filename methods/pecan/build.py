@@ -96,7 +96,7 @@ def _room(config: PecanConfig, model: MeteredModel) -> int:
 
 @dataclass(frozen=True)
 class _Layer:
-    """What `level` is written over: nodes of the level below and the tokens of each."""
+    """The input of `level`: nodes of the level below and the tokens of each."""
 
     level: int
     nodes: list[int]
@@ -155,7 +155,7 @@ def _tell(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfi
 
 
 def _append(graph: Graph, level: int, written: list[_Batch]) -> list[int]:
-    """Add what was written as nodes with their edges; returns the nodes."""
+    """Add the written texts as nodes with their edges; returns the nodes."""
     blocks = [([graph.add(text, level) for text in b.texts], b.nodes, b.weights) for b in written]
     graph.connect(blocks)
     return [node for above, _, _ in blocks for node in above]

@@ -44,10 +44,10 @@ class PecanConfig(MethodConfig):
                             max_nodes / levels of the graph at most from the top level at the start, those nearest to
                             the question (PECAN 4.4, w/o Dynamic Progress Control; #fixed-nodes)
     yes, no              s  labels of the probe; their first tokens are compared (#labels)
-    record_stops         s  search on behind the stop until so many Yes, and record what every probe would have answered
+    record_stops         s  continue past the stop, up to this many positive probes, and record the answer at each
                             (methods/pecan/recording.py); None = do not
-    record_t_p           s  the Yes that record_stops counts: probes with p_yes above this, so that every t_p up to it
-                            can be replayed; None = the probes that count as Yes in this search
+    record_t_p           s  record_stops counts probes with p_yes above this, so that stops for every t_p up to it can
+                            be replayed; None = the probes that count as Yes in this search
     """
 
     chunk_tokens: int = Field(default=300, gt=0)

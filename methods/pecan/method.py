@@ -43,7 +43,7 @@ class Pecan(Method):
         return prompts_of(self.config.graph)
 
     def skills(self) -> list[Skill]:
-        """What is written while building, the probe, and the answer after it."""
+        """The texts written by the builder, the probe, and the answer after it."""
         return skills(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -54,7 +54,7 @@ class Pecan(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
-        """Search the document's graph, then answer from what was visited.
+        """Search the document's graph, then answer from the visited nodes.
 
         Raises QuestionError for a question without text, WindowExceeded for one that fits no window.
         """
@@ -74,7 +74,7 @@ class Pecan(Method):
         return {"t_n": self.config.t_n, "t_p": self.config.threshold}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """What record_stops and record_t_p go on to."""
+        """The rule of the recording: record_stops and record_t_p."""
         own, stops, t_p = self.stop_rule(), self.config.record_stops, self.config.record_t_p
         return own if stops is None else {"t_n": stops, "t_p": own["t_p"] if t_p is None else t_p}
 

@@ -52,10 +52,10 @@ def prompts_of(graph: str) -> tuple[Prompt, ...]:
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
-    """The second-turn prompt with the data set's instruction continued in lower case, and the options where there are.
+    """The second-turn prompt with the data set's instruction continued in lower case, and the options if there are any.
 
-    The papers have no multiple choice. Options stand here and not in the first turn, so that what is looked for and
-    the attention to it are the question's alone.
+    The papers have no multiple choice. Options are in this turn and not in the first one, so that the search and its
+    attention depend on the question alone.
     """
     lower = instruction[:1].lower() + instruction[1:]
     return "".join(SECOND_TURN.of(config).fill(instruction=lower, options=options(question)))

@@ -70,7 +70,7 @@ class RecordingSearch(Search):
             self._ended = f"recording ended after {probes} probes: {record['type']}: {record['message']}"
 
     def _record(self, context: Context, phase: str) -> str:
-        """Write the answer of a stop at the last step, and take it back; what it costs is booked under `phase`."""
+        """Write the answer of a stop at the last step, then restore the context; its cost counts for `phase`."""
         before = self.tools.meter.flops()
         try:
             with self.tools.phase(phase), context.s.branch():

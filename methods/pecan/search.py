@@ -61,7 +61,7 @@ def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
 
 
 def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
-    """A node's line in the prompt as it is fed: what stands before it, and the node's own tokens."""
+    """A node's line in the prompt as it is fed: the text before it, and the node's own tokens."""
     return ("\n" + BULLET, " " + text) if bullet else ("\n", text)
 
 
@@ -222,7 +222,7 @@ class Search:
             self._visit(node, self._append(context, node), "visit", scores)
 
     def _passed(self, context: Context) -> None:
-        """Called where the search goes on from what is shown; recording answers here (recording.py)."""
+        """Called when the search continues after a node; recording.py answers here."""
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; the probe belongs to the move before it."""

@@ -23,7 +23,7 @@ def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
 
 
 def skills(config: PecanConfig) -> list[Skill]:
-    """What is written while building, and the search with its probes and its answer.
+    """The texts written by the builder, and the search with its probes and its answer.
 
     Points of chunks and points of points, or the shared summary where the graph is a tree. A search in other words is
     another skill, which no model was trained on until a curriculum names it.

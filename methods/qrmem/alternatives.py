@@ -53,7 +53,7 @@ def _trials(desk: Desk) -> Moves:
 
 
 def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
-    """The entities to look up next; None where no reply could be parsed, [] where it names none of the memory's."""
+    """The entities to look up next; None if no reply could be parsed, [] if it names no entity of the memory."""
     memory, config = desk.memory, desk.config
     searcher = desk.tools.model("searcher")
     chosen = [memory.names[e] for e in entities]

@@ -135,7 +135,7 @@ class _Building:
         return [*lost, cut] if self._cut else lost
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
-        """The graph with what an extraction adds: the first one, or one guided by questions."""
+        """The graph extended by an extraction: the first one, or one guided by questions."""
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
@@ -189,7 +189,7 @@ class _Building:
         return made
 
     def _hear(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
-        """What was understood, [] where nothing was; kept, so that a build that was stopped goes on."""
+        """The parsed reply, [] if none could be parsed; cached, so that a stopped build resumes."""
         model: MeteredModel = self.tools.model("builder")
         how = retry_of(self.config, self.tools.seed)
         items = self.tools.keep(f"{what} {k}", lambda: hear(model, pieces, limit, parse, how).found)

@@ -33,9 +33,9 @@ class QRMeMConfig(MethodConfig):
                          question's entities are read as they are
     reflection       n   "reflection" only: compare edges with question, reason of the failure and entities; without it
                          with the question alone
-    max_trials       n   updates of the entity set at most; then the question is answered with what is there
-    record_stops     n   "reflection" and "entity-trial": go on behind max_trials, up to so many updates, and record
-                         what every other maximum would have answered (`harness study trials`); changes no answer
+    max_trials       n   updates of the entity set at most; then the current segments answer the question
+    record_stops     n   "reflection" and "entity-trial": continue past max_trials, up to this many updates, and
+                         record the answer of every other maximum (`harness study trials`); changes no answer
     reasoning_tokens n   tokens of a reply for its reasons
     start_share      n   "reflection" only: share of the room that the segments of the question's entities may take
                          where they do not all fit; the rest is what navigation may add. With 1 they

@@ -53,7 +53,7 @@ def fit_start(segments: Sequence[int], lengths: Lengths, room: int, share: float
 
 
 def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int) -> dict[int, float]:
-    """What stays of `added` (segment -> score): the lowest scores go until all fit `room`; of equals the later one."""
+    """Drop the lowest scores of `added` (segment -> score) until all fit `room`; of equal scores the later segment."""
     kept = dict(added)
     used = sum(lengths[k] for k in {*start, *kept})
     while kept and used > room:
@@ -65,7 +65,7 @@ def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room
 
 @dataclass
 class Desk:
-    """What every navigation shares; `steps` is the trace, `later` whether it lies behind the stop of the run itself."""
+    """The state that every navigation shares; `steps` is the trace, `later`: past the stop of the run itself."""
 
     document: Document
     question: Question
@@ -111,7 +111,7 @@ class Desk:
         return encoder.similarity(query, vectors)
 
     def start(self, share: float) -> list[int]:
-        """S_imp, cut to the window; the first step says what it is made of."""
+        """S_imp, cut to the window; the note of the first step names its origin."""
         memory, notes = self.memory, list(self.memory.notes)
         names = ", ".join(memory.names[e] for e in self.entities)
         segments = memory.segments_of(self.entities)

@@ -53,7 +53,7 @@ def packages(name: str) -> tuple[str, ...]:
 
 
 def missing(name: str) -> str:
-    """What `name` lacks here and how to get it, in one sentence; "" where nothing does. Imports and loads nothing.
+    """One sentence on the package or model that `name` lacks and how to install it, else "". Loads nothing.
 
     Raises UnknownName.
     """
@@ -120,7 +120,7 @@ class _Library:
         self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
 
     def names(self, text: str) -> list[str]:
-        """As Recogniser.names."""
+        """See Recogniser.names."""
         names = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
         return list(dict.fromkeys(name for name in names if name))
 
@@ -168,7 +168,7 @@ class _Rules:
         self.identity = {"library": "rules", "version": "2"}
 
     def names(self, text: str) -> list[str]:
-        """As Recogniser.names."""
+        """See Recogniser.names."""
         dates = [match.span() for match in _DATE.finditer(text)]
         spans = [*dates, *_capitalised(text, dates)]
         return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
@@ -214,7 +214,7 @@ def _capital(word: re.Match[str]) -> bool:
 
 
 def _joined(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
-    """Whether `word` goes on with the name `run`."""
+    """Whether `word` continues the name `run`."""
     last = run[-1].group()
     gap = text[run[-1].end() : word.start()]
     if last.endswith(("'s", "’s")):

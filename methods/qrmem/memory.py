@@ -41,13 +41,13 @@ class Memory:
     segment_vectors: np.ndarray = field(default_factory=_nothing)
 
     def to_index(self) -> Index:
-        """As the cache stores it."""
+        """The memory in the form that the cache stores."""
         arrays = {"edge_vectors": self.edge_vectors, "segment_vectors": self.segment_vectors}
         return {**asdict(self), **arrays}
 
     @classmethod
     def from_index(cls, index: Index) -> Memory:
-        """What `to_index` gave; the cache turns tuples into lists."""
+        """The inverse of `to_index`; the cache turns tuples into lists."""
         values: dict[str, Any] = dict(index)
         values["segments"] = [(a, b) for a, b in values["segments"]]
         values["edges"] = [(a, b, text) for a, b, text in values["edges"]]
@@ -59,11 +59,11 @@ class Memory:
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 
     def frontier(self, entities: Collection[int]) -> list[int]:
-        """Edges from one of the entities to another one: what a first-order step can take."""
+        """Edges from one of the entities to another entity: the candidates of a first-order step."""
         return [i for i, (a, b, _) in enumerate(self.edges) if (a in entities) != (b in entities)]
 
     def segments_of(self, entities: Iterable[int]) -> list[int]:
-        """The segments that any of the entities stands in, in the order of the document."""
+        """The segments that name any of the entities, in document order."""
         return sorted({k for entity in entities for k in self.places[entity]})
 
     def named_in(self, text: str) -> list[int]:

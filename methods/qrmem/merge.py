@@ -67,7 +67,7 @@ def normal(name: str) -> Form:
 
 
 def places(name: str, text: str) -> Iterator[int]:
-    """Where `name` stands in `text` as it is written, not inside a longer word."""
+    """The positions of `name` in `text`, in the same letters and not inside a longer word."""
     at = text.find(name) if name else -1
     while at >= 0:
         end = at + len(name)
@@ -134,7 +134,7 @@ def _clusters(forms: Sequence[Form]) -> list[list[Form]]:
 
 
 def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """(entity, entity) in the order first stated -> (segment, what it says of them), a segment's lines joined.
+    """(entity, entity) in order of first mention -> [(segment, its relation text)], a segment's lines joined.
 
     Relations of an entity with itself, as after disambiguation, are left out.
     """

@@ -54,7 +54,7 @@ class QRMeM(Method):
         return packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
-        """What the named-entity tool lacks."""
+        """The problem of the named-entity tool, if it is not installed."""
         return [problem] if (problem := missing(self.config.recogniser)) else []
 
     def skills(self) -> list[Skill]:
@@ -80,7 +80,7 @@ class QRMeM(Method):
         return {"max_trials": self.config.max_trials}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """What record_stops goes on to."""
+        """The rule of the recording: record_stops."""
         return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:

@@ -21,7 +21,7 @@ class Pool:
         self._words: list[list[str]] = []
 
     def add(self, question: str) -> bool:
-        """Take the question in, where it is new; one without a word never is."""
+        """Add the question if it is new; returns whether it was. A question without words is never new."""
         tokens = words(question)
         if not tokens or any(rouge_l(tokens, other) >= self.novelty for other in self._words):
             return False

@@ -78,7 +78,7 @@ PROMPTS = (ENTITIES, RELATIONS, DOUBT, FUSE, FUSED, ASK, TRIAL, ELABORATE, ABOUT
 
 
 class Relation(NamedTuple):
-    """What one part says of a pair: its text, and the relation's."""
+    """A relation with its source: the segment's text, and the relation's text."""
 
     segment: str
     text: str
@@ -93,7 +93,7 @@ def asked(question: Question) -> str:
 def marked(segment: str, names: Sequence[str]) -> str:
     """The segment with each occurrence of a name in brackets; longer names go first, and none is marked inside one.
 
-    An occurrence is what merge.places takes for one: no part of a longer word, where the script parts its words.
+    Occurrences are those of merge.places: no parts of longer words, in scripts that separate words.
     """
     known = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
     stops: dict[int, int] = {}
@@ -137,7 +137,7 @@ class Asking:
         return self._fill(DOUBT, summary=about, segment=[segment], count=str(count), **graph)
 
     def fuse(self, first: Relation, second: Relation, count: int) -> Pieces:
-        """Ask what has to be clear before two relations of one pair are merged; `fused` is the turn after that."""
+        """Ask for questions to clarify before two relations of one pair are merged; `fused` is the next turn."""
         parts = {"first_part": [first.segment], "first_relation": [first.text]}
         parts |= {"second_part": [second.segment], "second_relation": [second.text]}
         return self._fill(FUSE, count=str(count), **parts)

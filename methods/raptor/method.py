@@ -43,7 +43,7 @@ class Raptor(Method):
         return (summary.DETAILED, *reading.PROMPTS)
 
     def index_packages(self) -> tuple[str, ...]:
-        """What reduces and clusters; two versions of them make two trees."""
+        """The packages that reduce and cluster; another version may build another tree."""
         return ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
 
     def skills(self) -> list[Skill]:

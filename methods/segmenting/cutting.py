@@ -55,7 +55,7 @@ class _Cutting:
             yield opened, end
 
     def _stops(self, start: int, end: int, rank: int) -> list[int]:
-        """Where text[start:end] may be cut."""
+        """Positions at which text[start:end] may be cut."""
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
             stops = [match.start() for match in _ENDS[rank].finditer(self._text, start, end)]

@@ -102,7 +102,7 @@ class _Segmented(Method):
 
 
 class SentenceSegments(_Segmented):
-    """So many whole sentences a segment; one of more than `segment_tokens` tokens is cut and counts as several."""
+    """A fixed number of whole sentences a segment; one over `segment_tokens` tokens is cut and counts as several."""
 
     class Config(SegmentConfig):
         """sentences: of a segment."""
