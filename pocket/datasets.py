@@ -34,7 +34,7 @@ _FILES = ("data", "hub", "subset", "revision")
 
 
 class Options(PlaceOptions):
-    """What is made."""
+    """The options of a made-up data set."""
 
     kind: str = Field(description="the data set whose kind of text and question is made")
     tokens: StrictInt = Field(default=2000, description="length of each document, in characters / 4")

@@ -36,7 +36,7 @@ SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 
 def recipe() -> dict[str, Any]:
-    """What identifies the weights: the recipe and the versions of the libraries that draw the numbers."""
+    """The identity of the weights: the recipe and the versions of the libraries that draw the numbers."""
     versions = {name: _version(name) for name in ("torch", "tokenizers", "transformers")}
     return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
 

@@ -49,7 +49,7 @@ class Choices:
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """The layers of `c`, with the name of its profile as a layer; what is wrong in them is added to `problems`."""
+    """The layers of `c`, with the name of its profile as a layer; mistakes in them are appended to `problems`."""
     files = [(name, _file(attempt(problems, read_yaml, Path(name).expanduser()) or {})) for name in c.files]
     suite = [] if c.suite is None else _suite(c.suite, problems)
     profiles = [("--profile", c.profile), *(("config file", v.get("profile") or None) for _, v in reversed(files))]

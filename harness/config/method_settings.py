@@ -101,7 +101,7 @@ def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
 
 
 def _existing_prompts(prompts: dict[str, dict[str, Any]], implementation: str) -> dict[str, Any]:
-    """Of prompts that are replaced for all methods those that this one has, and names close to one (mistyped)."""
+    """Of the prompts replaced for all methods, those that this method has, and names close to one (typing errors)."""
     cls = method_class(implementation)
     known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
     return {name: turns for name, turns in prompts.items() if close_matches(name, known)}

@@ -96,7 +96,7 @@ _walked: dict[tuple[str, tuple[tuple[str, Path], ...]], tuple[dict[Path, int], d
 
 
 def _stamp(path: Path) -> int:
-    """When a file, or what a folder holds, was last changed, in ns; -1 where there is none."""
+    """Time of the last change of a file, or of a folder's content, in ns; -1 if it does not exist."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -155,7 +155,7 @@ def _beside(values: Any, folder: Path, key: str = "") -> Any:
 
 
 def _content(path: Path, shown: str) -> dict[str, Any]:
-    """What a file holds, free to be changed. A shipped file is parsed once: a list of all plans asks 4,600 times."""
+    """A copy of a file's content. A shipped file is parsed once: a list of all plans reads 4,600 times."""
     if path.is_relative_to(_shipped()):
         return dict(_copied(_parsed(path, shown, _stamp(path))))
     return read_yaml(path, shown)
@@ -213,7 +213,7 @@ def download(dataset: str) -> list[str]:
 
 
 def summaries(kind: str) -> dict[str, str]:
-    """Name -> one line about it, sorted by name; from the files, without importing what they name."""
+    """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
     files = _files(kind)
     lines = {name: _content(path, shown).get("summary") for name, (shown, path) in files.items()}
     by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}

@@ -210,7 +210,7 @@ def _chosen(layers: list[Layer], path: str) -> str | None:
 
 
 def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
-    """Merge the preset's own layers, or what a folder or hub id means; return the name as in tables."""
+    """Merge the preset's own layers, or those of a folder or hub id; return the name for tables."""
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
         known = {presets.fold(n) for n in presets.names(kind)}
@@ -241,7 +241,7 @@ def _own_files(values: dict[str, Any], tree: Tree) -> dict[str, Any]:
 
 
 def _execution(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Of settings made for another choice those of how it is run; a warning names the others."""
+    """Keep the execution settings of those made for another choice; a warning names the others."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
         r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")

@@ -42,7 +42,7 @@ def read(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
-    """The axes, if each key can be swept and has values, none of them twice; else ConfigError. where: who says so."""
+    """The axes, if each key can be swept and has values, none of them twice; else ConfigError. where: their source."""
     problems = []
     for key, values in axes.items():
         texts = [text(value) for value in values]
@@ -58,7 +58,7 @@ def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
 
 
 def of_suite(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """What a suite sweeps, its models among it, without what the command line sets. Raises ConfigError.
+    """The axes of a suite, its models included, without keys that the command line sets. Raises ConfigError.
 
     model: of --model; sets: of --set.
     """

@@ -93,9 +93,9 @@ def scalar(text: str) -> Any:
 
 
 def assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
-    """["method.k=3"] -> {"method.k": Raw("3")}, and a sentence for each that is no assignment or says it twice.
+    """["method.k=3"] -> {"method.k": Raw("3")}, and a sentence for each that is no assignment or a repeated one.
 
-    where: what stands before the text in a sentence, "--set " for instance.
+    where: the words before the text in a sentence, for instance "--set ".
     """
     assigned: dict[str, Any] = {}
     problems: list[str] = []

@@ -19,7 +19,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, Flops, ModelShape, flops
 
 
 class Branch:
-    """What one item of a tools.map call books, beside the others; while it is entered, its thread books there."""
+    """The events of one item of a tools.map call; inside the context, its thread records there."""
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
         self.events: list[Event] = []
@@ -137,7 +137,7 @@ class Meter:
         return total if convention is None else total[convention]
 
     def usage(self) -> dict[str, dict[str, Any]]:
-        """As `usage_of` for the events so far."""
+        """The result of `usage_of` for the events so far."""
         return usage_of(self.events, self.shapes)
 
 

@@ -24,7 +24,7 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """What the data set asks of every method; without prefix and demonstration its instruction as it stands."""
+    """The task for every method: the instruction, with prefix and demonstration if the data set has them."""
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
     return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens)

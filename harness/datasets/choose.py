@@ -55,7 +55,7 @@ def names_subset(names: Iterable[str], subset: str) -> bool:
 
 
 def _data(names: Iterable[str]) -> list[str]:
-    """What can hold rows: the files with a known ending; an archive only where there is no such file."""
+    """The files that can hold rows: those with a known ending; an archive only if there is no such file."""
     names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
     data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
     return data or [n for n in names if n.lower().endswith(ARCHIVE)]

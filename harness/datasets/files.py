@@ -43,7 +43,7 @@ _SPACE = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row is: its file and, from 1, its line (JSON lines) or its row (JSON list, parquet)."""
+    """The place of a row: its file and, from 1, its line (JSON lines) or its row (JSON list, parquet)."""
 
     file: str
     line: int | None = None

@@ -42,7 +42,7 @@ def formats() -> list[str]:
 
 
 def option_fields(name: str) -> dict[str, FieldInfo]:
-    """What `dataset.options` may hold for a format, with types, defaults and descriptions."""
+    """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
     if (loader := _loader(name)) is not None:
         return dict(loader.Options.model_fields)
     return {**FileOptions.model_fields, **(PlaceOptions.model_fields if name in PLACED else {})}
@@ -65,7 +65,7 @@ def _loader(name: str) -> Any | None:
 
 
 def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """What parses a row of the format, and the keys of a row where a file may be one object {id: row, ...}."""
+    """The parser of the format's rows, and the keys of a row if a file may be one object {id: row, ...}."""
     name = config.format
     known = registry.shipped("row_formats")
     module, _, function = known.get(name, name).partition(":")
@@ -152,7 +152,7 @@ class Checker:
         self.hash.update(digest)
 
     def finish(self, name: str) -> None:
-        """Raise what stands in the way of using the rows."""
+        """Raise the errors that prevent using the rows."""
         if self.first is not None:
             more = self.bad - 1
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""

@@ -27,7 +27,7 @@ def is_html(text: str) -> bool:
 
 
 class _Text(HTMLParser):
-    """Collects what a reader would see, a list of blocks."""
+    """Collects the visible text of a page, a list of blocks."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -52,7 +52,7 @@ class _Text(HTMLParser):
 
 
 def plain(text: str) -> str:
-    """The text of a page, its blocks apart by a blank line; what is no page is returned unchanged."""
+    """The text of a page, its blocks separated by blank lines; text that is no page is returned unchanged."""
     if not is_html(text):
         return text
     reader = _Text()

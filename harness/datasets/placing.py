@@ -28,7 +28,7 @@ PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of poc
 
 
 class PlaceOptions(BaseModel):
-    """What a data set's options may say of it; both None: the paragraphs stay as they are."""
+    """The options of a data set for it; both None: the paragraphs keep their places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,7 +46,7 @@ class PlaceOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the supporting paragraphs stand; distance: of the first to the last of them, a share of the text."""
+    """The place of the supporting paragraphs; distance: from the first to the last of them, a share of the text."""
 
     place: Literal["head", "middle", "tail"] = "middle"
     distance: float = 0.0
@@ -56,14 +56,14 @@ class Placement:
 
 
 def placement(options: PlaceOptions) -> Placement | None:
-    """What the options ask for, None for nothing."""
+    """The placement of the options, or None."""
     if options.place is None and options.distance is None:
         return None
     return Placement(options.place or "middle", options.distance or 0.0)
 
 
 def placed(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
-    """What a data set's options ask for, and the other options. Raises pydantic's ValidationError."""
+    """The placement of a data set's options, and the other options. Raises pydantic's ValidationError."""
     values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
     rest = {key: value for key, value in options.items() if key not in values}
     return placement(PlaceOptions.model_validate(values)), rest

@@ -104,7 +104,7 @@ class _Text:
         self.passages.append(Passage(title, start, self.at))
 
     def find(self, text: str) -> tuple[int, int] | None:
-        """Where a paragraph, or else a part of one, is."""
+        """The span of a paragraph, or else of a part of one."""
         if (place := self.places.get(_spaced(text))) is not None:
             return place
         at = "".join(self.pieces).find(text)

@@ -191,7 +191,7 @@ def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[Place, dict[str,
 
 
 def open_store(places: str | Sequence[str]) -> Store:
-    """What `dataset.documents` names: files of retrieved documents and of pages, or one folder of pages.
+    """Open `dataset.documents`: files of retrieved documents and of pages, or one folder of pages.
 
     Raises DataError.
     """
@@ -260,7 +260,7 @@ def _listed(row: Mapping[str, Any]) -> Any:
 
 
 def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
-    """What one of KILT's retrievers returned for a question: the first provenance among its outputs."""
+    """The result of a KILT retriever for a question: the first provenance among its outputs."""
     outputs = row.get("output")
     provenances = [
         entry["provenance"] for entry in outputs or () if isinstance(entry, Mapping) and entry.get("provenance")

@@ -87,7 +87,7 @@ class Retrieved:
 
 
 def made_id(head: str, text: str, digits: int = 12) -> str:
-    """An id for what has none: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
+    """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
     return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
@@ -117,7 +117,7 @@ def records(value: Any, name: str) -> Any:
 
 
 def told(value: Any) -> str:
-    """What a JSON value is, in a word or two, for messages."""
+    """The type of a JSON value in a word or two, for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

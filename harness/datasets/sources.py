@@ -37,9 +37,9 @@ OPTIONS = tuple(FileOptions.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows are read: files in order, how the manifest names them, and the commit they are at.
+    """The source of rows: files in order, their name in the manifest, and their commit.
 
-    files: walked once; those of the hub are downloaded on the way. Going through it raises CannotRun and DataError.
+    files: iterate once; files of the hub are downloaded on the way. The iteration raises CannotRun and DataError.
     """
 
     files: Iterable[Path | Member]
@@ -128,7 +128,7 @@ def _chosen(names: Sequence[str], config: DatasetConfig, patterns: tuple[str, ..
 
 
 def members(archive: Path) -> list[str]:
-    """Names of the files in a zip archive. Raises DataError for what is none."""
+    """Names of the files in a zip archive. Raises DataError for another file."""
     try:
         with zipfile.ZipFile(archive) as opened:
             return [entry.filename for entry in opened.infolist() if not entry.is_dir()]

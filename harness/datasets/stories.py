@@ -35,7 +35,7 @@ class Stories(Protocol):
         """The text of a story, None where it is not there. Raises DataError for one that cannot be read."""
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        """What tells these texts from others; "-" stands for one that is not there. No text is kept or decoded."""
+        """A digest that identifies these texts; "-" stands for a missing one. No text is kept or decoded."""
 
 
 def decoded(data: bytes, name: str = "a story") -> str:

@@ -71,7 +71,7 @@ def query_folder(config: EncoderConfig) -> Path:
 
 
 def max_tokens(config: EncoderConfig) -> int | None:
-    """Tokens of a text that the encoder reads; what is longer is cut. None where nothing says it.
+    """Tokens of a text that the encoder reads; longer texts are cut. None if unknown.
 
     The configuration comes first, then sentence-transformers' own file, then the tokenizer and the network's positions.
     Raises CannotRun where the encoder's folder is missing.
@@ -98,7 +98,7 @@ def _setting(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
-    """What to say of a run whose encoders cut `cut` of `texts` texts; None where they cut none."""
+    """The warning for a run whose encoders cut `cut` of `texts` texts; None if they cut none."""
     if not cut:
         return None
     used = list(configs)
@@ -109,7 +109,7 @@ def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
-    """What to say before a run whose chunks of `tokens` tokens are longer than what the encoder reads, else None.
+    """The warning before a run whose chunks of `tokens` tokens are longer than the encoder's limit, else None.
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely smaller.
     """

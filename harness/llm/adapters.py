@@ -45,7 +45,7 @@ class Checked:
 
 
 def check(name: str, folder: Path, base: Base, merged: bool = False) -> Checked:
-    """What is wrong with the adapter `name` in `folder` for `base`; `merged` ones need no peft. Never raises."""
+    """Check the adapter `name` in `folder` for `base`; `merged` ones need no peft. Never raises."""
     try:
         if not merged and importlib.util.find_spec("peft") is None:
             raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
@@ -108,7 +108,7 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
 
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
-    """The model with those of the named adapters that it comes with; what was named by a folder stays that."""
+    """The model with its bundled ones of the named adapters; an adapter named by a folder stays as it is."""
     spec = importlib.util.find_spec(config.package) if config.package and config.offers else None
     if spec is None or spec.origin is None:
         return config
@@ -163,7 +163,7 @@ def _base_shapes(folder: Path) -> Shapes:
 
 
 def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
-    """What does not fit: a matrix that the base lacks, or has in another shape.
+    """The mismatches: matrices that the base lacks, or has in another shape.
 
     A LoRA of a matrix [out, in] is A [rank, in] and B [out, rank] (Hu et al. 2021, eq. 3).
     """

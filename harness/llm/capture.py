@@ -83,7 +83,7 @@ def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ran
 
 @dataclass
 class FeedCapture:
-    """What a prefill should report: for each (rows, spans) request the mean attention of the rows to each span.
+    """The attention that a prefill reports: for each (rows, spans) request the mean attention of the rows to each span.
 
     Positions are absolute; `first` is the position of the first new token; every span ends at or before its rows.
     """
@@ -111,11 +111,11 @@ class FeedCapture:
         self.layers += 1
 
     def mark(self) -> Any:
-        """What `back_to` needs to forget all that is captured from now on."""
+        """A mark for `back_to`, which drops the captures after it."""
         return self.layers, [t.clone() for t in self.totals]
 
     def back_to(self, mark: Any) -> None:
-        """Forget what was captured since `mark`."""
+        """Drop the captures since `mark`."""
         self.layers, self.totals = mark
 
     def _inside(self, rows: tuple[int, int], new: int) -> bool:
@@ -169,11 +169,11 @@ class WriteCapture:
         self.keys[layer], self.scaling[layer] = key[0], scaling
 
     def mark(self) -> Any:
-        """What `back_to` needs to forget all that is captured from now on."""
+        """A mark for `back_to`, which drops the captures after it."""
         return self.waiting()
 
     def back_to(self, mark: Any) -> None:
-        """Forget what was captured since `mark`; no reduction may have come between."""
+        """Drop the captures since `mark`; there must be no reduction in between."""
         self.queries = {layer: rows[:mark] for layer, rows in self.queries.items()} if mark else {}
 
     def waiting(self) -> int:

@@ -68,13 +68,13 @@ def pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def end_of(text: str, endings: re.Pattern[str] | None) -> int:
-    """Where `text` ends without the markers at its end."""
+    """The length of `text` without the markers at its end."""
     match = endings.search(text) if endings is not None else None
     return len(text) if match is None else match.start()
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
-    """Where a reply ends: before the first stop string, and before markers there; and whether there were any."""
+    """The end of a reply: before the first stop string, and before markers there; and whether there were any."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
     end = end_of(text[:stopped], endings)
     return end, end < stopped

@@ -109,7 +109,7 @@ class Server:
         most: int = _MOST_BYTES,
         tries: Tries | None = None,
     ) -> dict[str, Any]:
-        """The reply to `body` as parsed JSON; `check` says what is wrong with one, None for a good one.
+        """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
         most: bytes of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
         as in the module's table.
@@ -173,7 +173,7 @@ class Server:
             raise _BadMoment(f"the reply was cut off ({type(e).__name__})") from None
 
     def _refused(self, e: urllib.error.HTTPError, path: str) -> Exception:
-        """What an HTTP status means for this try."""
+        """The outcome of a try by its HTTP status."""
         if 300 <= e.code < 400:
             return CannotRun(
                 f"{self.base_url} answers with a redirect ({e.code}); give the final address as model.base_url"

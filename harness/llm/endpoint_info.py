@@ -106,7 +106,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def _address(config: ModelConfig) -> list[str]:
-    """What is wrong with model.base_url. A URL with something secret in it is not repeated."""
+    """The problems of model.base_url. A URL with a secret in it is not repeated."""
     if not config.base_url:
         return [f"'{config.name}' runs behind a server; say where: --set model.base_url=http://HOST:PORT/v1"]
     try:

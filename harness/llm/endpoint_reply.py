@@ -77,7 +77,7 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
 
 
 def _problem(reply: Any) -> str | None:
-    """What is wrong with a parsed reply, None for one that holds a message."""
+    """The problem of a parsed reply, None for one with a message."""
     if not isinstance(reply, dict):
         return "the reply is no JSON object"
     if reply.get("error"):

@@ -42,7 +42,7 @@ class Blot:
 
 
 def _forms(key: str) -> list[str]:
-    """What `key` becomes, in lower case, longest first: reversed, escaped, and in base64 behind 0, 1 or 2 bytes."""
+    """The encodings of `key`, in lower case, longest first: reversed, escaped, in base64 behind 0, 1 or 2 bytes."""
     data = key.encode()
     forms = {key, key[::-1], json.dumps(key)[1:-1], data.hex(), "".join(f"\\u{c:04x}" for c in data)}
     forms |= {quote(key, safe=""), quote(quote(key, safe="")), "".join(f"%{c:02x}" for c in data)}

@@ -33,7 +33,7 @@ _MARK = "qXuserXq"
 
 
 class _Plain:
-    """What `Text` needs of a tokenizer, out of tokenizer.json alone."""
+    """The part of a tokenizer that `Text` uses, from tokenizer.json alone."""
 
     is_fast = True
     bos_token_id = None
@@ -78,7 +78,7 @@ class Tokens:
         return self._text.decode(ids)[0] if ids else ""
 
     def broken(self, text: str) -> tuple[str, int]:
-        """`text` with every marker in it broken up, and how many there were; what has none is returned as it is."""
+        """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
         return break_in_text(text, self._broken)
 
     def _turn(self, render: Callable[..., str] | None, name: str) -> int:

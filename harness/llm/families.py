@@ -123,7 +123,7 @@ def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bo
 
 
 def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | None:
-    """What changes the scores or their mask, whatever the length of the context."""
+    """The setting that changes the scores or their mask at any length of the context."""
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"

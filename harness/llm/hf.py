@@ -172,7 +172,7 @@ class HFModel(LanguageModel):
 
     @contextlib.contextmanager
     def adapter(self, name: str | None) -> Iterator[None]:
-        """Run what is inside with adapter `name`, or with none."""
+        """Context manager: use adapter `name`, or none."""
         if not self._adapters:
             if name is not None:
                 raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")

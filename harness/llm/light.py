@@ -19,7 +19,7 @@ from harness.errors import CannotRun
 
 
 class LightTokenizer:
-    """Stands for a fast tokenizer of transformers. Raises CannotRun where a file is missing or cannot be read."""
+    """Replaces a fast tokenizer of transformers. Raises CannotRun where a file is missing or cannot be read."""
 
     is_fast = True
 

@@ -104,7 +104,7 @@ def _folding(marker: str) -> _Folding:
 
 
 def _found(text: str, markers: list[str], fold: _Folding) -> list[int]:
-    """Where the second character of each of the `wanted` markers that go with `fold` stands in `text`."""
+    """Positions in `text` of the second character of each of the `wanted` markers that belong to `fold`."""
     folded = fold.of(text)
     present = [marker for marker in markers if _folding(marker) is fold and marker in folded]
     if not present:
@@ -124,7 +124,7 @@ class _Place(NamedTuple):
 
 
 class Guard:
-    """What tokens of data must not be. Raises CannotRun for a marker that the tokenizer has no tokens for.
+    """The token sequences that data must not contain. Raises CannotRun for a marker without tokens.
 
     backend: the whole tokenizer; encode: text to ids without added tokens; single: ids that are markers by themselves.
     """
@@ -212,7 +212,7 @@ class Guard:
             at = text.find(marker, at + 1)
 
     def places(self, ids: Sequence[int]) -> list[_Place]:
-        """Where `ids` hold a marker as the template's tokens spell it, in order."""
+        """The places in `ids` of markers spelled by the template's tokens, in order."""
         out = []
         if not self.single.isdisjoint(ids):
             out = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]

@@ -198,7 +198,7 @@ def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
 
 
 def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
-    """What stands before a system turn's content, and between it and a user turn's; None without a system role.
+    """The text before a system turn's content, and between it and a user turn's; None without a system role.
 
     A template without one drops the content, or raises an error of its own when it is rendered.
     """

@@ -61,7 +61,7 @@ class Text:
         return [i for i, _ in self.guard.checked(self._encode(text))]
 
     def behind(self, before: Sequence[int], text: str) -> list[int]:
-        """As `plain`, for a text that stands behind the tokens `before`: no marker crosses the border either."""
+        """The same as `plain`, for a text after the tokens `before`: no marker crosses the boundary either."""
         return [i for i, _ in self.guard.checked(self._encode(text), before)]
 
     def context(self, ids: Sequence[int]) -> str:

@@ -97,7 +97,7 @@ class ForwardLane:
 
 
 def _undo(ask: Ask) -> Callable[[], None]:
-    """What takes back all that a pass which failed has done to the ask's cache and capture."""
+    """A function that restores the ask's cache and capture after a failed pass."""
     length = ask.cache.get_seq_length()
     taken = ask.capture.mark() if ask.capture is not None else None
 

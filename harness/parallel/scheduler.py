@@ -108,7 +108,7 @@ class Crew:
                 self._begin(work, reserved=n < ready)
 
     def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """As `start`, unless every place is taken; returns whether it began. Never waits.
+        """The same as `start`, unless every place is taken; returns whether it began. Never waits.
 
         ended() is called when the member ends, even if the run ended before its work began.
         """

@@ -142,7 +142,7 @@ def problems(names: Iterable[str]) -> list[str]:
 
 @cache
 def _keywords(path: str) -> dict[str, bool]:
-    """Keyword arguments of a scorer -> whether it needs them; what a partial has bound is not the caller's to give."""
+    """Keyword arguments of a scorer -> whether it needs them; arguments bound by a partial are left out."""
     function = registry.load(path)
     bound = getattr(function, "keywords", {})
     return {

@@ -52,7 +52,7 @@ def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
 
 
 def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
-    """What BLEU sums over a corpus, for one item: (m_1 .. m_4, t_1 .. t_4, c, r).
+    """The counts that BLEU sums over a corpus, for one item: (m_1 .. m_4, t_1 .. t_4, c, r).
 
     m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference that has most of it;
     t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises ScoreError without one.

@@ -59,7 +59,7 @@ Parts = dict[str, tuple[str, Callable[[Row, Any], SetOverlap]]]
 
 
 def _multi_hop(rows: Sequence[Row], predictions: Mapping[str, Mapping[str, Any]], parts: Parts) -> dict[str, float]:
-    """Means over all rows of each part and of their product; what is not predicted counts 0."""
+    """Means over all rows of each part and of their product; a missing prediction counts 0."""
     totals: dict[str, float] = {}
     for prefix in [*(f"{key}_" if key else "" for key in parts), "joint_"]:
         totals |= dict.fromkeys((f"{prefix}em", f"{prefix}f1", f"{prefix}prec", f"{prefix}recall"), 0.0)

@@ -53,7 +53,7 @@ def _recall(spans: Iterable[Span], supporting: Sequence[Support]) -> float | Non
 
 
 def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Hits / number of supporting passages, in 0..1; None where nothing is marked as supporting.
+    """Hits / number of supporting passages, in 0..1; None without supporting passages.
 
     A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
     document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.

@@ -125,7 +125,7 @@ def json_line(value: Any) -> bytes:
 
 
 def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | Misshapen | None, str]:
-    """Return the line's object, or None and what is wrong with it; Misshapen where only a value of it is wrong."""
+    """Return the line's object, or None and the problem; Misshapen if only one value is wrong."""
     if shape is not None:
         from harness.storage.shapes import Misshapen
 

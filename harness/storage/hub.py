@@ -30,7 +30,7 @@ _DEFAULT_ENDPOINT = "https://huggingface.co"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a repository holds: how messages say it, its lock file, where its id is set, what works without a hub."""
+    """A kind of repository: its name in messages, its lock file, the key of its id, and the offline alternative."""
 
     noun: str
     repo_type: str

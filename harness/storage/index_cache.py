@@ -62,14 +62,14 @@ def key_digest(key: dict[str, Any]) -> str:
 def document_digest(document: Document) -> str:
     """sha256 (hex) of all a method can see of a document.
 
-    The id is part of it: an index may name its document, and such an index must not be handed to another one.
+    The id is part of it: an index may name its document, so another document must not get it.
     """
     return key_digest(asdict(document))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored value with the model calls it took; `usage` is what they sum to."""
+    """A stored value with the model calls that built it; `usage` is their sum."""
 
     packed: Packed
     events: tuple[Event, ...] = ()
@@ -117,7 +117,7 @@ _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 @lru_cache(maxsize=1)
 def _here() -> str:
-    """What tells process numbers of this machine, or container, from those of another one that shares the cache."""
+    """An id of this machine or container, since process numbers of others that share the cache may be equal."""
     with contextlib.suppress(OSError):
         return hashlib.sha256(f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}".encode()).hexdigest()[:8]
     return socket.gethostname().replace("-", "_")
@@ -153,7 +153,7 @@ class IndexCache:
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
-        """Where the entry of `key` belongs."""
+        """The folder for the entry of `key`."""
         digest = key_digest(key)
         return self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
 
@@ -172,7 +172,7 @@ class IndexCache:
         return Parts(self, key)
 
     def kept(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
-        """What is in `folder`, its cost booked again; else fn() with its own, stored there."""
+        """The value in `folder`, with its recorded cost; else the value of fn(), stored there with its cost."""
         entry = self._get(folder, key)
         if entry is not None:
             entry.replay(meter)
@@ -244,12 +244,12 @@ class Parts:
         self._folder = _parts_folder(cache.folder(key))
 
     def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return fn(), or what it returned under `name` in a run that was stopped, with its cost booked again."""
+        """Return fn(), or its value stored under `name` by a stopped run, with its recorded cost."""
         key = {"index": key_digest(self._key), "part": name}
         return self._cache.kept(self._folder / key_digest(key), key, fn, meter).value()
 
     def share(self, what: Shared, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return fn(), or what it returned for the same key in an index of any method, with its cost booked again.
+        """Return fn(), or its value stored for the same key by an index of any method, with its recorded cost.
 
         Raises LookupError for needs without a version of fn's code, and where fn used the model of another role, which
         the key says nothing of.

@@ -114,7 +114,7 @@ def unpacked(stream: IO[bytes], packed: IO[bytes], name: str) -> IO[bytes]:
 
 
 def yaml_problem(text: str | bytes) -> str | None:
-    """Why a YAML text is not loaded: it nests too deep, or its aliases stand for too many values; None where it may be.
+    """The problem of a YAML text that nests too deep or whose aliases expand to too many values; None if it has none.
 
     Raises yaml.YAMLError. The parser's events come one by one; building the values recurses, in C, without a limit.
     """

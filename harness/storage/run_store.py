@@ -221,7 +221,7 @@ class RunStore:
         return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Put `rows` in the place of all records, in one step; what is appended goes behind them. Raises SaveError."""
+        """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
         path = self.folder / RECORDS
         self._replace(RECORDS, b"".join(json_line(row) for row in rows))
         try:

@@ -175,7 +175,7 @@ class Course:
     # --- the card -----------------------------------------------------------------------------------------------------
 
     def prompts(self, task: TrainingTask) -> dict[str, str]:
-        """Name -> hash of each prompt that `task` learns; of all prompts if the method has none of its name."""
+        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
         every, names = marks(self.method.prompts()), task.prompts or (task.name,)
         return {name: mark for name, mark in every.items() if name.removesuffix(", system") in names} or every
 

@@ -92,15 +92,15 @@ class WithAdapter(LanguageModel):
         return self._inner.session(meter, role, self._adapter)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """As the model's."""
+        """See the model."""
         return self._inner.offsets(text)
 
     def count(self, text: str) -> int:
-        """As the model's."""
+        """See the model."""
         return self._inner.count(text)
 
     def turn_tokens(self) -> int:
-        """As the model's."""
+        """See the model."""
         return self._inner.turn_tokens()
 
 

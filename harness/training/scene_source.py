@@ -26,7 +26,7 @@ class Recipe(Protocol):
     weight: float
 
     def recipe(self) -> Any:
-        """What `stage` takes."""
+        """The recipe that `stage` takes."""
 
     def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
         """Its values, to identify the training data."""

@@ -109,7 +109,7 @@ def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any
 def read_as(
     form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None
 ) -> S:
-    """As `read`, for settings of another form."""
+    """The same as `read`, for settings of another form."""
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
     if path is None:

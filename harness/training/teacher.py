@@ -111,7 +111,7 @@ def _next(items: Iterator[T], skill: Skill, what: str) -> T:
 
 
 class TeacherSession(Session):
-    """Records what is fed; `write` and `probe` give what the scene says is right."""
+    """Records the fed tokens; `write` and `probe` return the scene's right answers."""
 
     def __init__(self, model: Teacher, transcript: Transcript, meter: Meter, role: str) -> None:
         if transcript.ids:
@@ -143,7 +143,7 @@ class TeacherSession(Session):
         return next(iter(self._model.plain(label)), None)
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
-        """Record which label is right: the first where the scene says so, else the second."""
+        """Record the right label: the first or the second, by the scene's verdict."""
         right = 0 if self._model.next_verdict() else 1
         ids = (*self._model.mid, *self._model.plain(after), firsts[right])
         self._transcript.probes.append(ProbeTarget(len(self._transcript.ids), ids))
@@ -206,8 +206,8 @@ class SceneTools:
         return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """As the meter's."""
+        """See Meter.phase."""
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Nobody is transcript."""
+        """Report nothing."""

@@ -28,7 +28,7 @@ def model_folder(folder: str | None) -> Path:
 
 
 def model_card(folder: Path) -> Card:
-    """The card beside the weights, checked against them; a blank one where there is none."""
+    """The card beside the weights, checked against them; a blank one if there is none."""
     card = cards.read(folder)
     if card is None:
         return cards.new(folder)

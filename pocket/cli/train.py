@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What is trained, from which weights and for how long; see pocket.train.trainer.Settings."""
+    """The options of a training: skills, first weights, length; see pocket.train.trainer.Settings."""
 
     out: TrainingOut
     skill: Skills = field(default_factory=list)

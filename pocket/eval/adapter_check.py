@@ -64,7 +64,7 @@ def check(config: ModelConfig, folder: Path) -> Adapters:
 
 
 def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
-    """What is wrong with an adapter, the gravest first."""
+    """The problems of an adapter, the most serious first."""
     report = adapters.check(name, folder, base)
     yield from report.problems + report.warnings
     card = adapters.read_card(folder)

@@ -63,7 +63,7 @@ class Card:
 
 
 def read(folder: Path) -> Card | None:
-    """The card in `folder`, None where there is none. Raises CannotRun for one that cannot be read."""
+    """The card in `folder`, or None. Raises CannotRun for a card that cannot be read."""
     path = folder / "card.json"
     if not path.exists():
         return None
@@ -215,7 +215,7 @@ def history(folder: Path) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a training began from: the beginning of the weights' sha256, None for first weights, and their history."""
+    """The start of a training: the first digits of the weights' sha256, None for new weights, and their history."""
 
     weights: str | None = None
     before: Sequence[Mapping[str, Any]] = ()
@@ -244,7 +244,7 @@ def begin(
 
 
 def _hardware(device: str) -> dict[str, Any]:
-    """What the steps ran on; no name of a machine."""
+    """The hardware of the steps, without the machine's name."""
     import platform
 
     import torch

@@ -41,8 +41,8 @@ class Row:
     """One number of the exam.
 
     value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
-    n: of answers, probes, points or names; floor: what a model would reach that guesses without reading, where that
-    is known; failed: scenes that ended with an error, counted as wrong.
+    n: of answers, probes, points or names; floor: the expected value of guessing without reading, if
+    known; failed: scenes that ended with an error, counted as wrong.
     """
 
     skill: str
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sitting:
-    """A scene and its outcome; asked: its question, None where there is none; facts: of the text."""
+    """A scene and its outcome; asked: its question, or None; facts: of the text."""
 
     scene: Scene
     outcome: SceneOutcome
@@ -172,7 +172,7 @@ def _titles(text: str) -> list[str]:
 
 
 def _named(text: str) -> list[str]:
-    """What each line names: capitalised words, but for the first word of a line, and "#1"."""
+    """The names in each line: capitalised words, except the first word of a line, and "#1"."""
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
 
 

@@ -100,7 +100,7 @@ def _cut(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
 
 
 def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
-    """Where the facts are stated; one that two documents state stands twice."""
+    """The sentences that state the facts; a fact of two documents has two."""
     stated_facts = set(facts)
     return tuple(
         Support(document, s.start, s.end)

@@ -47,7 +47,7 @@ class Row:
 
 
 def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[str], None]) -> list[Row]:
-    """Rows for the reranker in `folder` and what it is compared with; `tell` hears a line a kind.
+    """Rows for the reranker in `folder` and what it is compared with; `tell` is called with a line a kind.
 
     The sentence encoder is left out where its package is not installed. Raises CannotRun for a folder that is none.
     """

@@ -185,7 +185,7 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Questi
 
 
 def _about(shown: Shown, dice: Dice) -> str:
-    """A summary of the whole text: what it is about."""
+    """A summary of the whole text: its subjects."""
     names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
     return scenes.about(names[: dice.between(1, 2 * scenes.GROUP)])
 
@@ -199,7 +199,7 @@ def _told(facts: Sequence[Fact], shown: Shown) -> str:
 
 
 def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
-    """What the facts are about and the things they lead to, in order; values are none."""
+    """The subjects and objects of the facts, in order, without values."""
     relations_ = schema(shown.schema).relations
     names: dict[str, None] = {}
     for fact in part:

@@ -31,7 +31,7 @@ SCHEMAS = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to make scenes of.
+    """How to make the scenes of a skill.
 
     skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
     length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
@@ -76,7 +76,7 @@ Part = tuple[Fact, ...]
 
 
 def drawn(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    """A question of a kind that is drawn by the recipe's weights; None where the text has none of that kind."""
+    """A question of a kind drawn by the recipe's weights; None if the text has no question of that kind."""
     left = dice.random() * sum(recipe.ask.values())
     for name, weight in recipe.ask.items():
         left -= weight
@@ -121,7 +121,7 @@ def proved(question: Asked, facts: Sequence[Fact]) -> bool:
 
 
 def starts_of(query: Query) -> list[str]:
-    """What the question names: where its path begins, or both paths of a comparison."""
+    """The names in the question: the start of its path, or of both paths of a comparison."""
     return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
 
 

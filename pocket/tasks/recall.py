@@ -79,7 +79,7 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
 
 
 def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
-    """Numbered parts with up to `between` names each; a name is given, and the number of its part is to follow.
+    """Numbered parts with up to `between` names each; the model gets a name and returns the number of its part.
 
     Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
     for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
@@ -116,7 +116,7 @@ def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between
 def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
     """The sentences of an exercise as a text, and its questions as questions about it, for a skill that answers.
 
-    What stands between the name in the question and the place of the answer is then the method's own prompt.
+    The text between the name in the question and the answer is then the method's own prompt.
     """
     count = dice.between(*pairs)
     drawn: dict[str, None] = {}

@@ -188,7 +188,7 @@ def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fa
 
 
 def _headlines(shown: Shown) -> list[str]:
-    """What the top of a graph says of the text: what it is about, which proves nothing."""
+    """The summaries at the top of a graph: the subjects of the text, which prove nothing."""
     subjects = [fact.subject for fact in shown.sentences]
     return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
 

@@ -104,7 +104,7 @@ def _parts(shown: Shown, dice: Dice) -> list[Part]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """The parts that a higher node stands for."""
+    """The parts under a higher node."""
     middle = (len(part) + 1) // 2
     return [half for half in (part[:middle], part[middle:]) if half]
 
@@ -120,7 +120,7 @@ def _names_told(parts: Sequence[Part], shown: Shown) -> str:
 
 
 def _names(part: Part, shown: Shown) -> list[str]:
-    """What the facts are about, and the things they lead to, in order; values are none."""
+    """The subjects and objects of the facts, in order, without values."""
     relations = schema(shown.schema).relations
     names: dict[str, None] = {}
     for fact in part:

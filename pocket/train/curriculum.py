@@ -31,7 +31,7 @@ OWN = Path(__file__).with_name("curriculum.yaml")
 def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     """Read a curriculum for a model with a window of so many tokens.
 
-    Raises UserError for a file that is none, ConfigError with all that is wrong in it, each with its stage's name.
+    Raises UserError for another kind of file, ConfigError with all mistakes, each with its stage's name.
     """
     path = path or OWN
     try:
@@ -61,7 +61,7 @@ def _place(loc: Sequence[int | str], values: Any) -> str:
 
 
 def _senseless(values: Any, window: int) -> Iterator[str]:
-    """What is wrong between one value and another; values that are wrong in themselves are passed over."""
+    """Contradictions between values; values that are invalid by themselves are skipped."""
     stages = values.get("stages") if isinstance(values, Mapping) else None
     names: set[object] = set()
     for s, stage in enumerate(stages if isinstance(stages, Sequence) else ()):
@@ -79,7 +79,7 @@ def _senseless(values: Any, window: int) -> Iterator[str]:
 
 
 def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
-    """What one recipe asks for that cannot be, or would mean nothing."""
+    """Values of one recipe that are impossible together or have no meaning."""
     known = skills()
     if recipe.skill not in DRILLS and recipe.skill not in known:
         yield str(UnknownName("skill", recipe.skill, known))
@@ -104,7 +104,7 @@ def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
 
 
 def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
-    """What is given and would be passed over in silence."""
+    """Values that would have no effect."""
     defaults = {name: field.default for name, field in RecipeModel.model_fields.items()}
     if recipe.pairs is not None:
         for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):

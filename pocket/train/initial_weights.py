@@ -47,7 +47,7 @@ def check(folder: Path, to: Path) -> None:
 
 
 def shape(folder: Path) -> Shape:
-    """The shape that config.json tells. Raises CannotRun where it cannot be read or is none of a pocket model."""
+    """The shape in config.json. Raises CannotRun if it cannot be read or is not of a pocket model."""
     from pocket.train.network import Shape
 
     try:

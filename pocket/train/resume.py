@@ -30,10 +30,10 @@ def marks(course: Curriculum) -> list[str]:
 
 
 def course_notes(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
-    """What changed in the course since the checkpoint was written, in sentences.
+    """Sentences on changes of the course since the checkpoint was written.
 
-    Raises UserError where it is a stage that was begun. Checkpoints of earlier versions do not say what their course
-    was: they go on, as long as the stage at hand has the recipes that the checkpoint knows of.
+    Raises UserError if a stage that was begun has changed. Checkpoints of earlier versions do not record their course:
+    the training continues if the current stage has the recipes of the checkpoint.
     """
     p, now = saved.progress, marks(course)
     begun = p.stage + (p.step > p.since)

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def hops(self) -> int:
-        """Steps from what the question names to what it asks for; a comparison takes one a side more."""
+        """Steps from the names in the question to its answer; a comparison has one more for each side."""
         return len(self.query.steps) if isinstance(self.query, Path) else len(self.supports)
 
     @property
@@ -49,7 +49,7 @@ class Asked:
 
 
 class Growth:
-    """Facts and their sentences; `room` is what they may take, in characters, `head` what a new subject costs."""
+    """Facts and their sentences; room: their most characters; head: a title's characters beside its subject."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
         self.schema, self.dice, self.room, self.head = schema, dice, room, head
@@ -104,7 +104,7 @@ class Growth:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def ask_path(self, hops: int, route: Sequence[str] | None = None) -> Asked:
-        """A question along a random route of so many steps, or along the one given."""
+        """A question along a random route of `hops` steps, or along `route`."""
         steps = tuple(route or self.dice.pick(self.schema.routes(hops)))
         start = self.fresh(self.schema.ends(steps[0])[0])
         self._walk(start, steps)
@@ -220,7 +220,7 @@ class Growth:
             self.state(Fact(subject, relation.name, self._object(subject, relation)), must)
 
     def _object(self, subject: str, relation: Relation) -> str:
-        """What the relation leads to: as a rule something the text names already."""
+        """The object of the relation: usually a thing that the text names already."""
         kind = relation.object
         known = self.known.get(kind)
         if known and self.dice.chance(_REUSED):

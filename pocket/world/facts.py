@@ -27,7 +27,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What is reached from `start` by following `steps`: relations, or "^relation" from object to subject."""
+    """A path from `start` along `steps`: relations, or "^relation" from object to subject."""
 
     start: str
     steps: tuple[str, ...]

@@ -99,7 +99,7 @@ def lay(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
 
 
 def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
-    """Where the facts stand: the passages they are in, or (whole False) their sentences; in the order of the text."""
+    """The spans of the facts: their passages, or (whole False) their sentences; in the order of the text."""
     needed = set(facts)
     supports: list[Support] = []
     for page in pages:

@@ -49,7 +49,7 @@ def core(kind: str) -> tuple[str, ...]:
 
 
 def _name(kind: str, middles: int, number: int) -> str:
-    """Name `number` of those with so many middle syllables."""
+    """Name `number` of those with the given number of middle syllables."""
     number, at = divmod(number, len(STARTS))
     text = STARTS[at]
     number, at = divmod(number, len(ENDINGS[kind]))
@@ -68,7 +68,7 @@ class Namer:
         self._draws: dict[str, tuple[int, Draws]] = {}
 
     def fresh(self, kind: str) -> str:
-        """A name that was not handed out before."""
+        """A new name."""
         if kind not in self._draws:
             self._draws[kind] = 0, Draws(self._dice, len(core(kind)))
         middles, draws = self._draws[kind]

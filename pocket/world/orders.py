@@ -39,7 +39,7 @@ class Made:
 
 
 def questions_that_fit(order: Order) -> int:
-    """As many questions as were ordered, where the text is long enough for their facts."""
+    """The number of questions ordered, or fewer if the text is too short for their facts."""
     return max(1, min(order.questions, order.room // (250 * max(order.hops) + 500)))
 
 

@@ -40,7 +40,7 @@ def make(order: Order) -> Made:
 
 
 def _kind(question: Asked) -> str:
-    """What kind of thing the answer is."""
+    """The kind of thing that the answer is."""
     first = question.supports[0]
     if question.kind == "comparison":
         return schema("story").relations[first.relation].subject

@@ -57,7 +57,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What was made: `asked` is parallel to `examples`; `stated` has the facts of each document in order, by its id.
+    """Documents and questions; asked: parallel to `examples`; stated: the facts of each document in order, by its id.
 
     rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
     """
@@ -91,7 +91,7 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
 
 
 def check_memory(tokens: int, documents: int = 1) -> None:
-    """Raise CannotRun with both numbers where so many documents of so many tokens do not fit into the free memory."""
+    """Raise CannotRun with both numbers if the documents and their tokens do not fit into the free memory."""
     if tokens * documents < _LONG:
         return
     needed, free = tokens * (_MAKING + _KEEPING * documents), available()

@@ -94,7 +94,7 @@ class Schema:
         return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
-        """All chains of that many steps, none of which undoes the one before."""
+        """All chains of `hops` steps in which no step undoes the one before."""
         if hops not in self._routes:
             routes: list[tuple[str, ...]] = [()]
             for at in range(hops):

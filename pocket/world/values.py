@@ -66,7 +66,7 @@ _UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
 
 
 def make(kind: str, dice: Dice) -> str:
-    """A value of the kind, as it stands in a text."""
+    """A value of the kind, as a text writes it."""
     if kind in _CHOICES:
         return dice.pick(_CHOICES[kind])
     low, high, step, unit = _NUMBERS[kind]
