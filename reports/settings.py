@@ -76,6 +76,13 @@ def dated(label: str, run: StoredRun) -> str:
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
 
 
+def values(run: StoredRun) -> dict[str, Any]:
+    """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
+    config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
+    found = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
+    return {"model": run.config["model"]["name"]} | {_setting(path): value for path, value in found.items()}
+
+
 def settings(frame: pd.DataFrame) -> list[str]:
     """The columns that hold settings, in their order."""
     return [str(name) for name in frame.columns if is_setting(str(name))]

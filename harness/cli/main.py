@@ -40,6 +40,7 @@ COMMANDS = {
         "report curves": "Plot score and TFLOPs of other stopping rules",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",
+        "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
         "compare": "Compare runs, with paired tests against a reference",
         "trace": "Print the search of one question as a tree, or draw the graph that was searched",

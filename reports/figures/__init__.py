@@ -1,6 +1,7 @@
 """Figures and tables of the papers that come out of stored runs: other stop rules, nodes, queries, tokens.
 
 curves (replay)      score and TFLOPs against t_n and t_p, out of runs that recorded other stops   (PECAN figure 4)
+sweep                score and cost against a setting that several runs have other values of
 nodes                nodes retrieved per question, with a log-normal fit                           (PECAN figure 3)
 queries              TFLOPs per query where queries share an index, and where it pays              (PECAN table A4)
 tokens               tokens of documents, questions and answers                                    (GARLIC table 6)

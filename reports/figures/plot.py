@@ -48,12 +48,13 @@ _TITLE, _ROOM = 50, 42  # characters of a line of a title and of a legend
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures. ticks: the only values with a tick; log: logarithmic; zero: begins at 0;
-    limits: its ends, by default those of the data.
+    """What an axis measures. ticks: the only values with a tick; labels: their texts, by default the values;
+    log: logarithmic; zero: begins at 0; limits: its ends, by default those of the data.
     """
 
     name: str
     ticks: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
     log: bool = False
     zero: bool = False
     limits: tuple[float, float] | None = None
@@ -208,12 +209,14 @@ def _panel(ax: Axes, panel: Panel) -> None:
         right.grid(visible=False)
     styles = list(rcParams["axes.prop_cycle"])
     places = panel.x.limits or [point.x for line in panel.lines for point in line.points]
-    shift = 0.012 * (max(places) - min(places)) if panel.aside else 0.0
+    scale = math.log if panel.x.log else float
+    shift = 0.012 * (scale(max(places)) - scale(min(places))) if panel.aside else 0.0
     middle = (len(panel.lines) - 1) / 2
-    handles = [
-        _line(right if line.right and right is not None else ax, line, styles[i % len(styles)], shift * (i - middle))
-        for i, line in enumerate(panel.lines)
-    ]
+    handles = []
+    for i, line in enumerate(panel.lines):
+        aside = shift * (i - middle)
+        at = [point.x * math.exp(aside) if panel.x.log else point.x + aside for point in line.points]
+        handles.append(_line(right if line.right and right is not None else ax, line, styles[i % len(styles)], at))
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
     if panel.right is not None and right is not None:
@@ -222,9 +225,8 @@ def _panel(ax: Axes, panel: Panel) -> None:
         legend_below(ax, handles, [line.name for line in panel.lines])
 
 
-def _line(ax: Axes, line: Line, style: dict[str, Any], aside: float) -> Any:
-    """Draw a line with its error bars, `aside` of its x; returns what stands for it in a legend."""
-    places = [point.x + aside for point in line.points]
+def _line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
+    """Draw a line with its error bars, its points at x = `places`; returns what stands for it in a legend."""
     style = style if len(places) > 1 else {**style, "linestyle": ""}
     nan = math.nan
     heights = [nan if p.y is None else p.y for p in line.points]
@@ -246,7 +248,7 @@ def cut(name: str, longest: int) -> str:
 
 def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     """Name, scale, ends and ticks of an axis, once everything is drawn on it; numbers are written out in full."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axes = axis.axes
     across = axis.axis_name == "x"
@@ -270,7 +272,8 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     else:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    texts = [cut(label, 16) for label in wanted.labels]
+    axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:

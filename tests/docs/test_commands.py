@@ -106,7 +106,7 @@ def test_commands_name_options_and_presets_that_exist(cli: Cli) -> None:
             continue
         seen += 1
         command = tuple(words[1:3]) if words[1] in ("pocket", "study") else tuple(words[1:2])
-        if words[1] == "report" and words[2:3] and words[2] in ("curves", "nodes", "queries", "tokens"):
+        if words[1] == "report" and words[2:3] and words[2] in ("curves", "nodes", "queries", "sweep", "tokens"):
             command = tuple(words[1:3])
         if command not in helps:
             code, helps[command] = cli(*command, "--help")

@@ -1,0 +1,172 @@
+"""Score and cost against a setting that was swept, one line a method.
+
+    frame(runs, "method.k")  ─►  dataset method model method.k score mean[.low .high] tokens tflops[.low .high] ...
+
+method is the run's label without the swept setting: "bm25", or "bm25 chunk_tokens=150" where another one differs too. A
+run without the setting is a reference: its row has no value, and the figure shows it as a level line.
+
+score mean mean.low mean.high        the score's name, its mean in [0, 1], 95 % interval, bootstrap by cluster
+tokens                               search + answer per question
+tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question, likewise with its interval
+convention n failed truncated notes run
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.config.sweep import text
+from harness.cost.flops import DEFAULT
+from harness.errors import UnknownName, UserError
+from reports import stored as facts
+from reports.columns import legended
+from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports.settings import dated, is_number, named, values
+from reports.tables import frame as means_of
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+_COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
+_WIDE = 16  # largest value over smallest from which the axis is logarithmic
+_TICKS = 8  # with more values, ticks stand at round numbers
+
+
+def swept(runs: Sequence[StoredRun]) -> list[str]:
+    """The settings in which runs of one method differ, as `--set` names them."""
+    return list(dict.fromkeys(key for one in named(runs) for key in one.values))
+
+
+def only(runs: Sequence[StoredRun]) -> str:
+    """The one setting in which runs differ. Raises UserError where it is none or several."""
+    keys = swept(runs)
+    if len(keys) == 1:
+        return keys[0]
+    if keys:
+        raise UserError(f"these runs differ in several settings; name one of them with --x: {', '.join(keys)}")
+    raise UserError(
+        "these runs differ in no setting, so there is nothing to plot; "
+        "make some with: harness run --method bm25 --dataset musique --sweep method.k=1,3,10"
+    )
+
+
+def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
+    """The table above, by data set, method and value. score: by default each run's headline.
+
+    Raises UserError for no runs or a run without records, UnknownName for a setting that no run has, a score that a
+    run does not have, or a convention.
+    """
+    runs = sorted(runs, key=lambda run: facts.key(run)[0])
+    means = facts.records(means_of(runs, convention=convention))
+    settings = [values(run) for run in runs]
+    if not any(x in own for own in settings):
+        known = sorted({key for own in settings for key in own})
+        raise UnknownName("setting", x, known, "settings of these runs")
+    rows = []
+    for run, label, own, row in zip(runs, _labels(runs, x), settings, means, strict=True):
+        name = score or facts.headline(run)
+        if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
+            raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
+        rows.append(
+            {
+                "dataset": row["dataset"],
+                "method": label,
+                "model": "" if x == "model" else row["model"],
+                x: _cell(own[x]) if x in own else None,
+                "score": name,
+                **{f"mean{end}": row[f"{name}{end}"] for end in ("", ".low", ".high")},
+                **{column: row[column] for column in _COST},
+            }
+        )
+    places = {value: place for place, value in enumerate(_in_order([row[x] for row in rows]))}
+    rows.sort(key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)))
+    table = facts.numbers(pd.DataFrame(rows))
+    return table.assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
+
+
+def _labels(runs: Sequence[StoredRun], x: str) -> list[str]:
+    """A line's name for each run; with the run's start where a line would have two runs at one value."""
+    names = facts.labels(runs, [x])
+    places = [(facts.key(run)[0], name, run.config["model"]["name"], text(values(run).get(x))) for run, name in
+              zip(runs, names, strict=True)]  # fmt: skip
+    count = Counter(places)
+    return [
+        dated(name, run) if count[place] > 1 else name for run, name, place in zip(runs, names, places, strict=True)
+    ]
+
+
+def _cell(value: Any) -> Any:
+    """A value in a table: a number, or the text that one types, so that None is left for runs without the setting."""
+    return value if is_number(value) else text(value)
+
+
+def _in_order(cells: Sequence[Any]) -> list[Any]:
+    """The different values: numbers by size, others as they come."""
+    known = [value for value in dict.fromkeys(cells) if value is not None]
+    return sorted(known) if all(map(is_number, known)) else known
+
+
+def sections(table: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
+    """A table for each data set, model and score, for people."""
+    found = []
+    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
+        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
+        shown = rows.drop(columns=["dataset", "model", "score"]).rename(columns=names).reset_index(drop=True)
+        found.append((f"{_title(dataset, model)} · over {x}", legended(shown)))
+    return found
+
+
+def _title(dataset: Hashable, model: Hashable) -> str:
+    return f"{dataset} · {model}" if model else str(dataset)
+
+
+def panels(table: pd.DataFrame, x: str) -> list[Panel]:
+    """For each data set, model and score: the score and the cost over the setting, one line a method."""
+    found = []
+    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
+        known = _in_order(list(rows[x]))
+        if not known:
+            continue  # every run of this data set is a reference
+        axis, places = _axis(x, known)
+        counted = rows["tflops"].notna().any()
+        unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
+        cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
+        for value, scale, name in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
+            measured = rows[rows[value].notna()]
+            lines = [
+                _line(str(method), own, x, value, scale, places)
+                for method, own in measured.groupby("method", sort=False)
+            ]
+            left = Axis(name, zero=value != "mean")
+            found += [
+                Panel(head, axis, left, None, part, aside=True) for head, part in split(_title(dataset, model), lines)
+            ]
+    return found
+
+
+def _axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]:
+    """The axis of the setting and the place of each of its values: numbers to scale, other values one by one."""
+    name = x.removeprefix("method.")
+    if not all(map(is_number, known)):
+        ticks = tuple(float(i) for i in range(len(known)))
+        return Axis(name, ticks, tuple(map(str, known))), dict(zip(known, ticks, strict=True))
+    numbers = tuple(float(value) for value in known)
+    log = numbers[0] > 0 and numbers[-1] >= _WIDE * numbers[0]
+    ticks = numbers if len(numbers) <= _TICKS else ()
+    return Axis(name, ticks, log=log), {value: float(value) for value in known}
+
+
+def _line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
+    """The points of a method; a reference has its value at both ends of the axis."""
+    points = []
+    for row in facts.records(rows):
+        ends = {f"{value}{end}": row.get(f"{value}{end}") for end in (".low", ".high")}
+        if row[x] is None:
+            return Line(method, [Point(at, scale * row[value]) for at in sorted({*places.values()})], marks=False)
+        points.append(Point.of({**row, **ends, "place": places[row[x]]}, "place", value, scale))
+    return Line(method, points)

@@ -1,0 +1,117 @@
+"""Score and cost against a setting: the table by hand, the lines, and the command."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import UnknownName, UserError
+from harness.storage.run_folder import StoredRun, read_run
+from reports.figures.plot import draw
+from reports.figures.sweep import frame, only, panels, sections
+from tests.reports.build import SCORE, config, record, usage, write_run
+
+K = "method.k"
+
+
+def run(root: Path, number: int, *scores: float, cost: float = 1.0, method: str = "bm25", **params: Any) -> StoredRun:
+    """A run with the scores twice, on two documents, whose search costs `cost` TFLOPs and whose answer 0.5."""
+    own = config("musique", method, "tiny", {})["method"] | {"params": params}
+    records = [record(i, s, usage={"search": usage(cost), "answer": usage(0.5)}) for i, s in enumerate(scores * 2)]
+    origins = {f"method.params.{name}": "--set" for name in params}
+    return read_run(
+        write_run(root, records, method=method, hash8=f"{number:08}", settings={"method": own}, origins=origins)
+    )
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> list[StoredRun]:
+    """bm25 with k of 10, 1 and 3, and the whole text, which has no k."""
+    return [
+        run(tmp_path, 1, 1.0, 1.0, cost=9.5, k=10),
+        run(tmp_path, 2, 0.0, 0.5, cost=0.5, k=1),
+        run(tmp_path, 3, 0.5, 0.5, cost=2.5, k=3),
+        run(tmp_path, 4, 1.0, 0.0, cost=19.5, method="full-context"),
+    ]
+
+
+def test_a_row_a_run_by_method_and_value_and_references_last(swept: list[StoredRun]) -> None:
+    rows = frame(swept, K).to_dict("records")
+    assert [(r["method"], r[K], r["mean"], r["tflops"]) for r in rows] == [
+        ("bm25", 1, 0.25, 1.0),
+        ("bm25", 3, 0.5, 3.0),
+        ("bm25", 10, 1.0, 10.0),
+        ("full-context", None, 0.5, 20.0),
+    ]
+    assert all(r["mean.low"] <= r["mean"] <= r["mean.high"] for r in rows)
+    assert frame(swept, K, convention="full")["tflops"].tolist() == [2.0, 6.0, 20.0, 40.0]
+    ((title, table),) = sections(frame(swept, K), K)
+    assert (title, SCORE in table) == ("musique · tiny · over method.k", True)
+
+
+def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept: list[StoredRun]) -> None:
+    score, cost = panels(frame(swept, K), K)
+    assert [line.name for line in score.lines] == ["bm25", "full-context"]
+    assert [(p.x, p.y) for p in score.lines[0].points] == [(1.0, 25.0), (3.0, 50.0), (10.0, 100.0)]
+    level = score.lines[1]
+    assert ([(p.x, p.y) for p in level.points], level.marks) == ([(1.0, 50.0), (3.0, 50.0), (10.0, 50.0)], False)
+    assert [p.y for p in cost.lines[0].points] == [1.0, 3.0, 10.0]
+    assert (score.x.ticks, score.x.log, score.x.name) == ((1.0, 3.0, 10.0), False, "k")
+
+
+def test_a_wide_range_is_logarithmic(swept: list[StoredRun], tmp_path: Path) -> None:
+    panel = panels(frame([*swept, run(tmp_path, 5, 0.5, k=100)], K), K)[0]
+    assert panel.x.log
+    assert draw([panel], "Sweep")[:5] == b"<?xml"
+
+
+def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path: Path) -> None:
+    runs = [run(tmp_path, 10 * k + size, 0.5, k=k, size=size) for k in (1, 3) for size in (1, 2)]
+    table = frame(runs, K)
+    assert table["method"].tolist() == ["bm25 size=1"] * 2 + ["bm25 size=2"] * 2
+    with pytest.raises(UserError, match=r"several settings; name one of them with --x: method\.k, method\.size"):
+        only(runs)
+
+
+def test_two_runs_at_one_value_are_told_apart(tmp_path: Path) -> None:
+    runs = [run(tmp_path, i, 0.5, k=k) for i, k in enumerate((1, 3, 3))]
+    assert frame(runs, K)["method"].tolist() == [
+        "bm25",
+        "bm25 (2026-01-02 03:04, 00000001)",
+        "bm25 (2026-01-02 03:04, 00000002)",
+    ]
+
+
+def test_values_that_are_no_numbers_stand_side_by_side(tmp_path: Path) -> None:
+    runs = [run(tmp_path, i, 0.5, unit=unit) for i, unit in enumerate(["chunk", None, 7])]
+    table = frame(runs, "method.unit")
+    assert table["method.unit"].tolist() == ["chunk", "null", 7]
+    panel = panels(table, "method.unit")[0]
+    assert (panel.x.ticks, panel.x.labels) == ((0.0, 1.0, 2.0), ("chunk", "null", "7"))
+    texts = [e.text for e in ET.fromstring(draw([panel], "Sweep")).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:3] == ["chunk", "null", "7"]
+
+
+def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
+    assert only(swept) == K
+    with pytest.raises(UnknownName, match=r"unknown setting 'method.kk'. Did you mean 'method.k'"):
+        frame(swept, "method.kk")
+    with pytest.raises(UnknownName, match="unknown score 'f1'"):
+        frame(swept, K, "f1")
+    with pytest.raises(UserError, match=r"differ in no setting.*--sweep"):
+        only(swept[:1])
+
+
+def test_the_command(swept: list[StoredRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["report", "sweep", str(tmp_path), "--out", str(tmp_path / "k.svg")])
+    assert (done.value.code, (tmp_path / "k.svg").read_bytes()[:5]) == (0, b"<?xml")
+    with pytest.raises(SystemExit) as done:
+        main(["report", "sweep", str(tmp_path / "musique" / swept[0].path.name), "--x", K])
+    out, err = capsys.readouterr()
+    assert (done.value.code, "bm25" in out) == (0, True)
+    assert "all these runs have one value of method.k; run others with --sweep method.k=A,B" in err
