@@ -38,12 +38,12 @@ def lines_of(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict
 
 
 def read_requests(
-    folder: Path, wanted: Container[str], shortened: Callable[[str], str] = str
+    folder: Path, question_ids: Container[str], shortened: Callable[[str], str] = str
 ) -> dict[str, list[dict[str, Any]]]:
-    """The requests of each wanted question in their order, in one pass over the file; {} without a file.
+    """The requests of each question in `question_ids`, in order, in one pass over the file; {} without a file.
 
-    shortened: applied to every prompt and reply, so that no more is held than is used. Raises DataError for a damaged
-    file or one that is no plain file, OSError where it cannot be read.
+    shortened: applied to every prompt and reply, so that memory holds only the shortened texts. Raises DataError for a
+    damaged file or one that is no plain file, OSError if it cannot be read.
     """
     path, before = folder / REQUESTS, ""
     if path.is_symlink() or (path.exists() and not path.is_file()):  # a device or a pipe would never end
@@ -51,7 +51,7 @@ def read_requests(
     requests: dict[str, list[dict[str, Any]]] = {}
     for row in read_packed(path, "kind"):
         question, same = row.get("question_id"), row.get("same")
-        if not isinstance(question, str) or question not in wanted:
+        if not isinstance(question, str) or question not in question_ids:
             continue
         if row.get("number") == 0:
             requests[question], before = [], ""

@@ -163,7 +163,7 @@ class Walk:
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
 
     def _close(self, why: str) -> None:
-        """The last step: what the walk took, and why it found no answer.
+        """The last step: what the walk took, and why it has no answer.
 
         read: share of the document's segments (by characters) that were read; depth: nodes on the longest way down,
         the root counted.
