@@ -111,7 +111,7 @@ class Meter:
 
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
-        """Keep the request that is made inside (see Request) if this meter keeps them; append the reply to the yielded list.
+        """Keep the request made inside (see Request) if this meter keeps them; append its reply to the yielded list.
 
         `prompt` is called only then. A request that fails is kept with an empty reply, as its cost is booked too.
         """
