@@ -1,9 +1,9 @@
 """A fair comparison of long-document question answering methods: quality and cost, from question to table.
 
     import harness
-    result = harness.run(method="pecan", dataset="musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct", limit=20)
-    result.summary["scores"]
-    harness.compare(result.folder, other.folder)      -> pandas.DataFrame
+    run = harness.run("pecan", "musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct", limit=20)
+    run.records                   a pandas.DataFrame with a row a question
+    run.compare(other)            the paired difference
 
 Everything is imported at its first use, so `import harness` is cheap.
 """
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from harness import types
 
 if TYPE_CHECKING:
-    from harness.api import compare, read_run, run, score
+    from harness.api import Run, Runs, compare, load_run, read_run, run, score
 
-__all__ = ["__version__", "compare", "read_run", "run", "score"]
+__all__ = ["Run", "Runs", "__version__", "compare", "load_run", "read_run", "run", "score"]
 
 __version__ = types.VERSION
-_API = ("compare", "read_run", "run", "score")
+_API = ("Run", "Runs", "compare", "load_run", "read_run", "run", "score")
 _BESIDE = ("configs", "methods", "pocket", "reports")
 
 

@@ -108,6 +108,14 @@ class Selection:
             suite=None if self.suite is None else suites.read(self.suite),
         )
 
+    def rows(self, swept: Iterable[str] | None = None) -> list[Choices]:
+        """A row for every method on every data set at each point of the sweep. Raises UserError."""
+        from harness.cli.output import say
+        from harness.config import sweep
+        from harness.engine.rows import rows
+
+        return rows(self.choices(), split(self.method), split(self.dataset), sweep.read(swept or ()), say)
+
 
 @dataclass(frozen=True)
 class TableOutput:

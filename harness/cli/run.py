@@ -23,10 +23,10 @@ from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
 from harness.cli.options import Convention, Out, Selection, Sweep, Traces, split
 from harness.cli.output import mean_texts, say
-from harness.cli.planning import bug, plan_all, rows
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
+from harness.engine.rows import bug, plan_all
 from harness.engine.siblings import Key, Lost, NotFinished, key, method_name, row_name, settled
 from harness.errors import HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -100,7 +100,7 @@ class Execution:
 
     @property
     def record(self) -> dict[str, float]:
-        """The options that set a field of the method, {"record_stops": 8}; see harness.cli.recording."""
+        """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recording."""
         given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -143,14 +143,14 @@ def run(selection: Selection, execution: Execution, sweep: Sweep = None) -> int:
 def _run_all(selection: Selection, options: Execution, command: list[str], swept: list[str]) -> int:
     if options.convention is not None:
         _check_convention(options, selection.suite)
-    wanted = [_with_kept(row, options.kept) for row in rows(selection, swept)]
+    wanted = [_with_kept(row, options.kept) for row in selection.rows(swept)]
     if options.record:
         wanted = _recording(wanted, selection, options.record)
     if options.plan:
         return _only_plan(wanted, options, selection.suite)
     check_home()
     trackers = Trackers(options.folder, options.mlflow, selection.suite, options.traces)
-    first = plan_all(wanted)
+    first = plan_all(wanted, say)
     planned, lost, code = first.plans, first.lost, first.code
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):
         say(line)
@@ -187,7 +187,7 @@ def _check_convention(options: Execution, suite: str | None) -> None:
 
 def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
-    planned = plan_all(wanted)
+    planned = plan_all(wanted, say)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
@@ -233,7 +233,7 @@ def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
 
 def _recording(wanted: list[Choices], selection: Selection, record: dict[str, float]) -> list[Choices]:
     """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
-    from harness.cli.recording import with_fields
+    from harness.engine.recording import with_fields
 
     # A suite mixes methods with and without the field; for a method named with --method its absence is a mistake.
     wanted, left_out = with_fields(wanted, record, mixed=selection.suite is not None and not split(selection.method))

@@ -6,8 +6,9 @@ import json as json_
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Json, Selection, Sweep
-from harness.cli.planning import plan_all, rows
+from harness.cli.output import say
 from harness.config import presets, registry
+from harness.engine.rows import plan_all
 from harness.engine.siblings import row_name
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all
 
@@ -22,7 +23,7 @@ def validate(selection: Selection, sweep: Sweep = None, json: Json = False) -> i
     """
     if selection == Selection() and not sweep:
         return _everything(json)
-    planned = plan_all(rows(selection, sweep or []))
+    planned = plan_all(selection.rows(sweep), say)
     for plan in planned.plans:
         print(json_.dumps(_row(plan)) if json else _text(plan))
     return planned.code

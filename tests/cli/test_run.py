@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import harness
 from harness.cli import run as run_verb
 from harness.engine.runner import RunResult
 from harness.errors import CannotRun
@@ -324,27 +323,3 @@ def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str], tmp_pa
     )
     assert done.stdout.strip() in ("141", "0")  # 0 where all of it fitted into the pipe before its reader went
     assert done.stderr == ""
-
-
-def test_the_front_door(here: Cli, tmp_path: Path) -> None:
-    here("list")  # sets the folder and the environment
-    result = harness.run(method="echo", dataset="pocket/musique", limit=2, out=tmp_path / "out", set={"method.k": 2})
-    assert result.summary["n_total"] == 2
-    stored = harness.read_run(result.folder)
-    assert stored.config["method"]["params"]["k"] == 2
-    assert stored.origins["method.params.k"] == "--set"
-    assert list(harness.compare(result.folder)["method"]) == ["echo [k=2]"]
-    other = harness.run(method="echo-loud", dataset="pocket/musique", limit=2, out=tmp_path / "out")
-    both = harness.compare(result.folder, other.folder, reference="echo").set_index("method")
-    score = both["longbench.qa_f1_score"]
-    assert (both["reference"]["echo-loud"], both["paired.n"]["echo-loud"]) == ("echo [k=2]", 2)
-    assert both["difference"]["echo-loud"] == score["echo-loud"] - score["echo [k=2]"]
-    more = harness.run(method="echo-loud", dataset="pocket/musique", limit=1, out=tmp_path / "more")
-    with pytest.raises(harness.errors.UserError, match="answered different questions"):
-        harness.compare(result.folder, more.folder)
-    assert harness.score(result.folder, scorers=["flashrag.em"])["scores"].keys() == {"flashrag.em"}
-    assert set(harness.__all__) <= set(dir(harness))
-    with pytest.raises(harness.errors.UserError, match=r"unknown argument 'limt'\. Did you mean 'limit'"):
-        harness.run(method="echo", dataset="pocket/musique", limt=2)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = harness.nothing

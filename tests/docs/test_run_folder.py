@@ -65,7 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "method.record_stops": 2,
             "keep_prompts": True,
         }
-        result = harness.run("pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", set=settings)
+        result = harness.run(
+            "pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", mlflow="off", set=settings
+        )
         yield result.folder
 
 

@@ -95,7 +95,7 @@ def test_with_the_embedded_model_through_the_command(
 
     def run(out: str, **params: Any) -> Path:
         sets = {**SIZE, **{f"method.{k}": v for k, v in params.items()}}
-        return harness.run("pecan", "pocket/musique", profile="pocket", limit=2, out=out, set=sets).folder
+        return harness.run("pecan", "pocket/musique", profile="pocket", limit=2, out=out, mlflow="off", set=sets).folder
 
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
     folder = run("recorded", t_p=0.0, record_stops=3)

@@ -85,7 +85,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder as `harness run` leaves it."""
     folder = tmp_path_factory.mktemp("stored")
     rows = write_rows(folder / "rows.jsonl", musique_rows(2))
-    return Path(harness.run("closed-book", "musique", data=str(rows), model="random", out=folder / "results").folder)
+    return Path(
+        harness.run(
+            "closed-book", "musique", data=str(rows), model="random", mlflow="off", out=folder / "results"
+        ).folder
+    )
 
 
 def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""Options of `harness run` that set a field of the method, in the rows whose method has that field.
+"""Options of a run that set a field of the method, in the rows whose method has that field.
 
 --record-stops 8      method.record_stops=8    continue past the stop, and record the answer at each
 --record-t-p 0.9      method.record_t_p=0.9    for every confidence threshold up to this one

@@ -1,18 +1,18 @@
-"""The rows of a command: every method on every data set, planned before any of them runs.
+"""The rows of one call: every method on every data set, planned before any of them runs.
 
 names and keys wrong anywhere    UserError, nothing is run
-a row that cannot be planned     its mistakes go to stderr, the other rows remain
+a row that cannot be planned     its mistakes go to `note`, the other rows remain
+
+`harness run`, `harness validate` and harness.run() share it.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Selection, sets_of, split
-from harness.cli.output import say
 from harness.config.sweep import words
 from harness.engine.siblings import Lost, arrange
 from harness.errors import ConfigError, HarnessError, UserError, raise_all
@@ -31,33 +31,39 @@ class Planned:
     code: int = 0
 
 
-def rows(selection: Selection, swept: Sequence[str] = ()) -> list[Choices]:
-    """Every method on every data set that the options or the suite name, at each point of a sweep.
+def rows(
+    shared: Choices,
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    swept: Mapping[str, Sequence[Any]],
+    note: Callable[[str], None],
+) -> list[Choices]:
+    """Every method on every data set, by default those of the suite, at each point of the sweep.
 
-    swept: as after --sweep. Raises UserError.
+    shared: what all rows have in common, with the suite; swept: key -> values, beside what the suite sweeps; note: gets
+    a sentence for each method that lacks a swept parameter. Raises UserError.
     """
-    from harness.config import suites, sweep
+    from harness.config import sweep
 
-    methods: list[str | None] = [*split(selection.method)]
-    datasets: list[str | None] = [*split(selection.dataset)]
-    axes: dict[str, Sequence[Any]] = dict(sweep.read(swept))
-    if selection.suite is not None:
-        suite = suites.read(selection.suite)
-        methods, datasets = methods or [*suite.methods], datasets or [*suite.datasets]
-        axes = sweep.of_suite(suite, selection.model, sets_of(selection.sets)) | axes
-    if selection.data is not None and len(datasets) > 1:
+    suite = shared.suite
+    axes = dict(swept)
+    if suite is not None:
+        methods, datasets = methods or suite.methods, datasets or suite.datasets
+        axes = sweep.of_suite(suite, shared.model, shared.sets) | axes
+    if shared.data is not None and len(datasets) > 1:
         raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
-    wanted = [selection.choices(method, dataset) for dataset in datasets or [None] for method in methods or [None]]
+    none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
+    wanted = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:
         return wanted
     wanted, notes = sweep.spread(wanted, axes)
-    for note in notes:
-        say(f"note: {note}")
+    for line in notes:
+        note(f"note: {line}")
     return wanted
 
 
-def plan_all(wanted: Sequence[Choices]) -> Planned:
-    """Plan every row; the mistakes of single rows are printed and give exit code 2 while the others go on.
+def plan_all(wanted: Sequence[Choices], note: Callable[[str], None]) -> Planned:
+    """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
 
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
     """
@@ -86,7 +92,7 @@ def plan_all(wanted: Sequence[Choices]) -> Planned:
     if not planned.plans and not planned.code:
         raise ConfigError(problems)
     for problem in problems:
-        say(f"error: {problem}")
+        note(f"error: {problem}")
     planned.code = planned.code or (2 if problems else 0)
     return planned
 

@@ -1,0 +1,89 @@
+"""Runs as pandas frames and in notebooks.
+
+records(run)       a row a question, its scores and costs as columns
+documents(run)     a row an index
+html(sections)     tables for a notebook
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.cost.flops import DEFAULT
+from reports.markup import Html, el, joined
+from reports.render import Cells
+from reports.stored import TERA
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.columns import Section
+
+
+def records(run: StoredRun) -> pd.DataFrame:
+    """A row a question, in the order of the records, with these columns.
+
+    question_id document_ids     as in the data set
+    question options gold        None where the run keeps no texts; gold: all accepted answers
+    prediction error             error: "type: message" of a failed question, else None
+    <score>                      one column a scorer, 0 to 1
+    shown steps stop_reason      numbers of texts that were shown and of search steps, and why the search stopped
+    tokens tflops seconds        of search and answer together; tflops (1e12 FLOPs) under the convention all-params
+    tokens.<phase> tflops.<phase> seconds.<phase>
+    """
+    rows = []
+    for record in run.records:
+        gold, error = record.get("gold"), record["error"]
+        rows.append(
+            {
+                "question_id": record["question_id"],
+                "document_ids": record["document_ids"],
+                "question": record.get("question"),
+                "options": record.get("options"),
+                "gold": gold["answers"] if gold else None,
+                "prediction": record["prediction"],
+                "error": None if error is None else f"{error['type']}: {error['message']}",
+                **record["scores"],
+                "shown": len(record["shown"]),
+                "steps": len(record["steps"]),
+                "stop_reason": record["stop_reason"],
+                **_costs(record["usage"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def documents(run: StoredRun) -> pd.DataFrame:
+    """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
+    names = ("document_id", "question_id", "status")
+    return pd.DataFrame([{**{n: row.get(n) for n in names}, **_costs(row["usage"])} for row in run.documents])
+
+
+def _costs(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+    """Sums over the phases, and each phase's own; TFLOPs are None where a model's sizes are unknown."""
+    costs: dict[str, float | None] = {}
+    for phase, used in usage.items():
+        costs[f"tokens.{phase}"] = used.get("tokens_in", 0) + used.get("tokens_out", 0)
+        known = not used.get("uncounted")
+        costs[f"tflops.{phase}"] = (used.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
+        costs[f"seconds.{phase}"] = used.get("seconds", 0.0)
+    sums: dict[str, float | None] = {}
+    for name in ("tokens", "tflops", "seconds"):
+        values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
+        sums[name] = None if None in values else sum(value for value in values if value is not None)
+    return sums | costs
+
+
+def html(sections: Sequence[Section]) -> str:
+    """Titled tables with their footnotes below, escaped."""
+    return str(joined(*(joined(el("h4", section.title), _table(section.frame)) for section in sections)))
+
+
+def _table(frame: pd.DataFrame) -> Html:
+    cells = Cells(frame)
+    head = el("tr", *(el("th", name) for name in cells.heads))
+    body = [el("tr", *(el("td", cell) for cell in line)) for line in cells.rows]
+    notes = [*cells.common, *(f"[{i}] {note}" for i, note in enumerate(cells.footnotes, 1))]
+    return joined(el("table", el("thead", head), el("tbody", *body)), *(el("p", note) for note in notes))

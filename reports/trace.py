@@ -1,0 +1,313 @@
+"""The stored search of one question as text, which `harness trace` prints: a tree where its graph is in the cache.
+
+step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge  evidence  text
+0 start           31      3  0.112                             23   0.512         source    ...
+├─ 1 visit        12      2  0.204     0.0310      0.0402      31   0.548  0.310  source    ...
+│  └─ 2 visit      4      1  0.871     0.0220      0.0511     118   0.660  0.402  yes       ...
+what a later stop would have seen
+3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
+
+A node stands under the earlier step that showed its predecessor of the largest edge weight (reports/walk.py); `edge` is
+that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
+(source), or it is unknown (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
+stands where the evidence is, which entities were reached, and which relations lead on from them
+(reports/entity_memory.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.flops import DEFAULT
+from harness.errors import UnknownName, UserError, printable
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.entity_memory import Memory, Walked
+    from reports.gold_rows import Rows
+    from reports.search_graph import Graph
+    from reports.walk import Move
+
+
+_FLAT = "So the steps stand in their order only."
+_WIDEST = 60  # characters of a step's text; JSON has all of it
+_LONGEST = 140  # of a line about the memory
+
+
+@dataclass(frozen=True)
+class Search:
+    """One record with all that is known of its search; notes are sentences on what is not."""
+
+    stored: StoredRun
+    record: dict[str, Any]
+    rows: Rows
+    graph: Graph | None
+    moves: list[Move]
+    evidence: list[str]
+    notes: list[str]
+    memory: tuple[Memory, Walked] | None = None
+    convention: str = DEFAULT
+
+    def no_graph(self) -> str:
+        """Why there is no graph, a sentence."""
+        return self.notes[0].removesuffix(f" {_FLAT}") if self.notes else "this search went over no graph."
+
+    def text(self, move: Move) -> str:
+        """What a step showed, with its note first; the place of a span where its text is not at hand."""
+        step, shown = move.step, move.step["shown"] or {}
+        text = (self.rows.text(shown) or "") if shown else ""
+        if not text and self.graph is not None and step["node"] is not None:
+            text = self.graph.text[step["node"]]
+        if not text and shown.get("document_id") and not step["note"]:
+            text = f"{shown['document_id']} [{shown['start']}:{shown['end']}]"
+        return f"({step['note']}) {text}" if step["note"] and text else step["note"] or text
+
+
+def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
+    """The search of the question with that id; data: the data set's rows, instead of what the run holds.
+
+    Raises UnknownName for another question, UserError for rows that cannot be read.
+    """
+    from reports.evidence import UNKNOWN, evidence
+    from reports.gold_rows import read_rows, with_texts
+    from reports.search_graph import read_graph
+    from reports.walk import walk
+
+    by_id = {record["question_id"]: record for record in stored.records}
+    if question not in by_id:
+        raise UnknownName("question", question, by_id, f"question_id in {stored.path}/records.jsonl")
+    record = by_id[question]
+    result = read_graph(stored, record)
+    memory = _memory(stored, record) if result.graph is None and result.problem is None else None
+    moved = {"dataset": {**stored.config["dataset"], "data": data}} if data is not None else {}
+    only = replace(stored, config={**stored.config, **moved}, records=[record])
+    rows = with_texts(read_rows(only, whole=data is not None), stored, [record])
+    if data is not None and rows.problem:
+        raise UserError(rows.problem)
+    example = rows.examples.get(question)
+    marks = [evidence(step["shown"], example) for step in record["steps"]]
+    notes = [f"{result.problem} {_FLAT}"] if result.problem else []
+    if (result.graph is not None or memory is not None) and UNKNOWN in marks:
+        notes.append(_why(rows, question))
+    moves = walk(record["steps"], result.graph)
+    walked = None if memory is None else (memory, _walked(memory, stored, record, rows))
+    return Search(stored, record, rows, result.graph, moves, marks, notes, walked)
+
+
+def _memory(stored: StoredRun, record: dict[str, Any]) -> Memory | None:
+    """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
+    from harness.storage.index_cache import cache_root
+    from reports.entity_memory import memory_of
+    from reports.search_graph import indexed, read_index
+
+    rows = indexed(stored, record)
+    return memory_of(read_index(str(rows[0].get("key")), cache_root())[0]) if len(rows) == 1 else None
+
+
+def _walked(memory: Memory, stored: StoredRun, record: dict[str, Any], rows: Rows) -> Walked:
+    from reports.entity_memory import walked
+    from reports.evidence import overlapping
+
+    example = rows.examples.get(record["question_id"])
+    marked = example is not None and bool(example.gold.supporting)
+    evident = overlapping(memory.segments, stored, record, rows) if marked else None
+    return walked(memory, record, example.question.text if example is not None else "", evident)
+
+
+def _why(rows: Rows, question: str) -> str:
+    """Why it is unknown which steps showed evidence."""
+    if rows.problem:
+        return f"It is unknown which steps showed evidence: {rows.problem} (--data names the rows)."
+    if question not in rows.examples:
+        return "It is unknown which steps showed evidence: the question is not in the data set."
+    return "It is unknown which steps showed evidence: the data set marks nothing as supporting this question."
+
+
+def _costs(search: Search) -> list[str]:
+    """How the column TFLOPs is counted."""
+    from reports.step_flops import full_only
+    from reports.stored import check_convention
+
+    check_convention(search.convention)
+    return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
+
+
+def traced(search: Search) -> list[str]:
+    """The lines that `harness trace` prints."""
+    from reports.stored import probe_share
+
+    record = search.record
+    lines = _asked(search)
+    if not search.moves:
+        lines.append("this method stores no search steps")
+    elif search.graph is None:
+        lines += table(search)
+    else:
+        lines += tree(search)
+    lines += [printable(line) for line in _of_memory(search)]
+    lines += search.notes
+    if share := probe_share(record["usage"].get("search", {}), search.convention):
+        lines.append(f"probes     {share} of the search")
+    lines += _costs(search) if search.moves else []
+    if record["stop_reason"]:
+        lines.append(f"stopped    {printable(record['stop_reason'])}")
+    if record["error"]:
+        lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
+    lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
+    return lines
+
+
+def _asked(search: Search) -> list[str]:
+    """What was asked, what the right answer is, and what was answered."""
+    record, example = search.record, search.rows.examples.get(search.record["question_id"])
+    lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
+    if example is not None:
+        options = example.question.options or ()
+        lines.append(f"           {_line(example.question.text)}")
+        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_line(o)}" for n, o in enumerate(options)]
+        lines.append(f"gold       {_line(' | '.join(example.gold.answers))}")
+    lines.append(f"answer     {printable(record['prediction'])}")
+    if (final := (record.get("notes") or {}).get("scored")) is not None:
+        lines.append(f"scored     {printable(final)}")
+    return lines
+
+
+def _line(text: str) -> str:
+    """The text on one line."""
+    return printable(" ".join(text.split()))
+
+
+def _of_memory(search: Search) -> list[str]:
+    from reports.entity_memory import lines
+
+    described = [] if search.memory is None else lines(*search.memory)
+    return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in described]
+
+
+def table(search: Search) -> list[str]:
+    """The steps in their order, a column for each part of a score that any step has."""
+    moves, counted = search.moves, search.convention
+    parts, answers = _parts(moves)
+    hits = ["evidence"] if search.memory is not None else []
+    head = ["#", "action", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", *hits, *answers, "text"]
+    rows = []
+    for move in moves:
+        step = move.step
+        begin, text = [str(move.number), printable(step["action"])], _short(search.text(move), _WIDEST)
+        cells = [
+            *_numbers(step, parts, counted),
+            *(search.evidence[move.number] for _ in hits),
+            *_answer(step, answers),
+            text,
+        ]
+        rows.append((move.later, [*begin, *cells]))
+    return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(hits) - len(answers), len(head))))
+
+
+def tree(search: Search) -> list[str]:
+    """The steps of a search over a graph, each under the one it came from; then those behind the stop."""
+    from reports.walk import forest
+
+    moves, counted = search.moves, search.convention
+    parts, answers = _parts(moves)
+    head = ["step", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", "edge", "evidence", *answers, "text"]
+    rows = []
+    for group in ([m for m in moves if not m.later], [m for m in moves if m.later]):
+        here = {move.number for move in group}
+        for mark, move in forest(group):
+            step = move.step
+            under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
+            name = f"{mark}{move.number} {printable(step['action'])}{under}"
+            edge = _number(move.edge, ".3f")
+            text = _short(search.text(move), _WIDEST)
+            cells = [
+                *_numbers(step, parts, counted),
+                edge,
+                search.evidence[move.number],
+                *_answer(step, answers),
+                text,
+            ]
+            rows.append((move.later, [name, *cells]))
+    return _aligned(head, rows, words=(0, *range(len(head) - 2 - len(answers), len(head))))
+
+
+def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
+    """The parts of a score that any step has, each with its form, counts without decimals; and the column of answers at
+    earlier or later stops, if any has one."""
+    values: dict[str, list[Any]] = {}
+    for move in moves:
+        for name, value in move.step["scores"].items():
+            values.setdefault(name, []).append(value)
+    parts = {name: ".0f" if all(v == v // 1 for v in numbers) else ".4f" for name, numbers in values.items()}
+    return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
+
+
+def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[int, ...]) -> list[str]:
+    """The rows as text; the cells `words` to the left. A line stands before the first row behind the stop."""
+    from reports.walk import LATER
+
+    cells = [head, *(row for _, row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    lines = []
+    for row in cells:
+        aligned = [c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(aligned).rstrip())
+    before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)
+    return lines if before is None else [*lines[:before], LATER, *lines[before:]]
+
+
+def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
+    from reports.step_flops import step_flops
+
+    flops = step_flops(step["flops"], convention)
+    return [
+        _number(step["node"], "d"),
+        _number(step["level"], "d"),
+        _number(step["p_yes"], ".3f"),
+        *(_number(step["scores"].get(part), form) for part, form in parts.items()),
+        str(step["tokens"]),
+        "" if flops is None else f"{flops / 1e12:.3g}",
+    ]
+
+
+def _number(value: Any, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _answer(step: dict[str, Any], answers: list[str]) -> list[str]:
+    return [_short(step.get("answer") or "", 24)] if answers else []
+
+
+def _short(text: str, longest: int) -> str:
+    text = _line(text)
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def as_json(search: Search) -> dict[str, Any]:
+    """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
+    from reports.entity_memory import as_json as memory_json
+
+    record, example = search.record, search.rows.examples.get(search.record["question_id"])
+    return {
+        "run": str(search.stored.path),
+        "question_id": record["question_id"],
+        "document_ids": record["document_ids"],
+        **({} if example is None else {"question": example.question.text, "options": example.question.options}),
+        **({} if example is None else {"gold": list(example.gold.answers)}),
+        "graph": search.graph is not None,
+        **({"memory": memory_json(*search.memory)} if search.memory is not None else {}),
+        "notes": search.notes,
+        "steps": [
+            {
+                "step": move.number,
+                "parent": move.parent,
+                "edge": move.edge,
+                "later": move.later,
+                "evidence": search.evidence[move.number],
+                **move.step,
+            }
+            for move in search.moves
+        ],
+        **{name: record[name] for name in ("stop_reason", "error", "prediction", "scores")},
+    }

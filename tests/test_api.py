@@ -1,0 +1,126 @@
+"""The Python front door: what `import harness` offers, on the same terms as the command line."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import harness
+from harness.api import Settings
+from harness.errors import UserError
+from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
+
+DATA = "pocket/musique"
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def run(method: str = "echo", **settings: object) -> harness.Run:
+    return harness.run(method, DATA, limit=2, mlflow="off", progress=False, **settings)  # type: ignore[arg-type]
+
+
+def test_one_method_on_one_data_set_is_a_run() -> None:
+    echo = run(set={"method.k": 2})
+    assert echo.summary["n_total"] == 2
+    assert echo.config["method"]["params"]["k"] == 2
+    assert echo.stored.origins["method.params.k"] == "--set"
+    assert (echo.failed, echo.save_problems) == (0, ())
+    assert harness.load_run(echo.folder).summary == echo.summary
+    with pytest.raises(UserError, match="is not a run folder"):
+        harness.load_run(echo.folder.parent)
+
+
+def test_the_records_are_a_frame() -> None:
+    echo = run()
+    frame = echo.records
+    assert list(frame["question_id"]) == [record["question_id"] for record in echo.stored.records]
+    first, record = frame.iloc[0], echo.stored.records[0]
+    assert (first["question"], first["gold"]) == (record["question"], record["gold"]["answers"])
+    assert first["longbench.qa_f1_score"] == record["scores"]["longbench.qa_f1_score"]
+    assert (first["prediction"], first["shown"], first["steps"], first["error"]) == ("echo", 1, 1, None)
+    assert first["tokens"] == 0
+    failed = run("fails-once").records
+    assert failed["error"][0] == "ValueError: the first question is too hard"
+    assert failed["error"].isna().tolist() == [False, True]
+    bare = run("echo-loud", keep_texts=False).records
+    assert bare["question"].isna().all()
+    assert bare["gold"].isna().all()
+
+
+def test_an_index_is_a_row_of_documents() -> None:
+    walks = harness.run("bm25", DATA, limit=2, model="random", mlflow="off", progress=False)
+    assert set(walks.documents["document_id"]) == {row["document_id"] for row in walks.stored.documents}
+    assert walks.records["tokens"].gt(0).all()
+    assert (walks.records["tokens"] == walks.records["tokens.answer"] + walks.records.get("tokens.search", 0)).all()
+
+
+def test_runs_are_compared() -> None:
+    echo, loud = run(set={"method.k": 2}), run("echo-loud")
+    assert list(harness.compare(echo)["method"]) == ["echo [k=2]"]
+    both = echo.compare(loud).set_index("method")
+    score = both["longbench.qa_f1_score"]
+    assert (both["reference"]["echo-loud"], both["paired.n"]["echo-loud"]) == ("echo [k=2]", 2)
+    assert both["difference"]["echo-loud"] == score["echo-loud"] - score["echo [k=2]"]
+    more = harness.run("echo-loud", DATA, limit=1, out="more", mlflow="off", progress=False)
+    with pytest.raises(UserError, match="answered different questions"):
+        harness.compare(echo.folder, more)
+    assert harness.score(echo, scorers=["flashrag.em"])["scores"]["flashrag.em"]["mean"] == 0.0
+
+
+def test_several_are_runs_and_a_row_that_cannot_run_does_not_lose_the_others() -> None:
+    runs = harness.run(["echo", "refuses"], [DATA], limit=2, mlflow="off", progress=False)
+    assert [one.config["method"]["name"] for one in runs] == ["echo"]
+    assert list(runs.lost) == [f"refuses on {DATA}"]
+    assert list(runs.table["method"]) == ["echo"]
+    assert "<td>echo</td>" in runs._repr_html_()
+    with pytest.raises(UserError, match="unknown method 'ecko'"):
+        harness.run(["ecko", "echo"], DATA, mlflow="off", progress=False)
+
+
+def test_suites_and_sweeps() -> None:
+    pair = harness.run(suite="pair", limit=2, mlflow="off", progress=False)
+    assert [one.config["method"]["name"] for one in pair] == ["echo", "fails-once"]
+    assert [one.failed for one in pair] == [0, 1]
+    swept = harness.run("echo", DATA, sweep={"method.k": [1, 3]}, limit=2, mlflow="off", progress=False)
+    assert [one.config["method"]["params"]["k"] for one in swept] == [1, 3]
+    assert list(swept.table["method"]) == ["echo k=1", "echo k=3"]
+
+
+def test_the_front_is_drawn(tmp_path: Path) -> None:
+    runs = harness.run(
+        ["bm25", "closed-book"],
+        DATA,
+        limit=2,
+        model="random",
+        mlflow="off",
+        progress=False,
+        set={"dataset.tokens": 300},
+    )
+    assert runs.plot().startswith(b"<?xml")
+    assert runs.plot(tmp_path / "front.pdf") == (tmp_path / "front.pdf").read_bytes()
+    assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(UserError, match=r"should end in \.svg, \.pdf, \.png"):
+        runs.plot("front.jpg")
+    with pytest.raises(UserError, match="no run has both a score and a cost"):
+        run().plot()
+
+
+def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
+    with pytest.raises(UserError, match="--record-stops does not apply to echo"):
+        run(record_stops=2)
+
+
+def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
+    names = [*inspect.signature(harness.run).parameters]
+    assert {*names} == {"method", "dataset", "suite", "sweep", *get_type_hints(Settings)}
+    with pytest.raises(TypeError, match="limt"):
+        harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]
+    assert set(harness.__all__) <= set(dir(harness))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = harness.nothing
