@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from harness.cost.flops import DEFAULT
+from harness.method import Method
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_folder import read_run as read_run
 
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 
 PathLike = str | os.PathLike[str]
+MethodName = str | type[Method]
+Methods = MethodName | Sequence[MethodName]
 Names = str | Sequence[str]
+Rows = Sequence[Mapping[str, Any]]
 _COMMAND = ("python", "-c", "harness.run(...)")  # in the manifest, where a run of the command line has its command
 
 
@@ -147,7 +151,7 @@ class Settings(TypedDict, total=False):
     """What `run` takes beside methods, data sets, suite and sweep: for type checkers, which know what it returns."""
 
     model: PathLike | None
-    data: PathLike | None
+    data: PathLike | Rows | None
     limit: int | None
     require_full: bool
     profile: str | None
@@ -166,10 +170,10 @@ class Settings(TypedDict, total=False):
 
 
 @overload
-def run(method: str, dataset: str, **settings: Unpack[Settings]) -> Run: ...  # type: ignore[overload-overlap]
+def run(method: MethodName, dataset: str, **settings: Unpack[Settings]) -> Run: ...  # type: ignore[overload-overlap]
 @overload
 def run(
-    method: Names | None = None,
+    method: Methods | None = None,
     dataset: Names | None = None,
     *,
     suite: str | None = None,
@@ -177,12 +181,12 @@ def run(
     **settings: Unpack[Settings],
 ) -> Runs: ...
 def run(
-    method: Names | None = None,
+    method: Methods | None = None,
     dataset: Names | None = None,
     *,
     suite: str | None = None,
     model: PathLike | None = None,
-    data: PathLike | None = None,
+    data: PathLike | Rows | None = None,
     limit: int | None = None,
     require_full: bool = False,
     profile: str | None = None,
@@ -202,6 +206,8 @@ def run(
 ) -> Run | Runs:
     """Run methods on data sets; the same call again resumes. Arguments are the options of `harness run`.
 
+    method: a preset's name, or a class (harness.method.Method); data: a file, or the rows themselves, in the data set's
+    format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}.
     One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite or a sweep
     ({"method.k": [1, 3]}) give Runs; a row that cannot run is in `lost`, and the others go on. progress: show a bar (a
     widget in a notebook) and what the command line says on stderr. Raises UserError where nothing can run, SaveError
@@ -215,21 +221,21 @@ def run(
     from harness.tracking.track import MOST_TRACES
     from harness.tracking.trackers import Trackers
 
-    single = isinstance(method, str) and isinstance(dataset, str) and suite is None and not sweep
+    single = isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep
     kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
     shared = Choices(
         model=None if model is None else os.fspath(model),
-        data=None if data is None else os.fspath(data),
+        data=None if data is None else _file_of(data),
         profile=profile,
         limit=limit,
         seed=seed,
-        sets={**dict(set or {}), **kept},
+        sets={key: _plain(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
         require_full=require_full,
         suite=None if suite is None else suites.read(suite),
     )
     show = suitable() if progress else Silent()
-    wanted = rows(shared, _listed(method), _listed(dataset), checked(sweep or {}, "sweep"), show.note)
+    wanted = rows(shared, _names(method), _names(dataset), checked(sweep or {}, "sweep"), show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, suite, show)
     trackers = Trackers(Path(out), mlflow, suite, MOST_TRACES if traces is None else traces)
     options = {"parallel": parallel, "retry_failed": retry_failed}
@@ -290,8 +296,37 @@ def _recording(
     return wanted
 
 
-def _listed(names: Names | None) -> list[str]:
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
+def _names(named: Methods | Names | None) -> list[str]:
+    """Names as they are; a class gets its own in lower case, "Lead" -> "lead"."""
+    from harness.config import registry
+
+    listed = [] if named is None else [named] if isinstance(named, str | type) else list(named)
+    for cls in (one for one in listed if isinstance(one, type)):
+        registry.add("methods", cls.__name__.lower(), cls)
+    return [one if isinstance(one, str) else one.__name__.lower() for one in listed]
+
+
+def _file_of(data: PathLike | Rows) -> str:
+    """The path; rows become a file of the harness' home, named after their content."""
+    from harness.config.schema import digest
+    from harness.storage.files import json_line, write_atomic
+    from harness.storage.home import home
+
+    if isinstance(data, str | os.PathLike):
+        return os.fspath(data)
+    path = home() / "rows" / f"{digest(list(data))[:16]}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, b"".join(map(json_line, data)))
+    return str(path)
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value; functions, as in {"dataset.scorers": [mine]}, by their names."""
+    from harness.config import registry
+
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return registry.named(value) if callable(value) else value
 
 
 def load_run(folder: PathLike) -> Run:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_type_hints
+from typing import cast, get_type_hints
 
 import pytest
 
 import harness
 from harness.api import Settings
 from harness.errors import UserError
+from harness.method import Index, Tools
+from harness.storage.code_version import own_code
+from harness.types import Answer, Document, Question
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.fakes import Echo
+from tests.made_up import musique_rows
 
 DATA = "pocket/musique"
 
@@ -90,6 +96,61 @@ def test_suites_and_sweeps() -> None:
     swept = harness.run("echo", DATA, sweep={"method.k": [1, 3]}, limit=2, mlflow="off", progress=False)
     assert [one.config["method"]["params"]["k"] for one in swept] == [1, 3]
     assert list(swept.table["method"]) == ["echo k=1", "echo k=3"]
+
+
+class Whole(Echo):
+    """A method that is no file's."""
+
+    summary = "says the whole question"
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        return Answer(question.text)
+
+
+def length(prediction: str, references: Sequence[str]) -> float:
+    return min(1.0, len(prediction) / 1000)
+
+
+def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
+    rows = musique_rows(3)
+    whole = harness.run(
+        Whole,
+        "musique",
+        data=rows,
+        mlflow="off",
+        progress=False,
+        set={"dataset.scorers": ["musique.answer_f1", length]},
+    )
+    assert isinstance(whole, harness.Run)
+    assert whole.config["method"]["implementation"] == "tests.test_api:Whole"
+    assert list(whole.records["prediction"]) == [row["question"] for row in rows]
+    assert list(whole.records["tests.test_api:length"]) == [len(row["question"]) / 1000 for row in rows]
+    again = harness.run(Whole, "musique", data=rows[:2], mlflow="off", progress=False)
+    assert again.summary["n_total"] == 2
+    assert again.folder != whole.folder
+
+
+def test_a_class_that_was_typed_in_has_a_hash_of_its_code() -> None:
+    def typed(reply: str) -> type:
+        place: dict[str, object] = {"__name__": "typed_in"}
+        exec(  # as a notebook's cell is
+            f"from harness.method import Method\nclass Mine(Method):\n    def answer(self, *_):\n        return {reply!r}",
+            place,
+        )
+        return cast("type", place["Mine"])
+
+    hashes = [own_code(typed(reply))["typed_in"] for reply in ("a", "a", "b")]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_the_search_of_a_question_is_told() -> None:
+    echo = run()
+    shown = echo.trace(echo.records["question_id"][0])
+    assert "stopped    said it" in shown
+    with pytest.raises(UserError, match="unknown question 'nobody'"):
+        echo.trace("nobody")
 
 
 def test_the_front_is_drawn(tmp_path: Path) -> None:

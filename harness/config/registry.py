@@ -7,6 +7,7 @@ short("methods.pecan:Pecan")             -> "pecan"; what has no short name stay
 additions("harness.methods")             -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 trusted("mine:parse_row")                whether it may
+add("methods", "mine", Mine)             a Python object of this process gets a name: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
 in a shipped preset, in a file of the folder HARNESS_CONFIGS, or by installing a package with entry points. A run folder
@@ -38,11 +39,32 @@ _SECTIONS = {"backends": "harness.backends", "packages": "harness.packages", "co
 # Keys of a configuration whose values name code.
 _CODE_KEYS = ("format", "implementation", "scorers")
 _trusted: set[str] = set()
+_objects: dict[str, Any] = {}  # target -> what `add` was given
 
 
 def trust(*targets: str) -> None:
     """Allow `load` to import these "module:name" targets; call it only for what the user chose."""
     _trusted.update(targets)
+
+
+def add(kind: str, name: str, value: Any) -> str:
+    """Give a method's class or a data set's mapping (kind: a key of GROUPS) a preset's name in this process.
+
+    Returns its target "module:name", which `load` finds without an import.
+    """
+    target = named(value) if callable(value) else f"python:{name}"
+    _objects[target] = value
+    trust(target)
+    additions(GROUPS[kind])[name] = target
+    return target
+
+
+def named(value: Any) -> str:
+    """The target of a class or function of this process, which may be imported from now on."""
+    target = f"{value.__module__}:{value.__name__}"
+    _objects[target] = value
+    trust(target)
+    return target
 
 
 def trusted(target: str) -> bool:
@@ -141,6 +163,8 @@ def imported(target: str) -> Any:
     Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist,
     CannotRun for a package that it needs, UnknownName for the name.
     """
+    if target in _objects:
+        return _objects[target]
     module_name, _, name = target.partition(":")
     own = os.environ.get(ENV)
     if own and os.path.abspath(own) not in sys.path:

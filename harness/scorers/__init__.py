@@ -115,8 +115,11 @@ def version(name: str) -> str:
 
 def _file_digest(target: str) -> str:
     """First 8 hex of the sha256 of the file that holds a user's own scorer: its only version."""
-    source = inspect.getsourcefile(sys.modules[registry.load(target).__module__])
-    return file_hash(Path(source))[:8] if source else "unknown"
+    try:
+        source = inspect.getsourcefile(sys.modules[registry.load(target).__module__])
+    except TypeError:  # typed in, in a notebook
+        source = None
+    return file_hash(Path(source))[:8] if source and Path(source).is_file() else "unknown"
 
 
 def problems(names: Iterable[str]) -> list[str]:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cli import recording
 from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
 from harness.config.layers import Choices
-from harness.engine import runner
+from harness.engine import recording, runner
 from harness.engine.runner import RunResult
 from harness.errors import UserError
 from harness.method import Index, Tools
