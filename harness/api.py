@@ -163,6 +163,7 @@ class Settings(TypedDict, total=False):
     parallel: int
     retry_failed: bool
     keep_texts: bool | None
+    keep_prompts: bool
     out: PathLike
     mlflow: str | None
     traces: int | None
@@ -199,6 +200,7 @@ def run(
     parallel: int = 1,
     retry_failed: bool = False,
     keep_texts: bool | None = None,
+    keep_prompts: bool = False,
     out: PathLike = "results",
     mlflow: str | None = None,
     traces: int | None = None,
@@ -223,6 +225,7 @@ def run(
 
     single = isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep
     kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
+    kept |= {"keep_prompts": True} if keep_prompts else {}
     shared = Choices(
         model=None if model is None else os.fspath(model),
         data=None if data is None else _file_of(data),

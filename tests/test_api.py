@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import cast, get_type_hints
 
@@ -11,6 +12,8 @@ import pytest
 
 import harness
 from harness.api import Settings
+from harness.cli.options import Selection
+from harness.cli.run import Execution
 from harness.errors import UserError
 from harness.method import Index, Tools
 from harness.storage.code_version import own_code
@@ -180,6 +183,9 @@ def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
 def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", *get_type_hints(Settings)}
+    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep"}
+    printed = {"plan", "json", "convention"}  # what a forecast or the line at the end is printed with
+    assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]
     assert set(harness.__all__) <= set(dir(harness))
