@@ -91,7 +91,7 @@ def _question(record: Mapping[str, Any]) -> dict[str, Any] | None:
     gold = record.get("gold")
     if not record.get("question") or not gold:
         return None
-    inputs = {key: record[key] for key in ("question_id", "question", "options", "document_ids") if record.get(key)}
+    inputs = {key: record[key] for key in ("question", "question_id", "options", "document_ids") if record.get(key)}
     expectations = {"gold_answers": gold["answers"]}
     if gold.get("supporting"):
         expectations["supporting_passages"] = gold["supporting"]

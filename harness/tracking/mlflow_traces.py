@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _DIGEST = "harness.digest"
 _SENDER = "harness"
 _BATCH = 20  # traces whose spans are sent together: more save little, and a pass can end only between two
+_READ = 200  # questions whose long texts are read together: each reading goes through the whole file of texts
 _PAGE = 500
 _COMPLETE = "mlflow.trace.spansLocation"  # a tag that the store sets with the spans, which are sent last
 
@@ -50,18 +52,19 @@ class MlflowTraces:
         there = {info.client_request_id: info for info in self._there()} if wanted else {}
         new = [name for name, content in wanted.items() if name not in there or _content(there[name]) != content]
         left = len(new)
-        for start in range(0, len(new), _BATCH):
-            if until is not None and time.monotonic() >= until:
-                break
-            batch = new[start : start + _BATCH]
-            self._replace([there[name] for name in batch if name in there])
-            spans = [
-                span
-                for trace in traces(run, set(batch))
-                for span in self._send(trace, wanted[trace.question_id], there.get(trace.question_id))
-            ]
-            self._client.log_spans(self._experiment, spans)
-            left -= len(batch)
+        for start in range(0, len(new), _READ):
+            ready = traces(run, set(new[start : start + _READ]))
+            while until is None or time.monotonic() < until:
+                if not (batch := list(itertools.islice(ready, _BATCH))):
+                    break
+                self._replace([info for trace in batch if (info := there.get(trace.question_id))])
+                spans = [
+                    span
+                    for trace in batch
+                    for span in self._send(trace, wanted[trace.question_id], there.get(trace.question_id))
+                ]
+                self._client.log_spans(self._experiment, spans)
+                left -= len(batch)
         return left
 
     def _there(self) -> Iterator[TraceInfo]:

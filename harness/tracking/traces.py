@@ -4,7 +4,8 @@ METHOD                   AGENT        question and documents in, answer out; wha
 ├─ index                 TASK         where its index was built for this question, or stored for it
 ├─ search / retrieve     RETRIEVER    the pieces that the reader saw
 │  └─ start, visit, ...  RETRIEVER    one for each move of a search that is recorded step by step
-└─ answer                LLM          the answer, or where it failed
+└─ answer                LLM          the answer
+   └─ write, probe, ...  LLM          one for each request as it was sent, where the run kept them (--keep-prompts)
 
 A record has the seconds of the question and of each phase's requests, no moments. So a trace's times are estimates:
 questions follow each other from the start of the run, `parallel` of them at a time; the answer stands at the end; the
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
 from harness.tracking.metrics import metric_name, percent
+from harness.tracking.sent import sent
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -77,7 +79,8 @@ def scores(record: Mapping[str, Any]) -> dict[str, float]:
 
 def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     """The traces of the questions with these ids, in the order of the records."""
-    texts = run.texts([r for r in run.records if r["question_id"] in wanted]) if hasattr(run, "texts") else {}
+    texts = run.texts([record for record in run.records if record["question_id"] in wanted])
+    requests = sent(run.path, wanted, shortened)
     start = datetime.fromisoformat(run.manifest["started"]).timestamp() if run.manifest.get("started") else 0.0
     at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
     indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
@@ -89,7 +92,7 @@ def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
             if (row := indexes.pop(key, None))
         ]
         if record["question_id"] in wanted:
-            yield _Question(run, record, first, texts).trace(start)
+            yield _Question(run, record, first, texts, requests.get(record["question_id"], [])).trace(start)
         start += float(record["notes"].get("seconds") or 0.0) / at_a_time
 
 
@@ -102,8 +105,9 @@ class _Question:
         record: Mapping[str, Any],
         indexes: Sequence[Mapping[str, Any]],
         texts: Mapping[str, str],
+        requests: Sequence[Mapping[str, Any]],
     ) -> None:
-        self.run, self.record, self.indexes, self.texts = run, record, indexes, texts
+        self.run, self.record, self.indexes, self.texts, self.requests = run, record, indexes, texts, requests
         self.usage: Mapping[str, Mapping[str, Any]] = record["usage"]
         self.support = (record.get("gold") or {}).get("supporting") or []
 
@@ -183,16 +187,35 @@ class _Question:
         model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
         about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)}
         inputs = {"pieces": len(self.record["shown"])} | _known({"question": self.record.get("question")})
-        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about))
+        sent_ = self._requests("answer", start, end)
+        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about), sent_)
+
+    def _requests(self, phase: str, start: float, end: float) -> tuple[Span, ...]:
+        """The requests of a phase, which share its time evenly."""
+        mine = [request for request in self.requests if request["phase"] == phase]
+        each = (end - start) / max(1, len(mine))
+        return tuple(
+            Span(
+                f"{request['kind']} · {request['role']}",
+                "LLM",
+                start + number * each,
+                start + (number + 1) * each,
+                {"prompt": request["prompt"]},
+                request["reply"],
+            )
+            for number, request in enumerate(mine[:_MOST_STEPS])
+        )
 
     def _search(self, start: float, end: float) -> Span:
         usage = self.usage.get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
         moves = _moves(self.record["steps"])
+        requests = self._requests("search", start, end)
         if not moves:
             name = "search" if usage else "retrieve"
-            return Span(name, "RETRIEVER", start, end, None, self._pieces(self.record["shown"]), _known(about))
+            pieces = self._pieces(self.record["shown"])
+            return Span(name, "RETRIEVER", start, end, None, pieces, _known(about), requests)
         spent = max(1.0, *(_flops(move[-1]) for move in moves))
         at, spans = start, []
         shown, rest = moves[: _MOST_STEPS - 1], moves[_MOST_STEPS - 1 :]
@@ -205,6 +228,7 @@ class _Question:
             spans.append(self._move(name, steps, at, then))
             at = then
         about["moves"] = len(moves)
+        spans += [Span("requests", "CHAIN", start, end, children=requests)] if requests else []
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
 
     def _move(self, name: str, steps: Sequence[Mapping[str, Any]], start: float, end: float) -> Span:

@@ -14,8 +14,8 @@ traces      one a question (traces.py), with its scores as assessments and its g
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ suite/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
-            manifest.json, records.jsonl, documents.jsonl, summary.json, table.md, report.html; table.md and
-            report.html of all its runs at the parent
+            manifest.json, records.jsonl, texts.jsonl.gz, documents.jsonl, summary.json, table.md, report.html;
+            table.md and report.html of all its runs at the parent
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ BOUNDS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # the child's standard output is its list of results
 }
 
 

@@ -31,7 +31,7 @@ def saved_view(columns: Sequence[str], created: int) -> str:
         "compareRunSections": [{"uuid": _SECTION, "name": "Comparison", "display": True, "isReordered": False}],
         "compareRunCharts": [
             _chart("SCATTER", 0, xaxis=_axis("TFLOPs"), yaxis=_axis(columns[0])),
-            *(_chart("BAR", n, metricKey=column) for n, column in enumerate(columns, start=1)),
+            *(_chart("BAR", n, metricKey=column) for n, column in enumerate(columns, start=1) if column != "n"),
         ],
     }
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})
