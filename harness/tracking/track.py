@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RUN, TRAINING = "run.yaml", "mlflow.json"  # a folder with either is tracked
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
-MOST_TRACES = 1000  # of a run: each costs some 20 ms and 20 to 60 kB
+MOST_TRACES = 1000  # of a run: each takes 10 to 15 ms and 15 to 30 kB
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.

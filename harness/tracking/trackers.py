@@ -22,7 +22,7 @@ from harness.errors import ConfigError
 from harness.tracking.track import MOST_TRACES, StoreError, begun, default_uri, problems
 from harness.tracking.uri import own_place
 
-_NICE = 15  # 3 % of a core that it shares with the run: the scheduler's weights are 36 and 1024
+_NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
 
 
 class Trackers:
