@@ -22,8 +22,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
+from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.tracking.metrics import metric_name, percent
-from harness.tracking.sent import sent
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -80,7 +80,7 @@ def scores(record: Mapping[str, Any]) -> dict[str, float]:
 def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
     """The traces of the questions with these ids, in the order of the records."""
     texts = run.texts([record for record in run.records if record["question_id"] in wanted])
-    requests = sent(run.path, wanted, shortened)
+    requests = read_requests(run.path, wanted, shortened)
     start = datetime.fromisoformat(run.manifest["started"]).timestamp() if run.manifest.get("started") else 0.0
     at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
     indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
@@ -187,24 +187,22 @@ class _Question:
         model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
         about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)}
         inputs = {"pieces": len(self.record["shown"])} | _known({"question": self.record.get("question")})
-        sent_ = self._requests("answer", start, end)
-        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about), sent_)
+        requests = self._requests("answer", start, end)
+        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about), requests)
 
     def _requests(self, phase: str, start: float, end: float) -> tuple[Span, ...]:
         """The requests of a phase, which share its time evenly."""
         mine = [request for request in self.requests if request["phase"] == phase]
+        shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         each = (end - start) / max(1, len(mine))
-        return tuple(
-            Span(
-                f"{request['kind']} · {request['role']}",
-                "LLM",
-                start + number * each,
-                start + (number + 1) * each,
-                {"prompt": request["prompt"]},
-                request["reply"],
-            )
-            for number, request in enumerate(mine[:_MOST_STEPS])
-        )
+        spans = []
+        for number, request in enumerate(shown):
+            name = request["kind"] + ("" if request["role"] == "reader" else f" ({request['role']})")
+            times = (start + number * each, start + (number + 1) * each)
+            spans.append(Span(name, "LLM", *times, {"prompt": request["prompt"]}, request["reply"]))
+        if more := len(mine) - len(shown):
+            spans.append(Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * each, end))
+        return tuple(spans)
 
     def _search(self, start: float, end: float) -> Span:
         usage = self.usage.get("search") or {}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import DataError
+from harness.cost.events import Request
+from harness.storage.kept_requests import REQUESTS, lines_of
 from harness.storage.packed_lines import append_packed
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.shown_texts import TEXTS, checksum
-from harness.tracking.sent import REQUESTS
 from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
 from tests.reports.build import SCORE, flops, record, stored, usage, write_run
 
@@ -165,50 +165,40 @@ def test_why_a_score_is_0(tmp_path: Path) -> None:
     assert scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
 
 
-def requests(folder: Path, question: str, *prompts: tuple[str, str, int, str]) -> None:
-    """Append a question's requests: phase, kind, how much is the same, the rest of the prompt."""
-    rows = [
-        {"question_id": question, "number": n, "phase": phase, "role": "reader", "kind": kind, "same": same}
-        | {"prompt": rest, "reply": f"reply {n}"}
-        for n, (phase, kind, same, rest) in enumerate(prompts)
-    ]
+def keep(folder: Path, question: str, *requests: Request) -> None:
+    """Append a question's requests to the run."""
     with open(folder / REQUESTS, "ab") as file:
-        append_packed(file.fileno(), folder / REQUESTS, rows)
+        append_packed(file.fileno(), folder / REQUESTS, lines_of(requests, {"question_id": question}))
 
 
 def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path: Path) -> None:
     steps = [step("visit", 7, 0.5, p_yes=0.5)]
     folder = write_run(tmp_path, [record(0, 1.0), record(1, 1.0, steps=steps)])
-    requests(folder, "q0", ("answer", "write", 0, "an older try"))
-    requests(folder, "q1", ("search", "probe", 0, "Text. Yes or no?"), ("answer", "write", 6, "Who?"))
-    requests(folder, "q0", ("answer", "write", 0, "Text. Who?"))
-    run = read_run(folder)
-    flat, searched = traces(run, {"q0", "q1"})
+    probe = Request("searcher", "search", "probe", "Text. Yes or no?", '{"Yes": 0.5}')
+    write = Request("reader", "answer", "write", "Text. Who?", "Ann")
+    keep(folder, "q1", probe, write)
+    keep(folder, "q0", write)
+    flat, searched = traces(read_run(folder), {"q0", "q1"})
     (only,) = flat.root.children[-1].children
-    assert (only.name, only.kind, only.inputs, only.outputs) == (
-        "write · reader",
-        "LLM",
-        {"prompt": "Text. Who?"},
-        "reply 0",
-    )
+    assert (only.name, only.kind, only.inputs, only.outputs) == ("write", "LLM", {"prompt": "Text. Who?"}, "Ann")
     search, answer = searched.root.children
     assert names(search) == ["visit 7", "requests"]
-    assert [child.inputs for child in search.children[-1].children] == [{"prompt": "Text. Yes or no?"}]
+    (asked,) = search.children[-1].children
+    assert (asked.name, asked.inputs, asked.outputs) == (
+        "probe (searcher)",
+        {"prompt": "Text. Yes or no?"},
+        '{"Yes": 0.5}',
+    )
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
 
 
-def test_requests_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
+def test_requests_that_are_too_many_are_counted(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [record(0, 1.0)])
-    requests(folder, "q0", ("answer", "write", 3, "x"))
-    with pytest.raises(DataError, match="request 0 of 'q0' does not fit the others"):
-        list(traces(read_run(folder), {"q0"}))
-
-
-def test_a_link_in_the_place_of_the_requests_is_not_read(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, [record(0, 1.0)])
-    (folder / REQUESTS).symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="a link or no plain file"):
-        list(traces(read_run(folder), {"q0"}))
+    keep(folder, "q0", *(Request("reader", "answer", "write", f"Text {n}", "Ann") for n in range(50)))
+    (trace,) = traces(read_run(folder), {"q0"})
+    spans = trace.root.children[-1].children
+    assert (len(spans), spans[0].inputs, spans[-2].inputs) == (40, {"prompt": "Text 0"}, {"prompt": "Text 38"})
+    assert spans[-1].name == "11 more requests, in requests.jsonl.gz"
 
 
 def test_a_long_text_stands_beside_the_records(tmp_path: Path) -> None:
