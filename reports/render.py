@@ -16,6 +16,7 @@
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
 Columns `x.low` and `x.high` are the interval of column `x`. A column of tuples is footnotes.
+A column without any value is left out, unless frame.attrs["gaps"] names it.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ class Cells:
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high")}
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         # A column without any value would be a column of dashes; csv and json keep it.
-        plain = [n for n in plain if not all(_absent(v) for v in frame[n])]
+        gaps = frame.attrs.get("gaps", ())
+        plain = [n for n in plain if n in gaps or not all(_absent(v) for v in frame[n])]
         self.numeric = [_is_numeric(frame[n]) for n in plain]
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.

@@ -2,6 +2,7 @@
 
 harness report results                       a table for each data set, best first
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
+harness report results --wide                one table: a row a method, a column a data set, and the mean over data sets
 harness report results --html report.html    one page that opens without a network
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import output, setting
 from harness.cli.compare import chosen_columns
-from harness.cli.options import RunsFolder, TableOutput
+from harness.cli.options import RunsFolder, Score, TableOutput
 from harness.cli.output import format_of, write
 from harness.cli.stored_runs import stored
 from harness.cost.flops import DEFAULT
@@ -48,7 +49,18 @@ class Page:
     ] = None
 
 
-def report(table: TableOutput, page: Page, folder: RunsFolder = None) -> int:
+@dataclass(frozen=True)
+class Wide:
+    """The table of methods by data sets."""
+
+    wide: Annotated[
+        bool, output("--wide", "One table: a row a method, a column a data set, and the mean over data sets.")
+    ] = False
+    intervals: Annotated[bool, output("--intervals", "With --wide: show the interval of each mean.")] = False
+    score: Score = None
+
+
+def report(table: TableOutput, page: Page, wide: Wide, folder: RunsFolder = None) -> int:
     """Print tables of runs, or write them as a page.
 
     One table for each data set, best method first. The exit code is 3 if a damaged run was left out.
@@ -56,13 +68,16 @@ def report(table: TableOutput, page: Page, folder: RunsFolder = None) -> int:
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     _check(table, page)
+    _check_wide(table, page, wide)
     folder = folder or "results"
     runs, damaged = stored(folder)
     if page.html is not None:
         write(_page(runs, Path(folder).resolve().name, table, page), page.html)
     if page.html is None or table.out is not None:
-        margin = page.margin
-        text = _paper(runs, form, margin, table.convention) if page.paper else _tables(runs, form, columns, table)
+        if page.paper:
+            text = _paper(runs, form, page.margin, table.convention)
+        else:
+            text = _wide(runs, form, wide) if wide.wide else _tables(runs, form, columns, table)
         write(text, table.out)
     return 3 if damaged else 0
 
@@ -85,6 +100,37 @@ def _check(table: TableOutput, page: Page) -> None:
                 raise UserError(
                     f"{flag} is a setting of the table, and --html makes a page only; add --out FILE for both"
                 )
+
+
+def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
+    """Raise UserError for options that have no effect with --wide, or none without it."""
+    if not wide.wide:
+        for flag, given in (("--score", wide.score), ("--intervals", wide.intervals)):
+            if given:
+                raise UserError(f"{flag} is a setting of the table of methods by data sets; add --wide")
+        return
+    others = {
+        "--paper": page.paper,
+        "--html": page.html,
+        "--columns": table.columns,
+        "--all": table.everything,
+        "--reference": table.reference,
+        "--convention": table.convention,
+    }
+    for flag, given in others.items():
+        if given:
+            raise UserError(f"--wide shows one score of each run, so {flag} has no effect; leave one of the two out")
+
+
+def _wide(runs: list[StoredRun], form: str, options: Wide) -> str:
+    """Methods by data sets as text; csv and json hold the intervals always."""
+    from reports.render import render, render_sections
+    from reports.tables import frame
+    from reports.wide import sections, wide
+
+    whole = form in ("csv", "json")
+    table = wide(frame(runs), options.score, intervals=options.intervals or whole)
+    return render(table, form) if whole else render_sections(sections(table, options.score), form)
 
 
 def _paper(runs: list[StoredRun], form: str, margin: float | None, convention: str | None) -> str:

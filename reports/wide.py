@@ -1,0 +1,128 @@
+"""Methods by data sets: one row a method, one column a data set and the mean over data sets, as papers print it.
+
+    wide(frame(runs))                             the headline of each data set (frame: reports.tables)
+    wide(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
+    sections(wide(frame(runs)))                   one table a model, best mean first
+
+A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing run is a gap.
+The mean over data sets is given only where a method has a value for every one of them; the notes say what is missing.
+
+Its interval takes the data sets as they are and their questions as independent of each other: the distances of the ends
+are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data sets, U likewise (G. Y. Zou and A. Donner,
+"Construction of confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UnknownName
+from reports import stored as facts
+
+MEAN = "mean"
+_ENDS = (".low", ".high")
+
+
+def wide(means: pd.DataFrame, score: str | None = None, *, intervals: bool = False) -> pd.DataFrame:
+    """Return the table above of `means` (reports.tables.frame), a row a method and model, best mean first.
+
+    score: by default each data set's headline. Raises UnknownName for a score that no run has.
+    """
+    known = _scores(means)
+    if score is not None and score not in known:
+        raise UnknownName("score", score, known)
+    datasets = list(dict.fromkeys(means["dataset"]))
+    groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in facts.records(means):
+        groups.setdefault((row["model"], row["method"]), {})[row["dataset"]] = row
+    legend = _legend(means, score, datasets)
+    rows = [_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
+    rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
+    ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
+    table = pd.DataFrame(rows)
+    return facts.numbers(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
+
+
+def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, pd.DataFrame]]:
+    """A table for each model, titled by it and the score."""
+    found = []
+    for model, rows in table.groupby("model", sort=False):
+        title = " · ".join(filter(None, [score, str(model)]))
+        rows = rows.drop(columns="model").reset_index(drop=True)
+        rows.attrs["gaps"] = [name for name in rows.columns if name not in ("method", "notes")]
+        found.append((title, rows))
+    return found
+
+
+def _scores(means: pd.DataFrame) -> list[str]:
+    """The scores of a frame: the columns with an interval, but those of costs."""
+    names = [str(name) for name in means.columns]
+    return [name for name in names if f"{name}.low" in names and name != "tflops"]
+
+
+def _row(
+    method: str,
+    model: str,
+    own: Mapping[str, Mapping[str, Any]],
+    score: str | None,
+    datasets: Sequence[str],
+    legend: Sequence[str],
+) -> dict[str, Any]:
+    cells: dict[str, float | None] = {}
+    missing, unscored = [], []
+    for dataset in datasets:
+        run = own.get(dataset, {})
+        name = score or str(run.get("headline"))
+        for end in ("", *_ENDS):
+            value = run.get(f"{name}{end}")
+            cells[f"{dataset}{end}"] = None if value is None or pd.isna(value) else float(value)
+        if dataset not in own:
+            missing.append(dataset)
+        elif cells[dataset] is None:
+            unscored.append(dataset)
+    lacks = [f"no run on {', '.join(missing)}"] if missing else []
+    lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
+    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_notes(own)]
+    return {"method": method, "model": model, **cells, **_mean(cells, datasets), "notes": tuple(notes)}
+
+
+def _mean(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:
+    """The mean over data sets with its interval; None where a data set has no value, or no interval."""
+    found: dict[str, float | None] = dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
+    values = [value for name in datasets if (value := cells[name]) is not None]
+    if len(values) < len(datasets):
+        return found
+    found[MEAN] = mean = sum(values) / len(values)
+    for end, sign in zip(_ENDS, (-1, 1), strict=True):
+        limits = [limit for name in datasets if (limit := cells[f"{name}{end}"]) is not None]
+        if len(limits) == len(values):
+            squares = sum((limit - value) ** 2 for limit, value in zip(limits, values, strict=True))
+            found[f"{MEAN}{end}"] = min(1.0, max(0.0, mean + sign * math.sqrt(squares) / len(values)))
+    return found
+
+
+def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> list[str]:
+    """What holds for the whole table: the score of each column where none is named, and the numbers of questions."""
+    told = []
+    for name in datasets:
+        rows = means[means["dataset"] == name]
+        least, most = int(rows["n"].min()), int(rows["n"].max())
+        count = f"{least} questions" if least == most else f"{least} to {most} questions"
+        scores = "" if score else f"{', '.join(dict.fromkeys(rows['headline']))}, "
+        told.append(f"{name}: {scores}{count}")
+    many = len(datasets) > 1
+    return ["; ".join(told), *([f"mean: over the {len(datasets)} data sets, each weighs the same"] if many else [])]
+
+
+def _notes(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The notes of a method's runs: those of every run once, the others with the data set."""
+    texts = list(dict.fromkeys(note for run in own.values() for note in run["notes"]))
+    out = []
+    for text in texts:
+        where = [dataset for dataset, run in own.items() if text in run["notes"]]
+        out.append(text if len(where) == len(own) else f"{', '.join(where)}: {text}")
+    return out

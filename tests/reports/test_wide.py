@@ -1,0 +1,102 @@
+"""Methods by data sets: cells and means by hand, gaps as gaps, the command in every format."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import UnknownName
+from reports.render import render_sections
+from reports.tables import frame
+from reports.wide import sections, wide
+from tests.reports.build import SCORE, record, stored, write_run
+
+HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """pecan on both data sets, bm25 on one."""
+    return frame(
+        [
+            stored(tmp_path, LOW, method="pecan", dataset="musique"),
+            stored(tmp_path, HIGH, method="pecan", dataset="qasper"),
+            stored(tmp_path, HIGH, method="bm25", dataset="musique"),
+        ]
+    )
+
+
+def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
+    pecan, bm25 = wide(table).to_dict("records")
+    assert [pecan[name] for name in ("method", "musique", "qasper", "mean")] == ["pecan", 0.25, 0.75, 0.5]
+    assert (bm25["musique"], math.isnan(bm25["qasper"]), math.isnan(bm25["mean"])) == (0.75, True, True)
+    assert "no mean: no run on qasper" in bm25["notes"]
+    assert "musique: 4 questions" in " ".join(pecan["notes"]).replace(f"{SCORE}, ", "")
+    assert "musique.low" not in pecan
+
+
+def test_the_interval_of_the_mean_adds_the_distances_in_squares(table: Any) -> None:
+    pecan, bm25 = wide(table, SCORE, intervals=True).to_dict("records")
+    below = [pecan[name] - pecan[f"{name}.low"] for name in ("musique", "qasper")]
+    above = [pecan[f"{name}.high"] - pecan[name] for name in ("musique", "qasper")]
+    assert pecan["mean.low"] == pytest.approx(0.5 - math.hypot(*below) / 2)
+    assert pecan["mean.high"] == pytest.approx(min(1.0, 0.5 + math.hypot(*above) / 2))
+    assert math.isnan(bm25["mean.low"])
+
+
+def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path: Path) -> None:
+    only = [record(i, 1.0, scores={SCORE: 1.0, "musique.answer_f1": 0.5}) for i in range(4)]
+    write_run(tmp_path, only, dataset="musique")
+    from harness.storage.run_folder import read_run
+
+    runs = [read_run(tmp_path / "musique" / "pecan--tiny--0123abcd"), stored(tmp_path, HIGH, dataset="qasper")]
+    (row,) = wide(frame(runs), "musique.answer_f1").to_dict("records")
+    assert (row["musique"], "no mean: no such score on qasper" in row["notes"]) == (0.5, True)
+    with pytest.raises(UnknownName, match=r"unknown score 'musique.answer_f2'. Did you mean 'musique.answer_f1'"):
+        wide(frame(runs), "musique.answer_f2")
+
+
+def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -> None:
+    runs = [
+        stored(tmp_path, scores, method=method, dataset=dataset, model=model)
+        for model, method, dataset, scores in [
+            ("a", "bm25", "musique", LOW),
+            ("a", "bm25", "qasper", LOW),
+            ("a", "pecan", "musique", HIGH),
+            ("a", "pecan", "qasper", HIGH),
+            ("b", "pecan", "musique", HIGH),
+        ]
+    ]
+    found = sections(wide(frame(runs), SCORE), SCORE)
+    assert [title for title, _ in found] == [f"{SCORE} · a", f"{SCORE} · b"]
+    assert list(found[0][1]["method"]) == ["pecan", "bm25"]
+    text = render_sections(found, "text")
+    assert text.splitlines()[2].split() == ["pecan", "75.0", "75.0", "75.0"]
+    assert render_sections(found[1:], "md").splitlines()[4].startswith("| pecan | 75.0 | – | – |")
+    assert "pecan & 75.0 & -- & --" in render_sections(found[1:], "latex")
+
+
+def test_the_command(table: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def call(*more: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as done:
+            main(["report", str(tmp_path), *more])
+        return int(done.value.code or 0), *capsys.readouterr()
+
+    code, out, _ = call("--wide", "--intervals")
+    assert (code, out.splitlines()[1].split()) == (0, ["method", "musique", "qasper", "mean", "notes"])
+    assert "25.0 [" in out
+    rows = json.loads(call("--wide", "--format", "json")[1])
+    assert (rows[0]["mean"], rows[1]["mean"], "mean.low" in rows[0]) == (0.5, None, True)
+    for more, sentence in [
+        (["--score", SCORE], "--score is a setting of the table of methods by data sets; add --wide"),
+        (["--intervals"], "add --wide"),
+        (["--wide", "--paper"], "--paper has no effect"),
+        (["--wide", "--all"], "--all has no effect"),
+    ]:
+        code, _, err = call(*more)
+        assert (code, sentence in err) == (2, True), err
