@@ -289,7 +289,12 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
         told = " and ".join(v or "not recorded" for v in versions)
-        found.append(f"{who} were scored by different versions of {name} ({told}); score them again: harness score RUN")
+        how = (
+            "judge them again alike: harness judge"
+            if name in facts.judges(run)
+            else "score them again: harness score RUN"
+        )
+        found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
     if failed != failed_base:
         found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
     return found

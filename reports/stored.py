@@ -22,7 +22,7 @@ from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import Interval, corpus_interval
 from harness.stats.clusters import question_labels
-from harness.storage.shapes import COUNTS, MISSING, PREFIX
+from harness.storage.shapes import COUNTS, JUDGES, MISSING, PREFIX
 from reports.settings import labels as labels
 
 if TYPE_CHECKING:
@@ -110,9 +110,16 @@ def reader(run: StoredRun) -> str:
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
-    """Version of scorer `name` that scored the run; None where the manifest does not say."""
-    found = (run.manifest.get("scorers") or {}).get(name)
+    """Version of scorer or judge `name` that scored the run; None where the manifest does not say."""
+    judges = run.manifest.get("judges") or {}
+    found = judges[name].get("version") if name in judges else (run.manifest.get("scorers") or {}).get(name)
     return None if found is None else str(found)
+
+
+def judges(run: StoredRun) -> list[str]:
+    """Names of the scores that models gave (`harness judge`), in the order of their first judgement."""
+    judged = (name for record in run.records for name in (record.get("notes") or {}).get(JUDGES) or ())
+    return list(dict.fromkeys(judged))
 
 
 def versions(run: StoredRun) -> str:

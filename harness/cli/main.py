@@ -29,6 +29,7 @@ COMMANDS = {
         "run": "Run methods on data sets; the same command again resumes",
         "validate": "Check a run, or every shipped configuration, without running anything",
         "score": "Score stored answers again, without a model",
+        "judge": "Let a model decide for each stored answer whether it is right",
     },
     "Look up": {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
-from harness.engine.scoring import judge, unanswered, without_verdict
+from harness.engine.scoring import Verdict, judge, unanswered, without_verdict
 from harness.engine.self_contained import bring_up_to_date, gold_of
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_run
 from harness.storage.run_store import RunStore
+from harness.storage.shapes import JUDGES
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:
@@ -92,14 +93,24 @@ def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[st
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
         return _failed(row, dataset, gold, {**failure(broken), **SCORING})
-    notes = {**without_verdict(row["notes"]), **verdict.notes}
-    return {**row, "scores": verdict.scores, "error": None, "notes": notes}
+    return _scored(row, verdict, None)
 
 
 def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:
-    blank = unanswered(dataset, gold)
-    notes = {**without_verdict(row["notes"]), **blank.notes}
-    return {**row, "scores": blank.scores, "error": error, "notes": notes}
+    return _scored(row, unanswered(dataset, gold), error)
+
+
+def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
+    """The record with the scores of `verdict`; those of models that judged the same answer stay (judge_run.py)."""
+    judges = row["notes"].get(JUDGES) or {}
+    scores, flags = (
+        {name: value for name, value in held.items() if name in judges}
+        for held in (row["scores"], row["notes"].get("flags") or {})
+    )
+    notes = {**without_verdict(row["notes"]), **verdict.notes}
+    if flags:
+        notes["flags"] = {**notes.get("flags", {}), **flags}
+    return {**row, "scores": {**verdict.scores, **scores}, "error": error, "notes": notes}
 
 
 def shown_of(values: dict[str, Any]) -> Shown:
@@ -110,9 +121,10 @@ def shown_of(values: dict[str, Any]) -> Shown:
 
 
 def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has the scores of `names` and no others; what a scorer left out is flagged."""
-    held = row["scores"].keys()
-    flagged = (row.get("notes") or {}).get("flags") or {}
+    """Whether a record has the scores of `names` and else only judges'; what a scorer left out is flagged."""
+    notes = row.get("notes") or {}
+    held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
+    flagged = notes.get("flags") or {}
     return held <= names.keys() and (row["error"] is not None or names.keys() <= held | flagged.keys())
 
 

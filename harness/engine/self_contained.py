@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.engine.document_view import GAP
 from harness.storage.run_folder import MANIFEST
 from harness.storage.serialize import plain
+from harness.storage.shapes import JUDGES
 from harness.storage.shown_texts import POINTER, moved_out, pieces
 from harness.types import Gold, Record, Support
 
@@ -65,6 +66,11 @@ def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
     out = {name: row.get(name) for name in _ORDER} | dict(row) | dict.fromkeys(("question", "options", "gold"))
     out["shown"] = [bare(piece) for piece in row["shown"]]
     out["steps"] = [{**step, "shown": step["shown"] and bare(step["shown"])} for step in row["steps"]]
+    if judges := (row.get("notes") or {}).get(JUDGES):  # a judge's reply may repeat what it was shown
+        verdicts = {
+            name: {key: value for key, value in told.items() if key != "reply"} for name, told in judges.items()
+        }
+        out["notes"] = {**row["notes"], JUDGES: verdicts}
     return out
 
 

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-# Keys of a record's notes: whether the reply has the answer prefix, and counts of a score over all answers.
-PREFIX, MISSING, COUNTS = "answer_prefix", "missing", "counts"
+# Keys of a record's notes: whether the reply has the answer prefix, counts of a score over all answers, and what models
+# judged.
+PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 
 _OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 _HALF = re.compile(
@@ -128,6 +129,7 @@ class _Notes(TypedDict):
     counts: NotRequired[dict[str, list[float]]]
     answer_prefix: NotRequired[str]
     scored: NotRequired[str]
+    judges: NotRequired[dict[str, dict[str, str]]]
     seconds: NotRequired[float]
 
 
@@ -180,6 +182,7 @@ class _Manifest(TypedDict):
     dataset: NotRequired[_Rows | None]
     models: NotRequired[dict[str, dict[str, Any]] | None]
     scorers: NotRequired[dict[str, str | int | None] | None]
+    judges: NotRequired[dict[str, dict[str, Any]] | None]
     packages: NotRequired[dict[str, str | None] | None]
     prompts: NotRequired[dict[str, Any] | None]
     first_prompts: NotRequired[dict[str, Any]]

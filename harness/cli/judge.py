@@ -1,0 +1,209 @@
+"""`harness judge RUN... --model NAME`: a model decides which stored answers are right; agreement with other scores.
+
+exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs, could not be judged · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import json as json_
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from harness.cli.command import choice, execution, setting
+from harness.cli.options import Json, MovedData, Runs, sets_of
+from harness.cli.output import columns, mean_text, say
+from harness.cli.stopping import say_again
+from harness.cli.stored_runs import moved
+from harness.errors import HarnessError, UserError
+from harness.parallel.signals import interrupt_on_signals
+from harness.storage.home import check_home
+from harness.storage.named_runs import run_folders
+from harness.storage.run_folder import MANIFEST, read_json, read_run
+
+if TYPE_CHECKING:
+    from harness.engine.judge_run import Judged
+    from harness.engine.model_judge import Judge
+    from harness.types import Example
+
+_COUNTS = {
+    "asked": "asked",
+    "cached": "from the cache",
+    "unclear": "replies neither yes nor no, scored 0",
+    "empty": "empty answers, scored 0",
+    "without_gold": "without gold answer, scored 0",
+    "failed_questions": "failed questions, scored 0",
+}
+
+
+def judge(
+    runs: Runs,
+    model: Annotated[
+        str | None,
+        choice(
+            "--model NAME",
+            "Model that judges: a preset (harness list models), a model folder, or a hub id. Without it nothing is "
+            "judged; the judges that the runs have are compared.",
+            complete="models",
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None, setting("--set KEY=VALUE ...", "Any setting of the model: model.base_url=URL.")
+    ] = None,
+    prompt: Annotated[
+        str | None, setting("--prompt FILE", "Another prompt, with {question}, {answers} and {answer}.")
+    ] = None,
+    name: Annotated[
+        str | None, setting("--name NAME", "Name of the judge; its score is judge.NAME.", "the model's")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, setting("--max-tokens N", "Length of a reply; more for a model that thinks first.", "32", min=1)
+    ] = None,
+    data: MovedData = None,
+    parallel: Annotated[int, execution("--parallel N", "Answers to judge at a time.", min=1)] = 1,
+    json: Json = False,
+) -> int:
+    """Let a model decide for each stored answer whether it is right.
+
+    The model sees question, gold answers and answer, and its scores (1 or 0) are stored beside those of the scorers;
+    replies are kept, so the same command asks only for what is missing. Prints how far judges and headline score agree.
+    """
+    folders = run_folders(runs)
+    if model is None:
+        if sets or prompt or name or max_tokens:
+            raise UserError("name the model that judges with --model NAME; without it no answer is judged")
+        return _compare(folders, json)
+    check_home()
+    examples = {folder: _examples(folder, data) for folder in folders}
+    chosen = _judge(model, sets or [], prompt, name, max_tokens)
+    with interrupt_on_signals():
+        try:
+            return _judge_all(examples, chosen, parallel, json)
+        except KeyboardInterrupt:
+            say_again("interrupted; what was judged is saved", ["harness", *sys.argv[1:]])
+            return 130
+
+
+def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel: int, json: bool) -> int:
+    """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
+    from harness.engine.judge_run import judge_run
+    from harness.engine.progress import suitable
+
+    code = 0
+    for number, (folder, questions) in enumerate(examples.items()):
+        _say_own_judge(folder, chosen)
+        try:
+            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
+        except HarnessError as error:
+            say(f"error: {folder}: {error}")
+            if isinstance(error, UserError) and not error.midway and not number:
+                return 2
+            say("what was judged is saved; the same command asks for the rest")
+            return 3
+        _print(folder, chosen.name, judged, json)
+        code = 3 if judged.failures else code
+    return code
+
+
+def _judge(model: str, sets: list[str], prompt: str | None, name: str | None, max_tokens: int | None) -> Judge:
+    """The judge that the options ask for; nothing is loaded yet. Raises UserError."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_part
+    from harness.engine.model_judge import MAX_TOKENS, Judge, Replies, read_prompt
+    from harness.errors import raise_all
+    from harness.llm.model_info import model_facts
+
+    given = sets_of(sets)
+    if foreign := [key for key in given if key.partition(".")[0] != "model"]:
+        raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
+    config = resolve_part("models", Choices(model=model, sets=given)).parts["model"]
+    facts = model_facts(config)
+    raise_all([UserError(problem) for problem in facts.problems])
+    if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
+        raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
+    text, version = read_prompt(prompt)
+    label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name))
+    return Judge(label, config, facts.identity, text, version, max_tokens or MAX_TOKENS, Replies.at_home())
+
+
+def _examples(folder: Path, data: str | None) -> dict[str, Example]:
+    """The questions of a run with their gold answers. Raises UserError where they are not at hand."""
+    from reports.gold_rows import read_rows
+
+    rows = read_rows(moved(read_run(folder), data), whole=data is not None)
+    if rows.problem is not None:
+        raise UserError(
+            f"{folder} does not hold its questions and gold answers, and {rows.problem}; name the file of the rows "
+            "with --data"
+        )
+    return dict(rows.examples)
+
+
+def _say_own_judge(folder: Path, chosen: Judge) -> None:
+    from harness.storage.paths import without_home
+
+    if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
+        say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
+
+
+def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
+    from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, UNCLEAR
+
+    agreement = _agreement(folder)
+    counts = {
+        "asked": judged.replied - judged.cached,
+        "cached": judged.cached,
+        "unclear": judged.count(UNCLEAR),
+        "empty": judged.count(EMPTY),
+        "without_gold": judged.count(NO_GOLD),
+        "failed_questions": judged.count(FAILED),
+        "not_judged": len(judged.failures),
+    }
+    score = judged.summary["scores"].get(name) if judged.summary else None
+    if json:
+        print(json_.dumps({"run": str(folder), "judge": name, "score": score, **counts, "agreement": agreement}))
+    else:
+        told = ", ".join(f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key])
+        print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {told or 'nothing judged'}")
+        print(_table(agreement), flush=True)
+    if 2 * counts["unclear"] > judged.replied:
+        say(f"warning: most replies of {name} are neither yes nor no; use a larger model, or another prompt (--prompt)")
+    if judged.failures:
+        question, why = next(iter(judged.failures.items()))
+        say(
+            f"error: {folder}: {len(judged.failures)} answers were not judged; the first, that of '{question}': {why}  "
+            "(the same command asks for them again)"
+        )
+
+
+def _agreement(folder: Path) -> list[dict[str, Any]]:
+    from reports.judges import agreements
+
+    pairs = agreements(read_run(folder))
+    return [{"a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in pairs]
+
+
+def _table(agreement: list[dict[str, Any]]) -> str:
+    """Percent agreement and Cohen's kappa of each pair, in aligned columns."""
+    from reports.judges import RIGHT
+
+    judges = {pair["a"] for pair in agreement}
+    rows = [("  agreement on which answers are right", "n", "percent", "kappa")]
+    for pair in agreement:
+        b = pair["b"] if pair["b"] in judges else f"{pair['b']} (right from {RIGHT:g})"
+        share = "-" if pair["share"] is None else f"{100 * pair['share']:.1f}"
+        kappa = "-" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
+        rows.append((f"  {pair['a']} and {b}", str(pair["n"]), share, kappa))
+    return columns(rows, widest=90)
+
+
+def _compare(folders: list[Path], json: bool) -> int:
+    """Print how far the judges agree that the runs have. Raises UserError where none has any."""
+    found = {folder: agreement for folder in folders if (agreement := _agreement(folder))}
+    if not found:
+        raise UserError("no model has judged these runs yet; name one with --model NAME")
+    for folder, agreement in found.items():
+        print(json_.dumps({"run": str(folder), "agreement": agreement}) if json else f"{folder}\n{_table(agreement)}")
+    return 0

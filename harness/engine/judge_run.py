@@ -1,0 +1,218 @@
+"""The answers of a run folder, judged by a model: its score stands beside those of the scorers.
+
+    judge_run(folder, examples, judge, parallel=8, progress=Progress()) -> Judged
+
+records.jsonl    scores[judge.name] 0 or 1; notes.judges[judge.name] verdict and reply; notes.flags[judge.name]
+manifest.json    judges[judge.name]: prompt, model, version, what the replies cost
+summary.json     its mean and interval
+
+Whatever ends the work, the judgements that came stay. Another judge's scores stay too, and those of this one where they
+are of the same version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.meter import add_usage
+from harness.engine.manifest import now
+from harness.engine.model_judge import FAILED, Case, Judge, Judgement
+from harness.engine.parallel_questions import in_flight, places_for
+from harness.errors import CannotRun, HarnessError, QuestionError, UserError
+from harness.storage.failures import answered
+from harness.storage.paths import masked, without_home
+from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
+from harness.storage.run_store import RunStore
+from harness.storage.shapes import JUDGES
+from harness.storage.summary import summarise
+
+if TYPE_CHECKING:
+    from harness.engine.progress import Progress
+    from harness.storage.run_folder import StoredRun
+    from harness.types import Example
+
+IN_A_ROW = 5
+"""So many requests that fail one after the other end the work: a server that is down would fail them all, slowly."""
+
+
+@dataclass
+class Judged:
+    """What one call did. judgements: by question; failures: question -> why it could not be judged; summary: new."""
+
+    judgements: dict[str, Judgement] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def count(self, *verdicts: str) -> int:
+        """Judgements with one of these verdicts."""
+        return sum(judgement.verdict in verdicts for judgement in self.judgements.values())
+
+    @property
+    def replied(self) -> int:
+        """Replies of the model, those that an earlier call had paid for included."""
+        return sum(judgement.reply is not None for judgement in self.judgements.values())
+
+    @property
+    def cached(self) -> int:
+        """Replies that an earlier call had paid for."""
+        return sum(judgement.cached for judgement in self.judgements.values())
+
+
+def judge_run(
+    folder: Path, examples: Mapping[str, Example], judge: Judge, *, parallel: int, progress: Progress
+) -> Judged:
+    """Judge every answer of a run folder and store the scores; examples: its questions with their gold answers.
+
+    A question that failed scores 0, as by every scorer. Raises UserError, SaveError, and CannotRun once the model can
+    judge no more; what was judged before is then stored.
+    """
+    stored = read_run(folder)
+    _check(stored, judge)
+    with RunStore.open(folder, (stored.manifest.get("dataset") or {}).get("fingerprint"), progress.note) as store:
+        rows = {row["question_id"]: row for row in store.records()}
+        cases = [_case(folder, row, examples) for row in rows.values() if answered(row)]
+        work = _Work(judge, progress, len(cases))
+        try:
+            work.judge(cases, parallel)
+        except HarnessError as error:
+            error.midway = bool(work.judged.replied or work.judged.failures)
+            raise
+        finally:
+            progress.stop()
+            if work.judged.replied or len(work.judged.judgements) == len(cases):
+                failed = (row["question_id"] for row in rows.values() if not answered(row))
+                work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
+                _store(store, stored, rows, judge, work.judged)
+    return work.judged
+
+
+def _check(stored: StoredRun, judge: Judge) -> None:
+    if judge.name in stored.config["dataset"]["scorers"]:
+        raise UserError(f"{stored.path} has a scorer '{judge.name}'; give the judge another name with --name")
+    if not stored.records:
+        raise UserError(f"{stored.path} has no answered question yet")
+
+
+def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example]) -> Case:
+    """What the judge sees of an answer: of a reply with an answer prefix what stands behind it, as scorers do."""
+    name = row["question_id"]
+    if name not in examples:
+        raise UserError(f"question '{name}' of {folder} is not in the data set any more")
+    question, gold = examples[name].question, examples[name].gold
+    answer = (row.get("notes") or {}).get("scored", row["prediction"])
+    return Case(name, question.text, question.options, gold.answers, str(answer))
+
+
+class _Work:
+    """The cases of one run folder, judged one by one or several in flight."""
+
+    def __init__(self, judge: Judge, progress: Progress, total: int) -> None:
+        self.judged = Judged()
+        self._judge, self._progress = judge, progress
+        self._in_a_row = 0
+        progress.start(total, judge.name)
+
+    def judge(self, cases: list[Case], parallel: int) -> None:
+        left = []
+        for case in cases:
+            if known := self._judge.known(case):
+                self._finish((case, known))
+            else:
+                left.append(case)
+        if parallel == 1 or not left:
+            for case in left:
+                self._finish(self._ask(case))
+            return
+        in_flight(left, places_for([self._judge.model], parallel, self._progress.note), self._ask, self._finish)
+
+    def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError]:
+        try:
+            return case, self._judge.ask(case)
+        except QuestionError as error:
+            return case, error
+
+    def _finish(self, outcome: tuple[Case, Judgement | QuestionError]) -> None:
+        case, result = outcome
+        if isinstance(result, Judgement):
+            self._in_a_row = 0
+            self.judged.judgements[case.question_id] = result
+            usage = {"answer": result.usage} if result.usage else {}
+            self._progress.done({"error": None, "scores": {self._judge.name: result.score}, "usage": usage})
+            return
+        self._in_a_row += 1
+        self.judged.failures[case.question_id] = str(result)
+        self._progress.done({"error": {}, "scores": {}, "usage": {}})
+        if self._in_a_row == IN_A_ROW:
+            raise CannotRun(f"{IN_A_ROW} answers one after the other could not be judged; the last, because: {result}")
+
+
+def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged) -> None:
+    """Put the judgements into the records, and what they were made with into the manifest; first the manifest.
+
+    After a kill between the two the same command writes the records, from the cache.
+    """
+    manifest = store.manifest()
+    before = (manifest.get("judges") or {}).get(judge.name) or {}
+    keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
+    known = {}
+    for name, row in rows.items():
+        if name in judged.judgements:
+            known[name] = _with(row, judge.name, judged.judgements[name], keep_texts)
+        else:  # scores of two prompts or two models under one name would have nobody's mean
+            known[name] = row if before.get("version") == judge.version else _without(row, judge.name)
+    described = _described(judge, judged.judgements.values())
+    store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
+    store.replace(known.values())
+    config = stored.config
+    numbers = summarise(
+        known.values(),
+        store.documents(),
+        failed=config.get("failed", "zero"),
+        seed=config["seed"],
+        form=config["dataset"].get("format", ""),
+    )
+    judged.summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
+    store.write(SUMMARY, judged.summary)
+
+
+def _with(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
+    notes, told = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
+    if judgement.reply is not None and keep_texts:
+        told["reply"] = judgement.reply
+    notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: told}
+    flags = {**(notes.pop("flags", None) or {}), name: judgement.flag}
+    if flags := {key: flag for key, flag in flags.items() if flag is not None}:
+        notes["flags"] = flags
+    return {**row, "scores": {**row["scores"], name: judgement.score}, "notes": notes}
+
+
+def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
+    def bare(held: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {key: value for key, value in (held or {}).items() if key != name}
+
+    notes = row.get("notes") or {}
+    parts = {key: bare(notes[key]) for key in ("flags", JUDGES) if key in notes}
+    return {**row, "scores": bare(row["scores"]), "notes": {**notes, **parts}}
+
+
+def _described(judge: Judge, judgements: Iterable[Judgement]) -> dict[str, Any]:
+    """The judge's part of the manifest; usage: of all replies, whenever they were paid for."""
+    judgements = list(judgements)
+    total: dict[str, dict[str, Any]] = {"": {}}
+    for judgement in judgements:
+        add_usage(total, {"": dict(judgement.usage)})
+    return {
+        "version": judge.version,
+        "prompt": judge.prompt.text,
+        "prompt_version": judge.prompt_version,
+        "max_tokens": judge.max_tokens,
+        "model": without_home({"name": judge.config.name, **judge.identity}),
+        **({"server": masked(judge.config.base_url)} if judge.config.base_url else {}),
+        "verdicts": dict(sorted(Counter(judgement.verdict for judgement in judgements).items())),
+        "usage": total[""],
+        "finished": now(),
+    }

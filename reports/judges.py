@@ -1,0 +1,41 @@
+"""How far the judges of a run agree, with each other and with its headline score.
+
+    agreements(run)  ->  [Pair("judge.endpoint", "musique.answer_f1", Agreement(n=198, share=0.92, kappa=0.84)), ...]
+
+A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
+out: all would agree on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from harness.stats.agreement import Agreement, agreement
+from reports import stored as facts
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+RIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two scores of a run and how far they agree on which answers are right."""
+
+    a: str
+    b: str
+    agreement: Agreement
+
+
+def agreements(run: StoredRun) -> list[Pair]:
+    """Each judge of the run with its headline score, then each judge with each other."""
+    judges, headline = facts.judges(run), facts.headline(run)
+    scores = [record["scores"] for record in run.records if record["error"] is None]
+    pairs = []
+    for a, b in [*((judge, headline) for judge in judges), *combinations(judges, 2)]:
+        both = [(row[a] >= RIGHT, row[b] >= RIGHT) for row in scores if a in row and b in row]
+        pairs.append(Pair(a, b, agreement([x for x, _ in both], [y for _, y in both])))
+    return pairs
