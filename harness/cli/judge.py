@@ -172,9 +172,10 @@ def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
         say(f"warning: most replies of {name} are neither yes nor no; use a larger model, or another prompt (--prompt)")
     if judged.failures:
         question, why = next(iter(judged.failures.items()))
+        total = len(judged.judgements) + len(judged.failures)
         say(
-            f"error: {folder}: {len(judged.failures)} answers were not judged; the first, that of '{question}': {why}  "
-            "(the same command asks for them again)"
+            f"error: {folder}: {len(judged.failures)} of {total} answers were not judged; the first, that of "
+            f"'{question}': {why}  (the same command asks for them again)"
         )
 
 

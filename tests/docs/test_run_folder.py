@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.cli.main import main
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.cost.meter import usage_of
 from harness.engine.manifest import begun
@@ -68,6 +69,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         result = harness.run(
             "pecan", "pocket/musique", limit=2, model="scripted", out=here / "results", mlflow="off", set=settings
         )
+        with pytest.raises(SystemExit, match="0"):
+            main(["judge", str(result.folder), "--model", "scripted", "--set", "model.script=replies.yaml"])
         yield result.folder
 
 
@@ -82,9 +85,9 @@ def fields(kind: type) -> set[str]:
 def test_records(folder: Path) -> None:
     rows = lines(folder / "records.jsonl")
     kept = {key for row in rows for key in row["notes"]}
-    assert {"seconds", "answer_prefix", "counts"} <= kept
+    assert {"seconds", "answer_prefix", "counts", "judges", "flags"} <= kept
     assert set(rows[0]) == fields(Record)
-    assert documented("records") - kept - {"flags", "joined", "view", "scored", "not_finite"} == fields(Record)
+    assert documented("records") - kept - {"joined", "view", "scored", "not_finite"} == fields(Record)
     assert kept <= documented("records")
     steps = [step for row in rows for step in row["steps"]]
     assert {step["action"] for step in steps} >= {"start", "study"}
@@ -125,6 +128,7 @@ def test_documents_and_summary(folder: Path) -> None:
 def test_manifest(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts"}
+    assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
     assert set(manifest["dataset"]) <= described("manifest")
     changed = begun(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
     assert set(changed) - {"changed"} == set(manifest["starts"][0])

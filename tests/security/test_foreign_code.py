@@ -53,6 +53,7 @@ READING = [
     ["trace", "RUN", "QUESTION", "--graph", "graph.svg"],
     ["compare", "RUN", "RUN"],
     ["score", "RUN"],
+    ["judge", "RUN", "--model", "scripted"],
     ["track", "RUN", "--uri", "sqlite:///x.db"],
     ["run", "--config", "RUN/run.yaml", "--mlflow", "off", "--out", "again", "--limit", "1"],
     ["validate", "--config", "RUN/run.yaml"],

@@ -1,0 +1,175 @@
+"""Judged run folders: scores beside the scorers', what survives scoring again, resuming, failing and other judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.judge_run import IN_A_ROW, Judged, judge_run
+from harness.engine.model_judge import Judge
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
+from harness.engine.rescore import rescore
+from harness.errors import CannotRun, UserError
+from harness.llm.scripted import Rule
+from harness.stats.agreement import Agreement
+from harness.storage.run_folder import read_run
+from harness.types import Example
+from reports.judges import agreements
+from reports.stored import scorer_version
+from reports.tables import frame
+from tests.engine.fakes import SCORER, Plain, World, go, make_plan
+from tests.engine.test_model_judge import asked, make_judge
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+RIGHT, WRONG = Rule(when="judge: w0\n", reply="Yes."), Rule(reply="no")
+
+
+def plain(*words: str, questions: int = 4) -> Plan:
+    """Questions whose answers are w0, w1, w0, w1, ..., all right by the scorer."""
+    return make_plan(World(questions=questions, words=words).dataset(), Plain(Plain.Config()))
+
+
+def examples(plan: Plan) -> Mapping[str, Example]:
+    return {example.question.id: example for example in plan.dataset.examples}
+
+
+def judged(folder: Path, plan: Plan, judge: Judge, parallel: int = 1) -> Judged:
+    return judge_run(folder, examples(plan), judge, parallel=parallel, progress=Silent())
+
+
+def scores(folder: Path, name: str) -> list[float | None]:
+    return [record["scores"].get(name) for record in read_run(folder).records]
+
+
+def test_a_judges_score_stands_beside_the_others(tmp_path: Path) -> None:
+    plan = plain("fine", "fine", "window")  # the third question fails
+    folder = go(plan, tmp_path / "out").folder
+    before = read_run(folder)
+    judge = make_judge(tmp_path, RIGHT, WRONG)
+    done = judged(folder, plan, judge)
+    run = read_run(folder)
+    assert [r["scores"]["judge.a"] for r in run.records] == [1.0, 0.0, 0.0, 0.0]
+    assert [r["notes"]["judges"]["judge.a"] for r in run.records] == [
+        {"verdict": "yes", "reply": "Yes."},
+        {"verdict": "no", "reply": "no"},
+        {"verdict": "failed question"},
+        {"verdict": "no", "reply": "no"},
+    ]
+    assert (len(asked(judge)), done.replied, done.cached, done.failures) == (3, 3, 0, {})
+    assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
+    assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
+    (pair,) = agreements(run)
+    assert (pair.a, pair.b, pair.agreement) == ("judge.a", SCORER, Agreement(3, pytest.approx(1 / 3), 0.0))
+    told = run.manifest["judges"]["judge.a"]
+    assert (told["prompt"], told["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
+    assert scorer_version(run, "judge.a") == judge.version
+    assert {k: v for k, v in run.manifest.items() if k != "judges"} == before.manifest
+    assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], "the method's costs are its own"
+
+
+def test_scoring_again_and_resuming_keep_it(tmp_path: Path) -> None:
+    plan = plain(questions=3)
+    folder = go(plan, tmp_path / "out").folder
+    judged(folder, plan, make_judge(tmp_path, RIGHT, Rule(reply="Perhaps.")))
+    run = read_run(folder)
+    assert run.records[1]["notes"]["flags"] == {"judge.a": "the judge's reply is neither yes nor no"}
+    rescore(folder)
+    assert read_run(folder) == run
+    go(plan, tmp_path / "out")
+    again = read_run(folder)
+    assert (again.records, again.summary) == (run.records, run.summary)
+    rescore(folder, scorers=["flashrag.em"])
+    changed = read_run(folder)
+    assert [r["notes"]["flags"] for r in changed.records[1:2]] == [
+        {"judge.a": run.records[1]["notes"]["flags"]["judge.a"]}
+    ]
+    assert {"flashrag.em", "judge.a"} <= changed.records[0]["scores"].keys()
+    assert changed.summary["scores"]["judge.a"]["n"] == 3
+
+
+def test_another_judge_stands_beside(tmp_path: Path) -> None:
+    plan = plain()
+    folder = go(plan, tmp_path / "out").folder
+    judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
+    judged(folder, plan, make_judge(tmp_path, Rule(reply="yes"), name="judge.b", identity={"name": "b"}))
+    assert (scores(folder, "judge.a"), scores(folder, "judge.b")) == ([1.0, 0.0, 1.0, 0.0], [1.0] * 4)
+    pairs = {(p.a, p.b): (p.agreement.n, p.agreement.share) for p in agreements(read_run(folder))}
+    assert pairs == {("judge.a", SCORER): (4, 0.5), ("judge.b", SCORER): (4, 1.0), ("judge.a", "judge.b"): (4, 0.5)}
+    with pytest.raises(UserError, match="has a scorer 'musique.answer_f1'"):
+        judged(folder, plan, make_judge(tmp_path, name=SCORER))
+
+
+def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path: Path) -> None:
+    plan = plain()
+    folder = go(plan, tmp_path / "out").folder
+    judged(folder, plan, make_judge(tmp_path, Rule(reply="yes")))
+    newer = make_judge(tmp_path, RIGHT, prompt_version="2")  # no rule for w1: its judgements fail
+    assert judged(folder, plan, newer).failures.keys() == {"q1", "q3"}
+    assert scores(folder, "judge.a") == [1.0, None, 1.0, None]
+    assert all("judge.a" not in r["notes"]["judges"] for r in read_run(folder).records[1::2])
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_a_model_that_fails_loses_nothing_and_the_same_call_goes_on(parallel: int, tmp_path: Path) -> None:
+    plan = plain(questions=16)
+    folder = go(plan, tmp_path / "out").folder
+    once = [Rule(when="judge: w", reply="yes", once=True) for _ in range(4)]
+    with pytest.raises(CannotRun, match=f"{IN_A_ROW} answers one after the other") as error:
+        judged(folder, plan, make_judge(tmp_path, *once), parallel)
+    assert error.value.midway
+    held = [score for score in scores(folder, "judge.a") if score is not None]
+    assert 1 <= len(held) <= 4
+    assert read_run(folder).summary["scores"]["judge.a"]["n"] == len(held)
+    healed = make_judge(tmp_path)
+    done = judged(folder, plan, healed, parallel)
+    assert (done.cached, len(asked(healed)), done.failures) == (4, 12, {})
+    assert scores(folder, "judge.a") == [1.0] * 16
+
+
+def test_costs_are_those_of_all_replies_also_from_the_cache(tmp_path: Path) -> None:
+    plan = plain(questions=2)
+    folder = go(plan, tmp_path / "out").folder
+
+    def told() -> dict[str, Any]:
+        return {k: v for k, v in read_run(folder).manifest["judges"]["judge.a"].items() if k != "finished"}
+
+    judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
+    first = told()
+    assert (first["usage"]["requests"], first["usage"]["tokens_out"]) == (2, 2)
+    again = make_judge(tmp_path)
+    del again.model  # a call that asks nothing loads nothing
+    assert (judged(folder, plan, again).cached, told()) == (2, first)
+
+
+def test_without_texts_a_record_holds_no_reply(tmp_path: Path) -> None:
+    plan = plain(questions=2)
+    plan.config.dataset.__dict__["keep_texts"] = False
+    folder = go(plan, tmp_path / "out").folder
+    judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
+    assert [r["notes"]["judges"] for r in read_run(folder).records] == [
+        {"judge.a": {"verdict": "yes"}},
+        {"judge.a": {"verdict": "no"}},
+    ]
+
+
+def test_texts_that_are_taken_out_later_take_the_replies_along(tmp_path: Path) -> None:
+    plan = plain(questions=1)
+    folder = go(plan, tmp_path / "out").folder
+    judged(folder, plan, make_judge(tmp_path))
+    plan.config.dataset.__dict__["keep_texts"] = False
+    go(plan, tmp_path / "out")
+    (record,) = read_run(folder).records
+    assert (record["gold"], record["notes"]["judges"]) == (None, {"judge.a": {"verdict": "yes"}})
+    assert record["scores"]["judge.a"] == 1.0
+
+
+def test_a_question_that_is_gone_is_said(tmp_path: Path) -> None:
+    plan = plain(questions=2)
+    folder = go(plan, tmp_path / "out").folder
+    with pytest.raises(UserError, match="question 'q1' of .* is not in the data set any more"):
+        judged(folder, plain(questions=1), make_judge(tmp_path))

@@ -1,0 +1,135 @@
+"""A model as a judge: what it is asked, how its reply is read, and which replies are not asked for again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.config.schema import ModelConfig
+from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, Replies, read_prompt, verdict_of
+from harness.errors import ModelOutputError, UserError
+from harness.llm.scripted import Rule, Script, ScriptedModel
+
+CASE = Case("q1", "Who built the mill?", None, ("Ann", "Ann Lee"), "It was Ann.")
+
+
+def make_judge(root: Path, *replies: Rule, name: str = "judge.a", **more: object) -> Judge:
+    model = ScriptedModel(Script(replies=list(replies) or [Rule(reply="Yes")]))
+    config = ModelConfig(name="a", backend="scripted")
+    values = {"identity": {"name": "a"}, "prompt": PROMPT, "prompt_version": VERSION, "max_tokens": 8, **more}
+    judge = Judge(name, config, replies=Replies(root), **values)  # type: ignore[arg-type]
+    judge.model = model
+    return judge
+
+
+def asked(judge: Judge) -> list[str]:
+    return judge.model.prompts  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("yes", "yes"),
+        ("  Yes.\n", "yes"),
+        ("**No**, it names another town.", "no"),
+        ("Both name Ann, so the answer is: YES", "yes"),
+        ("They differ.\n\nno.", "no"),
+        ("Yes and no", "unclear"),
+        ("Maybe", "unclear"),
+        ("Yesterday", "unclear"),
+        ("not right", "unclear"),
+        ("", "unclear"),
+        ("...", "unclear"),
+    ],
+)
+def test_how_a_reply_is_read(reply: str, verdict: str) -> None:
+    assert verdict_of(reply) == verdict
+
+
+def test_the_prompt_has_not_changed_under_its_version() -> None:
+    digest = hashlib.sha256(PROMPT.text.encode()).hexdigest()[:8]
+    assert (VERSION, digest) == ("1", "8dbe937d"), "a changed prompt needs a new VERSION, as scores are not comparable"
+
+
+def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path: Path) -> None:
+    judge = make_judge(tmp_path)
+    judgement = judge.ask(replace(CASE, options=("Ann", "Bob")))
+    (prompt,) = asked(judge)
+    assert "Question: Who built the mill?\n(A) Ann\n(B) Bob\n" in prompt
+    assert "enough):\n- Ann\n- Ann Lee\n" in prompt
+    assert "Answer to judge: It was Ann.\n" in prompt
+    assert (judgement.verdict, judgement.score, judgement.flag, judgement.usage["tokens_out"]) == ("yes", 1.0, None, 1)
+
+
+def test_only_what_was_not_asked_before_is_asked(tmp_path: Path) -> None:
+    first = make_judge(tmp_path).ask(CASE)
+    again = make_judge(tmp_path, name="judge.other name")
+    known = again.known(replace(CASE, question_id="the same question of another run"))
+    assert known is not None
+    assert (known.verdict, known.reply, known.usage, known.cached) == ("yes", "Yes", first.usage, True)
+    assert all(
+        again.known(case) is None
+        for case in (
+            replace(CASE, question="Who?"),
+            replace(CASE, options=("Ann",)),
+            replace(CASE, gold=("Ann",)),
+            replace(CASE, answer="Ann."),
+        )
+    )
+    others = ({"identity": {"name": "b"}}, {"prompt_version": "2"}, {"max_tokens": 9})
+    assert all(make_judge(tmp_path, **other).known(CASE) is None for other in others)
+
+
+def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
+    make_judge(tmp_path).ask(CASE)
+    (path,) = tmp_path.glob("*/*.json")
+    for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
+        path.write_text(damage, encoding="utf-8")
+        assert make_judge(tmp_path).known(CASE) is None
+
+
+def test_an_answer_that_needs_no_model(tmp_path: Path) -> None:
+    judge = make_judge(tmp_path)
+    empty, bare = judge.known(replace(CASE, answer=" \n")), judge.known(replace(CASE, gold=()))
+    assert empty is not None
+    assert bare is not None
+    assert [(j.score, bool(j.flag), j.reply) for j in (empty, bare)] == [(0.0, True, None)] * 2
+
+
+def test_a_reply_that_is_missing_is_not_kept(tmp_path: Path) -> None:
+    judge = make_judge(tmp_path, Rule(when="never", reply="yes"))
+    with pytest.raises(ModelOutputError):
+        judge.ask(CASE)
+    assert judge.known(CASE) is None
+
+
+def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("{question}|{answers}|{answer}\n", encoding="utf-8")
+    prompt, version = read_prompt(str(file))
+    judge = make_judge(tmp_path, prompt=prompt, prompt_version=version)
+    judge.ask(CASE)
+    assert asked(judge)[0].endswith("Who built the mill?|- Ann\n- Ann Lee|It was Ann.")
+    file.write_text("{question}|{answers}|{answer}!", encoding="utf-8")
+    assert read_prompt(str(file))[1] != version
+    assert read_prompt(None) == (PROMPT, VERSION)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{question} {answers}", "lacks {answer}"),
+        ("{question} {answers} {answer} {document}", "has no placeholder {document}"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_prompt_that_cannot_be_used(text: str | None, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_prompt(str(file))
+    assert sentence in str(error.value)
