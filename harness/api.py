@@ -363,8 +363,13 @@ def _folder(run: Run | PathLike) -> PathLike:
     return run.folder if isinstance(run, Run) else run
 
 
-def score(run: Run | PathLike, *, scorers: list[str] | None = None, data: PathLike | None = None) -> dict[str, Any]:
-    """Score a run's stored predictions again, without a model, and return its new summary."""
+def score(
+    run: Run | PathLike, *, scorers: list[str] | None = None, only: bool = False, data: PathLike | None = None
+) -> dict[str, Any]:
+    """Score a run's stored predictions again, without a model, and return its new summary.
+
+    scorers: in addition to the run's own, or instead of them if `only`; data: where the rows are now.
+    """
     from harness.engine.rescore import rescore
 
-    return rescore(Path(_folder(run)), scorers=scorers, data=None if data is None else os.fspath(data))
+    return rescore(Path(_folder(run)), scorers=scorers or (), only=only, data=None if data is None else os.fspath(data))

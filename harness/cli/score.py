@@ -21,8 +21,9 @@ from harness.storage.run_folder import read_run
 def score(
     runs: Runs,
     scorers: Annotated[
-        str | None, setting("--scorers NAME,...", "Scorers to use (harness list scorers).", "the run's own")
+        str | None, setting("--scorers NAME,...", "Scorers to add to the run's own (harness list scorers).")
     ] = None,
+    only: Annotated[bool, setting("--only", "With --scorers: drop the run's other scores.")] = False,
     data: MovedData = None,
     trust: Annotated[
         bool, setting("--trust", "Show the code that a run folder names and ask whether to import it.")
@@ -31,16 +32,20 @@ def score(
 ) -> int:
     """Score stored answers again, without a model.
 
-    The data set is loaded for its gold answers; it must hold the rows that the run was made with.
+    The run keeps its scores, and --scorers adds others. The data set is loaded for its gold answers; it must hold the
+    rows that the run was made with.
     """
     from harness.engine.rescore import rescore
 
+    names = split([scorers or ""])
+    if only and not names:
+        raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")
     folders = run_folders(runs)
-    registry.trust(*(split([scorers]) if scorers else ()))
+    registry.trust(*names)
     if trust:
         _ask(folders)
     for folder in folders:
-        summary = rescore(folder, scorers=split([scorers]) if scorers else None, data=data)
+        summary = rescore(folder, scorers=names, only=only, data=data)
         if json:
             print(json_.dumps({"run": str(folder), "summary": summary}))
         else:

@@ -14,9 +14,10 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.registry import code_named, refusal, trust, trusted
+from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.suites import Suite
 from harness.config.yaml_tree import Raw, flatten, read_yaml, scalar
-from harness.errors import ConfigError, HarnessError, UserError, attempt, unknown
+from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
 
 Layer = tuple[str, dict[str, Any]]
@@ -151,6 +152,10 @@ def _assignment(key: str, value: Any, origin: str) -> dict[str, Any]:
     if root in ("profile", "suite", "data", "out"):
         raise UserError(f"'{root}' is chosen with --{root}, not with --set")
     if root not in (*PARTS, "roles", *SCALARS):
+        if not rest and not close_matches(root, (*PARTS, "roles", *SCALARS)):
+            homes = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
+            near = [f"{part}.{key}" for part, fields in homes if key in fields.model_fields] or [f"method.{key}"]
+            raise UserError(f"unknown key '{key}' ({origin}). Did you mean {' or '.join(map(repr, near))}?")
         raise unknown(f"key '{key}' ({origin})", root, (*PARTS, "roles", *SCALARS))
     if root in SCALARS and rest:
         raise UserError(f"unknown key '{key}' ({origin}): '{root}' is a single value")

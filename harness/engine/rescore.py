@@ -10,7 +10,7 @@ A scorer is known by its name and version. One mean over records that two scorer
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,19 +142,21 @@ def _named(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items()) or "scorers that are not recorded"
 
 
-def rescore(folder: Path, *, scorers: list[str] | None = None, data: str | None = None) -> dict[str, Any]:
-    """Replace the scores in a run folder and return its new summary.
+def rescore(
+    folder: Path, *, scorers: Sequence[str] = (), only: bool = False, data: str | None = None
+) -> dict[str, Any]:
+    """Score the answers in a run folder again and return its new summary.
 
-    scorers: instead of the run's own; data: where the rows are now. The gold answers are those of the records; the data
-    set is read where a record has none, or with `data`. An answer that a scorer had failed on is scored too, and no
-    failed question any more. Raises UserError when the rows are not those the run was made with, and what a scorer
-    raises; the folder is then as it was.
+    scorers: in addition to the run's own, or instead of them if `only`; data: where the rows are now. The gold answers
+    are those of the records; the data set is read where a record has none, or with `data`. An answer that a scorer had
+    failed on is scored too, and is no failed question any more. Raises UserError when the rows are not those the run
+    was made with, and what a scorer raises; the folder is then as it was.
     """
     from harness.datasets import load
     from harness.scorers import problems
 
     stored = read_run(folder)
-    config = _config(stored, scorers, data)
+    config = _config(stored, scorers, only, data)
     gold = {row["question_id"]: gold_of(row) for row in stored.records} if data is None else {}
     whole = {question: found for question, found in gold.items() if found is not None}
     recorded = bool(gold) and len(whole) == len(gold)
@@ -178,7 +180,7 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
         )
 
 
-def _config(stored: StoredRun, scorers: list[str] | None, data: str | None) -> RunConfig:
+def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> RunConfig:
     from pydantic import ValidationError
 
     from harness.config.schema import RunConfig
@@ -190,8 +192,8 @@ def _config(stored: StoredRun, scorers: list[str] | None, data: str | None) -> R
         problems = explain(e, RunConfig, "", {})
         raise ConfigError([f"{stored.path}/run.yaml: {p}" for p in problems]) from e
     update: dict[str, Any] = {}
-    if scorers is not None:
-        update["scorers"] = tuple(scorers)
+    if scorers:
+        update["scorers"] = tuple(dict.fromkeys([*(() if only else config.dataset.scorers), *scorers]))
     if data is not None:
         update["data"] = expanded(data)
     return config.model_copy(update={"dataset": config.dataset.model_copy(update=update)})

@@ -145,7 +145,12 @@ def test_score_again_without_a_model(stored: Path, here: Cli) -> None:
     before = {name: (stored / name).read_text() for name in ("records.jsonl", "summary.json")}
     assert here("score", str(stored)).returncode == 0
     assert {name: (stored / name).read_text() for name in before} == before
-    done = here("score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--json")
+    own = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"]
+    added = json.loads(here("score", str(stored), "--scorers", "flashrag.em", "--json").stdout)["summary"]
+    assert list(added["scores"]) == [*own, "flashrag.em"]
+    assert yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]["scorers"] == [*own, "flashrag.em"]
+    assert "add --scorers NAME" in here("score", str(stored), "--only").stderr
+    done = here("score", str(stored), "--scorers", "flashrag.em,evidence_recall", "--only", "--json")
     told = json.loads(done.stdout)["summary"]
     assert told["scores"].keys() == {"flashrag.em", "evidence_recall"}
     assert told == json.loads((stored / "summary.json").read_text())

@@ -137,7 +137,8 @@ def test_the_first_command_after_harness_score_has_its_headline_again(
     first = go(plan, tmp_path)
     records = (first.folder / "records.jsonl").read_bytes()
     loaded(plan.dataset)
-    assert rescore(first.folder, scorers=["flashrag.em"])["scores"].keys() == {"flashrag.em"}
+    assert rescore(first.folder, scorers=["flashrag.em"], only=True)["scores"].keys() == {"flashrag.em"}
+    assert list(rescore(first.folder, scorers=[SCORER])["scores"]) == ["flashrag.em", SCORER]
     again = go(plan, tmp_path)
     assert again.summary == first.summary
     assert (first.folder / "records.jsonl").read_bytes() == records
