@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: venv lock demo demo-real test lint bench release-check adapters clean
+.PHONY: venv lock demo demo-real test lint bench notebooks release-check adapters clean
 
 venv: $(READY)
 
@@ -58,6 +58,10 @@ lint: venv
 
 bench: venv
 	$(BIN)/python -m bench
+
+# Runs the notebooks of docs/ anew and stores their outputs in them.
+notebooks: venv
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.docs.notebooks
 
 # Fails where a method's prompt is not what the embedded model was trained on.
 release-check: venv

@@ -1,0 +1,35 @@
+"""The notebooks run, and print what is stored in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from tests.docs.notebooks import NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_prints_what_is_stored_in_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # In this process: a kernel of its own would import for 6 s.
+    shell = InteractiveShell()
+    shell.history_manager.enabled = False
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type != "code":
+            continue
+        with capture_output() as printed:
+            done = shell.run_cell(cell.source, store_history=False)
+        done.raise_error()
+        stored = {output.output_type: output for output in cell.outputs}
+        assert printed.stdout.split() == stored.get("stream", {"text": ""})["text"].split() or done.result is not None
+        if done.result is not None:
+            shown, _ = shell.display_formatter.format(done.result)
+            kept = stored["execute_result"].data
+            kind = "text/html" if "text/html" in kept else "text/plain"  # a frame's text depends on the terminal
+            assert shown[kind] == kept[kind]
