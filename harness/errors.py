@@ -148,6 +148,14 @@ class RequestFailed(QuestionError):
     """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
 
 
+class FirstFailure(HarnessError):
+    """A question failed in a run that was to stop there; its record is stored. traceback: "" for an expected error."""
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+
 class SaveError(HarnessError):
     """A result could not be written (exit code 3)."""
 

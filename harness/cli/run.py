@@ -28,7 +28,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
 from harness.engine.rows import bug, plan_all
 from harness.engine.siblings import Key, Lost, NotFinished, key, method_name, row_name, settled
-from harness.errors import HarnessError, UnknownName, UserError
+from harness.errors import FirstFailure, HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 from harness.tracking.track import MOST_TRACES
@@ -68,6 +68,8 @@ class Execution:
         ),
     ] = 1
     retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
+    fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
+    debug: Annotated[bool, execution("--debug", "Print the traceback of the first question that fails.")] = False
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     out: Out = "results"
     keep_texts: Annotated[
@@ -163,12 +165,15 @@ def _run_all(selection: Selection, options: Execution, command: list[str], swept
         say(_forecast_table(planned, options, selection.suite))
     job = Job(options, trackers, command, several=len(planned) > 1)
     ran = False
-    for plan in planned:
+    for i, plan in enumerate(planned, 1):
         waited = len(job.waiting)
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
         ran = ran or (worse != 2 and len(job.waiting) == waited)
         lost += [Lost(row_name(plan), why)] if why else []
+        if options.fail_fast and why:
+            lost += [Lost(row_name(each), "not started, as --fail-fast asks") for each in planned[i:]]
+            break
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or selection.suite is not None):
         say(closing(len(wanted), lost))
@@ -252,6 +257,8 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
         result = execute(plan, job)
     except HarnessError as e:
         job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
+        if job.options.debug and isinstance(e, FirstFailure):
+            say(e.traceback.rstrip())
         say(f"error: {name}: {e}" if job.several else f"error: {e}")
         return (2 if isinstance(e, UserError) and not e.midway else 3), str(e)
     except Exception as e:  # noqa: BLE001 - a bug in one row must not lose the others; exit code 1
@@ -260,7 +267,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     for problem in result.save_problems:
         say(f"error: {problem}")
     if result.failed:
-        say(_failures(result, f"{name}: " if job.several else ""))
+        say(_failures(result, f"{name}: " if job.several else "", job.options.debug))
     _print_result(result, job.options.json)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
@@ -292,27 +299,33 @@ def execute(plan: Plan, job: Job) -> RunResult:
             progress=Progress(),
             retry_failed=options.retry_failed,
             parallel=options.parallel,
+            fail_fast=options.fail_fast,
         )
 
 
-def _failures(result: RunResult, row: str) -> str:
-    """How many questions failed, why the first one did, and how to answer or score them again."""
-    from harness.storage.failures import unscored
+def _failures(result: RunResult, row: str, debug: bool) -> str:
+    """How many questions failed, why and where the first one did, and how to answer or score them again.
+
+    debug: with the traceback of the first one.
+    """
+    from harness.storage.failures import summary_of, unscored
     from harness.storage.files import read_lines
     from harness.storage.run_folder import RECORDS
 
     errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
     question, error = next((q, e) for q, e in errors.items() if e is not None)
-    why = f"{error['type']}: {error['message']}".splitlines()[0]
+    ways = []
     answered = sum(unscored(e) for e in errors.values())
-    ways = ["the same command with --retry-failed runs them again"] if answered < result.failed else []
+    if answered < result.failed:
+        ways.append("the same command with --retry-failed runs them again")
     if answered:
         again = f"harness score {shlex.quote(str(result.folder))}"
         ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
-    return (
-        f"error: {row}{result.failed} of {result.summary['n_total']} questions failed; the first, '{question}': {why}  "
-        f"({'; '.join(ways)})"
-    )
+    shown = f"{error['traceback'].rstrip()}\n" if debug and "traceback" in error else ""
+    if "traceback" in error and not debug:
+        ways.append("--debug prints the traceback")
+    count = f"{result.failed} of {result.summary['n_total']} questions failed"
+    return f"{shown}error: {row}{count}; the first, '{question}': {summary_of(error)}  ({'; '.join(ways)})"
 
 
 def _print_result(result: RunResult, json: bool) -> None:

@@ -29,10 +29,10 @@ from harness.engine.progress import COUNTED
 from harness.engine.rescore import recover, refresh, rejudged
 from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
-from harness.errors import HarnessError, SaveError, UserError
+from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
-from harness.storage.failures import NOT_YET, STOPS, answered, failure
+from harness.storage.failures import NOT_YET, STOPS, answered, failure, summary_of
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import lines_of
 from harness.storage.paths import masked
@@ -70,14 +70,21 @@ class Interrupted(KeyboardInterrupt):
 
 
 def run(
-    plan: Plan, out: Path, *, command: list[str], progress: Progress, retry_failed: bool = False, parallel: int = 1
+    plan: Plan,
+    out: Path,
+    *,
+    command: list[str],
+    progress: Progress,
+    retry_failed: bool = False,
+    parallel: int = 1,
+    fail_fast: bool = False,
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
     Stored answers are scored again where the plan's scorers are not those of the records. `retry_failed` asks again the
     questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
-    are in flight at once, which changes no prediction in float32. Raises UserError (RunLocked, DataError), SaveError,
-    and Interrupted on SIGINT, SIGTERM or SIGHUP.
+    are in flight at once, which changes no prediction in float32; `fail_fast` stops at the first question that fails.
+    Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     if parallel < 1:
         raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
@@ -93,7 +100,7 @@ def run(
                 store.describe(config, plan.origins)
                 recover(store, plan, progress.note)
                 bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
-                return _Job(plan, store, progress, command, parallel).run(retry_failed)
+                return _Job(plan, store, progress, command, parallel, fail_fast).run(retry_failed)
     except KeyboardInterrupt as error:
         raise Interrupted(folder, command) from error
 
@@ -113,8 +120,10 @@ def _check_ids(plan: Plan) -> None:
 class _Job:
     """One start of a run, from the first question to the summary."""
 
-    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int) -> None:
-        self.plan, self.store, self.parallel = plan, store, parallel
+    def __init__(
+        self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int, fail_fast: bool
+    ) -> None:
+        self.plan, self.store, self.parallel, self.fail_fast = plan, store, parallel, fail_fast
         self.progress = progress
         self.models = Models(plan)
         cache = IndexCache(cache_root(), progress.note, plan.served())
@@ -219,6 +228,9 @@ class _Job:
         self.recorded += 1
         self.progress.done(row)
         self._keep_first_prompts()
+        if self.fail_fast and (error := row["error"]) is not None:
+            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
+            raise FirstFailure(sentence, error.get("traceback", ""))
 
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
         plan, question = self.plan, example.question

@@ -8,7 +8,9 @@ what a scorer raises                                    the same with "stage": "
 from __future__ import annotations
 
 import gc
+import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +24,7 @@ STOPS = (UserError, SaveError)
 SCORING = {"stage": "scoring"}
 """Part of the error of a question that was answered: its answer is in the record, and can be scored again."""
 NOT_YET = {"type": "Unscored", "message": "the run ended before this answer was scored", **SCORING}
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
 
 
@@ -41,6 +44,27 @@ class Failed(Exception):
     def __init__(self, error: dict[str, str]) -> None:
         super().__init__(error["message"])
         self.error = error
+
+
+def place(error: Mapping[str, str]) -> str:
+    """Where a record's error happened, "methods/mine.py:12"; "" for one without a traceback.
+
+    That is the innermost line outside the harness and installed packages, which a method's author can change.
+    """
+    lines = _FRAME.findall(error.get("traceback", ""))
+    own = [(file, line) for file, line in lines if not file.startswith("harness/") and not _installed(file)]
+    return ":".join((own or lines)[-1]) if lines else ""
+
+
+def summary_of(error: Mapping[str, str]) -> str:
+    """A record's error in one line, with its place: "ValueError: no number (methods/mine.py:12)"."""
+    line = f"{error['type']}: {error['message']}".splitlines()[0]
+    return f"{line} ({at})" if (at := place(error)) else line
+
+
+def _installed(file: str) -> bool:
+    """Whether a shortened path belongs to an installed package or Python itself."""
+    return any((Path(root) / file).is_file() for root in {sysconfig.get_path(k) for k in ("stdlib", "purelib")})
 
 
 def failure(error: Exception) -> dict[str, str]:

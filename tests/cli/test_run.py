@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -174,6 +175,28 @@ def test_failed_questions_are_asked_again_when_wanted(here: Cli, configs: Path) 
     assert here("run", "--method", "fails-once", *ROW, "--limit", "2").returncode == 3
     done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "--retry-failed", "--json")
     assert json.loads(last(done.stdout))["summary"]["n_failed"] == 1
+
+
+def test_a_failure_says_where_it_happened_and_debug_prints_the_traceback(here: Cli) -> None:
+    command = ["run", "--method", "fails-once", *ROW, "--limit", "2"]
+    error = here(*command).stderr.splitlines()[-1]
+    assert re.search(r"too hard \(tests/cli/fakes\.py:\d+\)", error), error
+    assert "--debug prints the traceback" in error
+    told = here(*command, "--debug").stderr  # of the stored record: nothing runs again
+    assert 'raise ValueError("the first question is too hard")' in told
+    assert "--debug" not in told
+
+
+def test_fail_fast_stops_at_the_first_failure(here: Cli) -> None:
+    command = ["run", "--method", "fails-once,echo", *ROW, "--limit", "3"]
+    done = here(*command, "--fail-fast", "--debug")
+    assert done.returncode == 3
+    assert "failed, and --fail-fast stops there: ValueError: the first question is too hard" in done.stderr
+    assert "raise ValueError(" in done.stderr
+    assert "echo on pocket/musique: not started, as --fail-fast asks" in done.stderr
+    (records,) = Path("results").rglob("records.jsonl")
+    assert len(records.read_text().splitlines()) == 1
+    assert here(*command, "--json").stdout.count('"n_total": 3') == 2, "the same command without it goes on"
 
 
 def test_the_twin_stands_in_for_a_data_set_that_cannot_be_had(here: Cli) -> None:
