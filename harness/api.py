@@ -107,6 +107,14 @@ class Runs(list[Run]):
         self.lost = dict(lost or {})
 
     @property
+    def averaged(self) -> pd.DataFrame:
+        """The table with runs that differ in their seed alone as one: `harness report --average-seeds`."""
+        from reports.repeats import averaged
+        from reports.tables import frame
+
+        return frame(averaged([run.stored for run in self]))
+
+    @property
     def table(self) -> pd.DataFrame:
         """What `harness report --format csv` holds: a row a run; see reports/tables.py for the columns."""
         from reports.tables import frame
@@ -179,6 +187,7 @@ def run(
     *,
     suite: str | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
+    repeat: int | None = None,
     **settings: Unpack[Settings],
 ) -> Runs: ...
 def run(
@@ -194,6 +203,7 @@ def run(
     config: PathLike | Sequence[PathLike] = (),
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the same word as on the command line
     sweep: Mapping[str, Sequence[Any]] | None = None,
+    repeat: int | None = None,
     seed: int | None = None,
     record_stops: int | None = None,
     record_t_p: float | None = None,
@@ -209,21 +219,23 @@ def run(
     """Run methods on data sets; the same call again resumes. Arguments are the options of `harness run`.
 
     method: a preset's name, or a class (harness.method.Method); data: a file, or the rows themselves, in the data set's
-    format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}.
-    One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite or a sweep
-    ({"method.k": [1, 3]}) give Runs; a row that cannot run is in `lost`, and the others go on. progress: show a bar (a
-    widget in a notebook) and what the command line says on stderr. Raises UserError where nothing can run, SaveError
-    for what cannot be saved.
+    format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a
+    notebook) and what the command line says on stderr. One method and one data set give a Run, and what cannot run
+    raises UserError. Several of either, a suite, a sweep ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that
+    cannot run is in `lost`, and the others go on. Raises UserError where nothing can run, SaveError for what cannot be
+    saved.
     """
     from harness.config import suites
     from harness.config.layers import Choices
     from harness.config.sweep import checked
     from harness.engine.progress import Silent, suitable
-    from harness.engine.rows import rows
+    from harness.engine.rows import rows, with_seeds
     from harness.tracking.track import MOST_TRACES
     from harness.tracking.trackers import Trackers
 
-    single = isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep
+    single = (
+        isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
+    )
     kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
     kept |= {"keep_prompts": True} if keep_prompts else {}
     shared = Choices(
@@ -238,7 +250,8 @@ def run(
         suite=None if suite is None else suites.read(suite),
     )
     show = suitable() if progress else Silent()
-    wanted = rows(shared, _names(method), _names(dataset), checked(sweep or {}, "sweep"), show.note)
+    shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
+    wanted = rows(shared, _names(method), _names(dataset), axes, show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, suite, show)
     trackers = Trackers(Path(out), mlflow, suite, MOST_TRACES if traces is None else traces)
     options = {"parallel": parallel, "retry_failed": retry_failed}

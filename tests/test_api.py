@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shutil
+import statistics
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -175,6 +177,26 @@ def test_the_front_is_drawn(tmp_path: Path) -> None:
         run().plot()
 
 
+def test_repeats_are_joined_and_their_spread_is_named(here: Cli) -> None:  # noqa: F811
+    runs = harness.run("dice", DATA, limit=4, seed=3, repeat=3, mlflow="off", progress=False)
+    assert [one.config["seed"] for one in runs] == [3, 4, 5]
+    means = [one.records["rouge_score.rougeL"].mean() for one in runs]
+    assert len({*means}) > 1, "the seeds must differ for this test"
+    (row,) = runs.averaged.to_dict("records")
+    assert row["rouge_score.rougeL"] == pytest.approx(statistics.fmean(means))
+    assert (row["method"], row["n"]) == ("dice", 4)
+    spread = f"rouge_score.rougeL {100 * statistics.stdev(means):.2f}"
+    assert any(note.startswith("mean of 3 repeats (seeds 3, 4, 5); ") and spread in note for note in row["notes"])
+    printed = here("report", "--average-seeds")
+    assert spread in " ".join(printed.stdout.split())
+    assert printed.stdout.count("dice") == 1
+    shutil.rmtree(runs[0].folder)
+    shutil.rmtree(runs[1].folder)
+    assert "no two runs differ in their seed alone" in here("compare", "results", "--average-seeds").stderr
+    with pytest.raises(UserError, match="the seed is given by --repeat and by --sweep or --set"):
+        harness.run("dice", DATA, repeat=2, sweep={"seed": [1, 2]})
+
+
 def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
     with pytest.raises(UserError, match="--record-stops does not apply to echo"):
         run(record_stops=2)
@@ -182,8 +204,8 @@ def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
 
 def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
-    assert {*names} == {"method", "dataset", "suite", "sweep", *get_type_hints(Settings)}
-    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep"}
+    assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
+    options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
     printed = {"plan", "json", "convention"}  # what a forecast or the line at the end is printed with
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):

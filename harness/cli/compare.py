@@ -7,6 +7,7 @@ from typing import Annotated
 from harness.cli.command import setting
 from harness.cli.options import Runs, Score, TableOutput, split
 from harness.cli.output import check_pandas, format_of, write
+from harness.cli.stored_runs import joined
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
@@ -28,8 +29,13 @@ def compare(
     check_pandas()
     from reports.compare import side_by_side
 
+    stored_runs = read_runs(folders)
     compared = side_by_side(
-        read_runs(folders), reference=table.reference, score=score, force=force, convention=table.convention or DEFAULT
+        joined(stored_runs) if table.average_seeds else stored_runs,
+        reference=table.reference,
+        score=score,
+        force=force,
+        convention=table.convention or DEFAULT,
     )
     write(compared.render(form, columns), table.out)
     return 0

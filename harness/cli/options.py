@@ -46,6 +46,10 @@ Sweep = Annotated[
     list[str] | None,
     setting("--sweep KEY=A,B,... ...", "Run each combination of these values; a key is one that --set takes."),
 ]
+Repeat = Annotated[
+    int | None,
+    setting("--repeat N", "Run every row with N seeds, from --seed on (harness report --average-seeds).", min=1),
+]
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,14 @@ class Selection:
             suite=None if self.suite is None else suites.read(self.suite),
         )
 
-    def rows(self, swept: Iterable[str] | None = None) -> list[Choices]:
-        """A row for every method on every data set at each point of the sweep. Raises UserError."""
+    def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
+        """A row for every method on every data set at each point of the sweep, with each seed. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
-        from harness.engine.rows import rows
+        from harness.engine.rows import rows, with_seeds
 
-        return rows(self.choices(), split(self.method), split(self.dataset), sweep.read(swept or ()), say)
+        shared, axes = with_seeds(self.choices(), sweep.read(swept or ()), repeat)
+        return rows(shared, split(self.method), split(self.dataset), axes, say)
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,9 @@ class TableOutput:
         str | None, setting("--reference NAME", "Compare with this method, run folder or run hash.", "full-context")
     ] = None
     convention: Convention = None
+    average_seeds: Annotated[
+        bool, setting("--average-seeds", "Show runs that differ in their seed alone as one, with their spread.")
+    ] = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from harness.cli.command import output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.options import RunsFolder, Score, TableOutput
 from harness.cli.output import format_of, write
-from harness.cli.stored_runs import stored
+from harness.cli.stored_runs import joined, stored
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 
@@ -71,6 +71,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folder: RunsFolder = None
     _check_wide(table, page, wide)
     folder = folder or "results"
     runs, damaged = stored(folder)
+    runs = joined(runs) if table.average_seeds else runs
     if page.html is not None:
         write(_page(runs, Path(folder).resolve().name, table, page), page.html)
     if page.html is None or table.out is not None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
-from harness.cli.options import Convention, Out, Selection, Sweep, Traces, split
+from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces, split
 from harness.cli.output import mean_texts, say
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
@@ -127,25 +127,26 @@ class Job:
     waiting: list[Plan] = field(default_factory=list)
 
 
-def run(selection: Selection, execution: Execution, sweep: Sweep = None) -> int:
+def run(selection: Selection, execution: Execution, sweep: Sweep = None, repeat: Repeat = None) -> int:
     """Run methods on data sets; the same command again resumes.
 
-    Every method runs on every data set, and --sweep runs each combination of its values. Answers are scored and saved
-    one by one, so nothing is lost when a run stops.
+    Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
+    are scored and saved one by one, so nothing is lost when a run stops.
     """
     command = ["harness", *sys.argv[1:]]
     with interrupt_on_signals():
         try:
-            return _run_all(selection, execution, command, sweep or [])
+            rows = selection.rows(sweep, repeat)
+            return _run_all(rows, selection, execution, command)
         except KeyboardInterrupt:
             say_again("interrupted; what was answered is saved", command)
             return 130
 
 
-def _run_all(selection: Selection, options: Execution, command: list[str], swept: list[str]) -> int:
+def _run_all(rows: list[Choices], selection: Selection, options: Execution, command: list[str]) -> int:
     if options.convention is not None:
         _check_convention(options, selection.suite)
-    wanted = [_with_kept(row, options.kept) for row in selection.rows(swept)]
+    wanted = [_with_kept(row, options.kept) for row in rows]
     if options.record:
         wanted = _recording(wanted, selection, options.record)
     if options.plan:

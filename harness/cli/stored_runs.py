@@ -58,6 +58,16 @@ def stored_runs(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
     return list(runs.values()), damaged
 
 
+def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
+    from reports.repeats import averaged
+
+    means = averaged(runs)
+    if len(means) == len(runs):
+        raise UserError("--average-seeds: no two runs differ in their seed alone; harness run --repeat makes such")
+    return means
+
+
 def figure_runs(folder: str | None, figure: str) -> tuple[list[StoredRun], int]:
     """The runs of `harness report FIGURE [RUNS]`, by default those in the folder "results".
 

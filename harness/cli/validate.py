@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Json, Selection, Sweep
+from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
 from harness.config import presets, registry
 from harness.engine.rows import plan_all
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
 
-def validate(selection: Selection, sweep: Sweep = None, json: Json = False) -> int:
+def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, json: Json = False) -> int:
     """Check a run, or every shipped configuration, without running anything.
 
     With options, prints what `harness run` would run with them; without, checks every configuration file.
     """
-    if selection == Selection() and not sweep:
+    if selection == Selection() and not sweep and not repeat:
         return _everything(json)
-    planned = plan_all(selection.rows(sweep), say)
+    planned = plan_all(selection.rows(sweep, repeat), say)
     for plan in planned.plans:
         print(json_.dumps(_row(plan)) if json else _text(plan))
     return planned.code

@@ -62,6 +62,18 @@ def rows(
     return wanted
 
 
+def with_seeds(
+    shared: Choices, swept: Mapping[str, Sequence[Any]], repeat: int | None
+) -> tuple[Choices, dict[str, Sequence[Any]]]:
+    """What rows share and what is swept, with `repeat` seeds from the chosen one on. Raises UserError."""
+    if repeat is None:
+        return shared, dict(swept)
+    if "seed" in swept or "seed" in shared.sets:
+        raise UserError("the seed is given by --repeat and by --sweep or --set; leave one of the two out")
+    first = shared.seed or 0
+    return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
+
+
 def plan_all(wanted: Sequence[Choices], note: Callable[[str], None]) -> Planned:
     """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
 

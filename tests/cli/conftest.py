@@ -14,6 +14,7 @@ from harness.cli.main import main
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = {
     "methods/echo": "summary: says one word\nimplementation: tests.cli.fakes:Echo\n",
+    "methods/dice": "implementation: tests.cli.fakes:Dice\n",
     "methods/echo-loud": "extends: echo\nparams: {mode: loud}\nby_dataset: {musique: {k: 9}}\n",
     "methods/echo-evidence": "extends: echo\nview: evidence\n",
     "methods/fails-once": "implementation: tests.cli.fakes:FailsOnce\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -43,6 +44,17 @@ class Echo(Method):
 
     def prompts(self) -> dict[str, str]:
         return {"echo (table 9)": "Say {word}.\nNo more."}
+
+
+class Dice(Echo):
+    """Answers with one of the document's words, drawn with the run's seed."""
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        words = documents[0].text.split()
+        drawn = random.Random(f"{tools.seed} {question.id}")
+        return Answer(" ".join(drawn.choices(words, k=len(words) // 4)))
 
 
 class FailsOnce(Echo):

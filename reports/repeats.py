@@ -1,0 +1,69 @@
+"""Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
+
+    averaged(runs)      the runs, each group of repeats as one; the others as they are
+
+A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
+far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.config.schema import canonical
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+def averaged(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """One run for each group of runs whose settings differ in nothing but the seed, in the order of their first ones.
+
+    Only questions that every repeat has are kept. Records are those of the first repeat with the mean scores and costs;
+    a question that failed in a repeat counts 0 there.
+    """
+    groups: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
+    return [group[0] if len(group) == 1 else _mean_run(group) for group in groups.values()]
+
+
+def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
+    first = repeats[0]
+    by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
+    ids = [name for name in by_id[0] if all(name in others for others in by_id)]
+    records = [_mean_record([records[name] for records in by_id]) for name in ids]
+    return replace(first, records=records, notes=(*first.notes, _spread(repeats, by_id, ids)))
+
+
+def _mean_record(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = dict.fromkeys(name for record in records for name in record["scores"])
+    scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
+    errors = [record["error"] for record in records]
+    error = errors[0] if all(error is not None for error in errors) else None
+    return {**records[0], "scores": scores, "usage": _mean([record["usage"] for record in records]), "error": error}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean of each number in values of one shape; what is no number, or not in all, is that of the first."""
+    first = values[0]
+    if isinstance(first, dict):
+        return {k: _mean([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}
+    if isinstance(first, int | float) and not isinstance(first, bool):
+        return statistics.fmean(v for v in values if isinstance(v, int | float))
+    return first
+
+
+def _spread(repeats: Sequence[StoredRun], by_id: Sequence[Mapping[str, Mapping[str, Any]]], ids: Sequence[str]) -> str:
+    """ "mean of 3 repeats (seeds 0, 1, 2); their means differ by a standard deviation of: em 1.2 points"."""
+    names = dict.fromkeys(name for records in by_id for i in ids for name in records[i]["scores"])
+    parts = []
+    for name in names:
+        means = [100 * statistics.fmean(records[i]["scores"].get(name, 0.0) for i in ids) for records in by_id]
+        parts.append(f"{name} {statistics.stdev(means):.2f}")
+    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
+    spread = f"; standard deviation of their means, in points: {', '.join(parts)}" if parts else ""
+    return f"mean of {len(repeats)} repeats (seeds {seeds}){spread}"
