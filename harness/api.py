@@ -170,6 +170,7 @@ class Settings(TypedDict, total=False):
     record_t_p: float | None
     parallel: int
     retry_failed: bool
+    fail_fast: bool
     keep_texts: bool | None
     keep_prompts: bool
     out: PathLike
@@ -209,6 +210,7 @@ def run(
     record_t_p: float | None = None,
     parallel: int = 1,
     retry_failed: bool = False,
+    fail_fast: bool = False,
     keep_texts: bool | None = None,
     keep_prompts: bool = False,
     out: PathLike = "results",
@@ -222,7 +224,7 @@ def run(
     format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a
     notebook) and what the command line says on stderr. One method and one data set give a Run, and what cannot run
     raises UserError. Several of either, a suite, a sweep ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that
-    cannot run is in `lost`, and the others go on. Raises UserError where nothing can run, SaveError for what cannot be
+    cannot run is in `lost`, and the others go on; fail_fast raises at the first question that fails. Raises UserError where nothing can run, SaveError for what cannot be
     saved.
     """
     from harness.config import suites
@@ -254,7 +256,7 @@ def run(
     wanted = rows(shared, _names(method), _names(dataset), axes, show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, suite, show)
     trackers = Trackers(Path(out), mlflow, suite, MOST_TRACES if traces is None else traces)
-    options = {"parallel": parallel, "retry_failed": retry_failed}
+    options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
     runs = _run_rows(wanted, Path(out), trackers, suitable if progress else Silent, options, single)
     for problem in (missed := tuple(trackers.missed())):
         show.note(f"warning: {problem}")
@@ -287,7 +289,7 @@ def _run_rows(
             with trackers.follow(out / ready.folder):
                 result = runner.run(ready, out, command=[*_COMMAND], progress=make_progress(), **options)
         except HarnessError as e:
-            if single:
+            if single or options["fail_fast"]:
                 raise
             runs.lost[row_name(plan)] = str(e)
             note(f"error: {row_name(plan)}: {e}")

@@ -16,7 +16,7 @@ import harness
 from harness.api import Settings
 from harness.cli.options import Selection
 from harness.cli.run import Execution
-from harness.errors import UserError
+from harness.errors import HarnessError, UserError
 from harness.method import Index, Tools
 from harness.storage.code_version import own_code
 from harness.types import Answer, Document, Question
@@ -92,6 +92,11 @@ def test_several_are_runs_and_a_row_that_cannot_run_does_not_lose_the_others() -
     assert "<td>echo</td>" in runs._repr_html_()
     with pytest.raises(UserError, match="unknown method 'ecko'"):
         harness.run(["ecko", "echo"], DATA, mlflow="off", progress=False)
+
+
+def test_fail_fast_raises_at_the_first_question_that_fails() -> None:
+    with pytest.raises(HarnessError, match="the first question is too hard"):
+        harness.run(["fails-once", "echo"], DATA, limit=2, fail_fast=True, mlflow="off", progress=False)
 
 
 def test_suites_and_sweeps() -> None:
@@ -206,7 +211,7 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
     options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
-    printed = {"plan", "json", "convention"}  # what a forecast or the line at the end is printed with
+    printed = {"plan", "json", "convention", "debug"}  # what a forecast or the line at the end is printed with
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]
