@@ -222,10 +222,11 @@ def run(
 
     method: a preset's name, or a class (harness.method.Method); data: a file, or the rows themselves, in the data set's
     format; set: {"method.k": 3}, {"dataset.scorers": ["flashrag.em", my_function]}; progress: show a bar (a widget in a
-    notebook) and what the command line says on stderr. One method and one data set give a Run, and what cannot run
-    raises UserError. Several of either, a suite, a sweep ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that
-    cannot run is in `lost`, and the others go on; fail_fast raises at the first question that fails. Raises UserError where nothing can run, SaveError for what cannot be
-    saved.
+    notebook) and what the command line says on stderr; fail_fast: raise at the first question that fails.
+
+    One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite, a sweep
+    ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that cannot run is in `lost`, and the others go on. Raises
+    UserError where nothing can run, SaveError for what cannot be saved.
     """
     from harness.config import suites
     from harness.config.layers import Choices
