@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.storage.shapes import JUDGES
 from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ class MlflowTraces:
 
 def _digest(record: dict[str, Any]) -> str:
     """That of the answer, and that of its scores."""
-    judged = json.dumps([scores(record), record["notes"].get("flags")], sort_keys=True)
+    notes = record["notes"]
+    parts = [scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
+    judged = json.dumps(parts, sort_keys=True)
     return f"{digest(record)}-{hashlib.sha256(judged.encode()).hexdigest()[:16]}"
 
 
@@ -135,8 +138,15 @@ def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     code, people = AssessmentSource("CODE", f"{_SENDER} score"), AssessmentSource("HUMAN", f"{_SENDER} data set")
+    model = AssessmentSource("LLM_JUDGE", f"{_SENDER} judge")
     judged = [
-        Feedback(name, value, source=code, trace_id=trace_id, rationale=trace.reasons.get(name))
+        Feedback(
+            name,
+            value,
+            source=model if name in trace.judges else code,
+            trace_id=trace_id,
+            rationale=trace.reasons.get(name) or None,
+        )
         for name, value in trace.scores.items()
     ]
     return [*judged, *(Expectation(name, value, people, trace_id) for name, value in trace.gold.items())]

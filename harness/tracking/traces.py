@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
 from harness.storage.kept_requests import REQUESTS, read_requests
+from harness.storage.shapes import JUDGES
 from harness.tracking.metrics import metric_name, percent
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_STEPS, _MOST_PIECES = 40, 20  # spans below a search, pieces of one span: the rest is counted
 _LONGEST_TEXT, _LONGEST_PIECE = 4000, 1000  # characters; the run folder has all of them
+_SCORING = ("seconds", "flags", "counts", JUDGES)  # notes that stand elsewhere in a trace
 _COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_requests", "seconds")
 
 
@@ -49,7 +51,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Trace:
-    """A question. start: seconds since 1970; digest: of all but the scores; scores: percent; gold: expectations."""
+    """A question. start: seconds since 1970; digest: of all but the scores; scores: percent; gold: expectations.
+
+    reasons: score -> why it is what it is; judges: the scores that models gave.
+    """
 
     question_id: str
     digest: str
@@ -62,6 +67,7 @@ class Trace:
     tags: Mapping[str, str]
     scores: Mapping[str, float]
     reasons: Mapping[str, str]
+    judges: frozenset[str]
     gold: Mapping[str, Any]
 
 
@@ -75,6 +81,13 @@ def scores(record: Mapping[str, Any]) -> dict[str, float]:
     """The scores of a record in percent, under the names that metrics have."""
     named = {metric_name(name): percent(value) for name, value in record["scores"].items()}
     return {name: value for name, value in named.items() if value is not None}
+
+
+def _reasons(notes: Mapping[str, Any]) -> dict[str, str]:
+    """Score -> what a judge replied, or the flag of a scorer."""
+    replies = {name: told.get("reply") or "" for name, told in (notes.get(JUDGES) or {}).items()}
+    flags = {name: str(flag) for name, flag in (notes.get("flags") or {}).items()}
+    return {**flags, **{name: ": ".join(filter(None, (flags.get(name), reply))) for name, reply in replies.items()}}
 
 
 def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
@@ -137,7 +150,8 @@ class _Question:
             else {},
             tags={name: value for name, value in told.items() if value},
             scores=scores(record),
-            reasons={metric_name(k): str(v) for k, v in (record["notes"].get("flags") or {}).items()},
+            reasons={metric_name(name): reason for name, reason in _reasons(record["notes"]).items()},
+            judges=frozenset(map(metric_name, record["notes"].get(JUDGES) or ())),
             gold={"gold_answers": answers} if answers else {},
         )
 
@@ -155,7 +169,7 @@ class _Question:
         about = {
             "question_id": record["question_id"],
             "truncated": record["truncated"],
-            "notes": {k: v for k, v in record["notes"].items() if k not in ("seconds", "flags", "counts")} or None,
+            "notes": {k: v for k, v in record["notes"].items() if k not in _SCORING} or None,
             **{f"costs.{phase}": _costs(usage) for phase, usage in self.usage.items()},
         }
         return Span(

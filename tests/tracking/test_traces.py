@@ -165,6 +165,15 @@ def test_why_a_score_is_0(tmp_path: Path) -> None:
     assert scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
 
 
+def test_what_a_judge_replied(tmp_path: Path) -> None:
+    judges = {"judge.a": {"verdict": "yes", "reply": "Yes."}, "judge.b": {"verdict": "unclear", "reply": "Hm."}}
+    notes = {"judges": {**judges, "judge.c": {"verdict": "no"}}, "flags": {"judge.b": "unclear"}}
+    (trace,) = traced(tmp_path, record(0, 1.0, notes=notes))
+    assert trace.reasons == {"judge.a": "Yes.", "judge.b": "unclear: Hm.", "judge.c": ""}
+    assert trace.judges == {"judge.a", "judge.b", "judge.c"}
+    assert "judges" not in str(trace.root.attributes)
+
+
 def keep(folder: Path, question: str, *requests: Request) -> None:
     """Append a question's requests to the run."""
     with open(folder / REQUESTS, "ab") as file:
