@@ -163,10 +163,14 @@ def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
     }
     score = judged.summary["scores"].get(name) if judged.summary else None
     if json:
-        print(json_.dumps({"run": str(folder), "judge": name, "score": score, **counts, "agreement": agreement}))
+        usage = {key: judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out")}
+        told = {"run": str(folder), "judge": name, "score": score, **counts, **usage, "agreement": agreement}
+        print(json_.dumps(told), flush=True)
     else:
-        told = ", ".join(f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key])
-        print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {told or 'nothing judged'}")
+        parts = [f"{counts[key]} {text}" for key, text in _COUNTS.items() if counts[key]]
+        read, written = (judged.usage.get(key, 0) for key in ("tokens_in", "tokens_out"))
+        print(f"{folder}\n  {name}  {mean_text(score) if score else '-'}\n  {', '.join(parts) or 'nothing judged'}")
+        print(f"  all replies: {read:,} tokens read, {written:,} written")
         print(_table(agreement), flush=True)
     if 2 * counts["unclear"] > judged.replied:
         say(f"warning: most replies of {name} are neither yes nor no; use a larger model, or another prompt (--prompt)")

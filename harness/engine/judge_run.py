@@ -13,7 +13,7 @@ are of the same version.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,9 +47,9 @@ class Judged:
     failures: dict[str, str] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
 
-    def count(self, *verdicts: str) -> int:
-        """Judgements with one of these verdicts."""
-        return sum(judgement.verdict in verdicts for judgement in self.judgements.values())
+    def count(self, verdict: str) -> int:
+        """Judgements with this verdict."""
+        return sum(judgement.verdict == verdict for judgement in self.judgements.values())
 
     @property
     def replied(self) -> int:
@@ -60,6 +60,14 @@ class Judged:
     def cached(self) -> int:
         """Replies that an earlier call had paid for."""
         return sum(judgement.cached for judgement in self.judgements.values())
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """What all replies cost, whenever they were paid for, as one phase of a record's usage."""
+        total: dict[str, dict[str, Any]] = {"": {}}
+        for judgement in self.judgements.values():
+            add_usage(total, {"": dict(judgement.usage)})
+        return total[""]
 
 
 def judge_run(
@@ -164,7 +172,7 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
             known[name] = _with(row, judge.name, judged.judgements[name], keep_texts)
         else:  # scores of two prompts or two models under one name would have nobody's mean
             known[name] = row if before.get("version") == judge.version else _without(row, judge.name)
-    described = _described(judge, judged.judgements.values())
+    described = _described(judge, judged)
     store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
     store.replace(known.values())
     config = stored.config
@@ -199,12 +207,9 @@ def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
     return {**row, "scores": bare(row["scores"]), "notes": {**notes, **parts}}
 
 
-def _described(judge: Judge, judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """The judge's part of the manifest; usage: of all replies, whenever they were paid for."""
-    judgements = list(judgements)
-    total: dict[str, dict[str, Any]] = {"": {}}
-    for judgement in judgements:
-        add_usage(total, {"": dict(judgement.usage)})
+def _described(judge: Judge, judged: Judged) -> dict[str, Any]:
+    """The judge's part of the manifest."""
+    verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     return {
         "version": judge.version,
         "prompt": judge.prompt.text,
@@ -212,7 +217,7 @@ def _described(judge: Judge, judgements: Iterable[Judgement]) -> dict[str, Any]:
         "max_tokens": judge.max_tokens,
         "model": without_home({"name": judge.config.name, **judge.identity}),
         **({"server": masked(judge.config.base_url)} if judge.config.base_url else {}),
-        "verdicts": dict(sorted(Counter(judgement.verdict for judgement in judgements).items())),
-        "usage": total[""],
+        "verdicts": dict(sorted(verdicts.items())),
+        "usage": judged.usage,
         "finished": now(),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,13 @@ def test_judge_report_and_compare_judges(here: Cli) -> None:
     assert lines[0] == str(folder)
     assert lines[1].startswith("  judge.scripted  0.00 [")
     assert lines[2] == "  3 asked"
-    assert lines[4].split()[:4] == ["judge.scripted", "and", "longbench.qa_f1_score", "(right"]
-    assert lines[4].split()[-3:] == ["3", "100.0", "-"]
+    assert re.fullmatch("  all replies: [1-9][0-9]* tokens read, 3 written", lines[3])
+    assert lines[5].split()[:4] == ["judge.scripted", "and", "longbench.qa_f1_score", "(right"]
+    assert lines[5].split()[-3:] == ["3", "100.0", "-"]
     again = here("judge", str(folder), *SCRIPTED, "--name", "second", "--parallel", "2", "--json")
     result = last(again.stdout)
     assert (result["judge"], result["asked"], result["cached"]) == ("judge.second", 0, 3)
+    assert (result["tokens_out"], result["agreement"][0]["kappa"]) == (3, None)
     stored = here("judge", "results")
     assert (stored.returncode, stored.stderr) == (0, "")
     assert "judge.scripted and judge.second" in stored.stdout
