@@ -1,29 +1,36 @@
-"""What the page knows of each question, as JSON: scores of all, everything else of the first ones.
+"""What the page knows of each question of a data set: a list to search in, and details that are unpacked when read.
 
-    {"name": "musique", "score": "longbench.qa_f1_score", "methods": [{"label", "model", "ceiling"}, ...],
-     "reference": 1,                           the place of the reference in "methods"
-     "ids": ["2hop__1", ...],                  at most SCORED questions, evenly spread where there are more
-     "values": [[0.5, null, ...], ...],        one row a method, in the order of `ids`; null where it has no such score
-     "questions": [{"id", "text", "gold", "options", "answers": [{...} or null, ...]}, ...],   the first ones
-     "graphs": [{...}, ...],                   reports/search_player.py, for searches that can be played
-     "notes": ["details of 200 of 2417 questions ..."]}
+    questions(runs, ...) ─► Questions(head, blocks, notes)
 
-An answer: {"prediction", "scores", "stop", "error", "truncated", "shown": [...], "steps": [...], "replay": {...}},
-texts cut to `_LONGEST` characters with the full length told, so that a page of many questions stays small.
+    head      {"name", "score", "methods": [{"label", "model", "run", "ceiling"}, ...], "reference": 1,
+               "count", "starts": [0, 24, ..., 5000]}      "reference" is a place in "methods", "starts" the first
+                                                           question of each part and how many have details
+    blocks    "list"      {"ids", "texts", "gold", "options", "predictions", "values", "failed"}
+              "part-0"    [[answer or null, one a method], ...], one a question from starts[0] to starts[1] - 1
+              "graph-0"   a drawn graph (reports/search_player.py)
+
+    In the list "predictions" and "values" (the headline score, null where there is none) have one row a method, and
+    "failed" the places of the questions that failed. An answer: {"prediction", "scores", "stop", "error", "truncated",
+    "shown": [...], "shown_total", "steps": [...], "steps_total", "replay": {...}}, without what is empty.
+
+Every question can be searched. Texts are cut, with their length behind, to the longest of LENGTHS for which the data
+set stays within its share of the page; if the shortest is too long, the last questions have no details.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
+from harness.storage.shown_texts import POINTER
 from reports import stored as facts
 from reports.evidence import evidence
-from reports.gold_rows import Rows, with_texts
-from reports.search_player import replays
+from reports.gold_rows import Rows
+from reports.packed import cut, filled, packed
+from reports.search_player import Searches
 from reports.step_flops import full_only, step_flops
 
 if TYPE_CHECKING:
@@ -31,23 +38,89 @@ if TYPE_CHECKING:
     from harness.types import Example
 
 
-SCORED = 20_000
-_LONGEST = 600
-_MOST_SHOWN = 12
-_MOST_STEPS = 80
-_SHORT = 160
-
-
 @dataclass(frozen=True)
 class Limits:
-    """questions: at most so many with details; size: of their JSON, in bytes; graphs: of the searches to be played."""
+    """questions: at most so many with details, None for all; size, graphs: bytes of questions and of drawn graphs."""
 
-    questions: int = 200
-    size: int = 7_000_000
+    questions: int | None = None
+    size: int = 23_000_000
     graphs: int = 4_000_000
 
 
-def details(
+@dataclass(frozen=True)
+class Length:
+    """How much of an answer is kept: characters of a text and of a step's text, pieces shown, steps."""
+
+    text: int
+    step: int
+    shown: int
+    steps: int
+
+
+LENGTHS = (Length(600, 160, 12, 80), Length(300, 120, 8, 40), Length(160, 80, 6, 24), Length(80, 60, 3, 12))
+_LISTED = 16_000_000  # characters of the list, which is unpacked when the page opens
+_SAMPLE = 24  # questions by which the length is chosen
+_PART = 250_000  # bytes of JSON of a part: unpacked in a few milliseconds
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The parts of the page described above; notes are sentences on what is missing."""
+
+    head: dict[str, Any]
+    blocks: dict[str, str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The questions of a run, and of its long texts the first characters and the number of all, by checksum."""
+
+    rows: Rows
+    long: Mapping[str, tuple[str, int]]
+
+    def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
+        """The text of a piece of a record's `shown`, cut; None where it is not at hand."""
+        if (start := self.long.get(piece.get(POINTER) or "")) is not None:
+            return cut(start[0], longest, start[1])
+        text = self.rows.text(piece)
+        return None if text is None else cut(text, longest)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The runs of one data set; for each its records by question, and the questions and texts it knows."""
+
+    runs: Sequence[StoredRun]
+    records: Sequence[Mapping[str, dict[str, Any]]]
+    known: Sequence[_Known]
+    convention: str
+
+    def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
+        """The answers to `ids` in parts; with the searches that can be played."""
+        part: list[list[Any]] = []
+        size = 0
+        for question_id in ids:
+            answers = [self._answer(i, question_id, length, searches) for i in range(len(self.runs))]
+            part.append(answers)
+            size += len(json.dumps(answers))
+            if size > _PART:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def _answer(self, place: int, question_id: str, length: Length, searches: Searches | None) -> dict[str, Any] | None:
+        record = self.records[place].get(question_id)
+        if record is None:
+            return None
+        known = self.known[place]
+        answer = _answer(record, known, length, self.convention)
+        replay = searches.replay(self.runs[place], record, known.rows) if searches else None
+        return answer if replay is None else {**answer, "replay": replay}
+
+
+def questions(
     runs: Sequence[StoredRun],
     labels: Sequence[str],
     reference: int,
@@ -55,142 +128,155 @@ def details(
     rows: Sequence[Rows],
     limits: Limits,
     convention: str = DEFAULT,
-) -> dict[str, Any]:
-    """The JSON value described above for the runs of one data set, with the `rows` of each; `reference` is the place
-    of one in `runs`, `convention` how the FLOPs of steps are counted."""
+) -> Questions:
+    """The questions of the runs of one data set, as above, with the `rows` of each run.
+
+    reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
+    texts of a run folder.
+    """
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    kept, notes = ids, []
-    if len(ids) > SCORED:
-        kept = [ids[i * len(ids) // SCORED] for i in range(SCORED)]
-        notes = [f"Differences of {SCORED} of {len(ids)} questions, evenly spread; the tables above are of all."]
-    if problems := [one.problem for one in rows if one.problem]:
-        notes.append(f"No gold answers, questions and shown texts: {problems[0]}.")
-    questions = _questions(runs, ids, rows, limits, convention)
-    if len(questions) < len(ids):
+    records = [{record["question_id"]: record for record in run.records} for run in runs]
+    long = _long_texts(runs, records, ids[: limits.questions])
+    source = _Source(runs, records, [_Known(own, long) for own in rows], convention)
+    listed = packed(_list(source, ids, score))
+    searches = Searches(limits.graphs)
+    wanted, room = ids[: limits.questions], limits.size - len(listed)
+    length = _length(source, wanted, room)
+    starts, parts = _parts(source, wanted, length, room, searches)
+    detailed = starts[-1]
+    methods = [
+        {"label": label, "model": run.config["model"]["name"], "run": run.path.name, "ceiling": facts.is_ceiling(run)}
+        for run, label in zip(runs, labels, strict=True)
+    ]
+    head = {"name": runs[0].config["dataset"]["name"], "score": score, "methods": methods, "reference": reference}
+    problems = [own for own in rows if own.problem]
+    notes = [
+        *(f"No gold answers, questions and shown texts: {own.problem}." for own in problems[:1]),
+        *_left_out(len(ids), limits.questions, detailed, length),
+        *searches.notes(),
+        *dict.fromkeys(note for run in runs for note in full_only(run.records, convention)),
+    ]
+    graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
+    return Questions({**head, "count": len(ids), "starts": starts}, {"list": listed, **parts, **graphs}, notes)
+
+
+def _long_texts(
+    runs: Sequence[StoredRun], records: Sequence[Mapping[str, dict[str, Any]]], ids: Sequence[str]
+) -> dict[str, tuple[str, int]]:
+    """The start and the length of each long text that the answers to `ids` showed, one run's in memory at a time."""
+    long: dict[str, tuple[str, int]] = {}
+    for run, own in zip(runs, records, strict=True):
+        texts = run.texts([own[question_id] for question_id in ids if question_id in own])
+        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts.items())
+    return long
+
+
+def _parts(
+    source: _Source, ids: Sequence[str], length: Length, room: int, searches: Searches
+) -> tuple[list[int], dict[str, str]]:
+    """The first question of each part and, last, the number of questions with details; and the parts' blocks."""
+    starts, blocks = [0], dict[str, str]()
+    for part in source.parts(ids, length, searches):
+        text = packed(part)
+        room -= len(text)
+        if room < 0:
+            break
+        blocks[f"part-{len(blocks)}"] = text
+        starts.append(starts[-1] + len(part))
+    return starts, blocks
+
+
+def _left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
+    notes = []
+    if detailed < count:
+        why = "--questions" if wanted is not None and detailed == wanted else "so that the page stays small"
+        notes.append(f"Details of {detailed} of {count} questions ({why}); all can be searched.")
+    if detailed and length != LENGTHS[0]:
         notes.append(
-            f"Details of {len(questions)} of {len(ids)} questions, so that the page stays small (--questions)."
+            f"So that the page stays small, texts are cut at {length.text} characters, and at most {length.shown} "
+            f"pieces and {length.steps} steps of an answer are shown; harness trace RUN QUESTION_ID shows all."
         )
-    graphs, said = replays(runs, questions, rows, limits.graphs)
+    return notes
+
+
+def _length(source: _Source, ids: Sequence[str], size: int) -> Length:
+    """The longest of LENGTHS for which evenly spread questions say that all take at most `size` bytes."""
+    sample = [ids[i * len(ids) // _SAMPLE] for i in range(_SAMPLE)] if len(ids) > _SAMPLE else ids
+    for length in LENGTHS[:-1]:
+        need = sum(len(packed(part)) for part in source.parts(sample, length))
+        if need * len(ids) <= 0.95 * size * len(sample):
+            return length
+    return LENGTHS[-1]
+
+
+def _list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
+    by_id = {name: example for known in source.known[::-1] for name, example in known.rows.examples.items()}
+    examples = [by_id.get(question_id) for question_id in ids]
+    known = any(examples)
+    options = [
+        None if e is None or not e.question.options else [cut(o, 300) for o in e.question.options] for e in examples
+    ]
+    predictions = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
+    records = [[own.get(question_id) for question_id in ids] for own in source.records]
     return {
-        "name": runs[0].config["dataset"]["name"],
-        "score": score,
-        "methods": [
-            {"label": label, "model": run.config["model"]["name"], "ceiling": facts.is_ceiling(run)}
-            for run, label in zip(runs, labels, strict=True)
-        ],
-        "reference": reference,
-        "ids": kept,
-        "values": [_values(run, score, kept) for run in runs],
-        "questions": questions,
-        "graphs": graphs,
-        "notes": notes
-        + said
-        + list(dict.fromkeys(note for run in runs for note in full_only(run.records, convention))),
+        "ids": list(ids),
+        "texts": [None if e is None else cut(e.question.text, 600) for e in examples] if known else None,
+        "gold": [None if e is None else [cut(a, 300) for a in e.gold.answers[:20]] for e in examples]
+        if known
+        else None,
+        "options": options if any(options) else None,
+        "predictions": [[None if r is None else cut(r["prediction"], predictions) for r in row] for row in records],
+        "values": [_values(run, score, ids) for run in source.runs],
+        "failed": [[i for i, r in enumerate(row) if r is not None and r["error"] is not None] for row in records],
     }
 
 
-def _values(run: StoredRun, score: str, ids: list[str]) -> list[float | None]:
+def _values(run: StoredRun, score: str, ids: Sequence[str]) -> list[float | None]:
     if score not in facts.score_names(run):
         return [None] * len(ids)
-    found = facts.scored(run, score)
-    by_id = dict(zip(found.ids, found.values, strict=True))
+    scored = facts.scored(run, score)
+    by_id = dict(zip(scored.ids, scored.values, strict=True))
     return [None if (value := by_id.get(i)) is None else round(value, 5) for i in ids]
 
 
-def _questions(
-    runs: Sequence[StoredRun], ids: list[str], rows: Sequence[Rows], limits: Limits, convention: str
-) -> list[dict[str, Any]]:
-    by_id = [{record["question_id"]: record for record in run.records} for run in runs]
-    first = ids[: limits.questions]
-    rows = [
-        with_texts(one, run, [found[name] for name in first if name in found])
-        for one, run, found in zip(rows, runs, by_id, strict=True)
-    ]
-    out: list[dict[str, Any]] = []
-    size = 0
-    for question_id in first:
-        example = next((one.examples[question_id] for one in rows if question_id in one.examples), None)
-        told = _question(question_id, example)
-        told["answers"] = [
-            _answer(found.get(question_id), example, one, convention) for found, one in zip(by_id, rows, strict=True)
-        ]
-        size += len(json.dumps(told))
-        if size > limits.size:
-            break
-        out.append(told)
-    return out
+def _answer(record: dict[str, Any], known: _Known, length: Length, convention: str) -> dict[str, Any]:
+    shown, steps, error = record["shown"], record["steps"], record["error"]
+    example = known.rows.examples.get(record["question_id"])
+    return filled(
+        prediction=cut(record["prediction"], LENGTHS[0].text),
+        scores={name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
+        stop=record["stop_reason"],
+        error=f"{error['type']}: {cut(error['message'], LENGTHS[0].text)}" if error else None,
+        truncated=record["truncated"],
+        shown=[_piece(piece, example, known, length.text) for piece in shown[: length.shown]],
+        shown_total=len(shown),
+        steps=[_step(step, known, length.step, convention) for step in steps[: length.steps]],
+        steps_total=len(steps),
+    )
 
 
-def _question(question_id: str, example: Example | None) -> dict[str, Any]:
-    if example is None:
-        return {"id": question_id, "text": None, "gold": None, "options": None}
-    return {
-        "id": question_id,
-        "text": _cut(example.question.text),
-        "gold": [_cut(answer) for answer in example.gold.answers[:20]],
-        "options": [_cut(option) for option in example.question.options or ()] or None,
-    }
-
-
-def _answer(
-    record: dict[str, Any] | None, example: Example | None, rows: Rows, convention: str
-) -> dict[str, Any] | None:
-    if record is None:
-        return None
-    shown = record["shown"]
-    error = record["error"]
-    return {
-        "prediction": _cut(record["prediction"]),
-        "scores": {name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
-        "stop": record["stop_reason"],
-        "error": f"{error['type']}: {_cut(error['message'])}" if error else None,
-        "truncated": record["truncated"],
-        "shown": [_piece(piece, example, rows) for piece in shown[:_MOST_SHOWN]],
-        "shown_total": len(shown),
-        "steps": [_step(step, rows, convention) for step in record["steps"][:_MOST_STEPS]],
-        "steps_total": len(record["steps"]),
-    }
-
-
-def _piece(piece: dict[str, Any], example: Example | None, rows: Rows) -> dict[str, Any]:
+def _piece(piece: dict[str, Any], example: Example | None, known: _Known, longest: int) -> dict[str, Any]:
     """One piece of what the reader saw; `evidence` where it overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
-        return {"where": f"generated from {sources}" if sources else "generated", "text": _cut(rows.text(piece) or "")}
-    start, end = piece["start"], piece["end"]
-    told: dict[str, Any] = {
-        "where": f"{piece['document_id']} {start}–{end}",
-        "text": _span(piece, rows, _LONGEST),
-    }
-    if evidence(piece, example) == "yes":
-        told["evidence"] = True
-    return told
+        where = f"generated from {sources}" if sources else "generated"
+    else:
+        where = f"{piece['document_id']} {piece['start']}–{piece['end']}"
+    supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
+    return filled(where=where, text=known.text(piece, longest), evidence=supporting)
 
 
-def _span(piece: dict[str, Any], rows: Rows, longest: int) -> str | None:
-    """The text of a span, None where it is not at hand."""
-    text = rows.text(piece)
-    return None if text is None else _cut(text, longest)
-
-
-def _step(step: dict[str, Any], rows: Rows, convention: str) -> dict[str, Any]:
+def _step(step: dict[str, Any], known: _Known, longest: int, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
     flops = step_flops(step["flops"], convention)
-    text = step["note"] or (_span(shown, rows, _SHORT) if shown else "")
-    return {
-        "action": step["action"],
-        "node": step["node"],
-        "level": step["level"],
-        "p_yes": None if step["p_yes"] is None else round(step["p_yes"], 4),
-        "scores": {name: round(value, 5) for name, value in step["scores"].items()},
-        "tokens": step["tokens"],
-        "tflops": None if flops is None else round(flops / facts.TERA, 6),
-        "text": _cut(text or "", _SHORT),
-    }
-
-
-def _cut(text: str, longest: int = _LONGEST) -> str:
-    """At most `longest` characters, with the whole length told where some are missing."""
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest]} … ({len(text)} characters)"
+    text = cut(step["note"], longest) or (known.text(shown, longest) if shown else "")
+    return filled(
+        action=step["action"],
+        node=step["node"],
+        level=step["level"],
+        p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),
+        scores={name: round(value, 5) for name, value in step["scores"].items()},
+        tokens=step["tokens"],
+        tflops=None if flops is None else round(flops / facts.TERA, 6),
+        text=text,
+    )

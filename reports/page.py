@@ -1,11 +1,14 @@
 """One self-contained HTML page of all runs: no network, no other file, text from data escaped everywhere.
 
     page(runs) ─► "<!doctype html>..."
-      a data set   means · score against FLOPs (SVG) · paired differences · differences by question · questions
+      head           date, models, code, commands, each run            (page_header.py)
+      leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
+      a data set     means · score against FLOPs · paired differences · differences by question · questions
 
-Tables and the chart are made here and need no script; the per-question parts are drawn by templates/page.js from JSON,
-as text nodes only, and searches over a graph are played by templates/player.js. A content security policy lets nothing
-load and no other script run, even if an escape were missed.
+Tables and the first figure need no script. Questions, their searches and the figures' files follow the tables as
+compressed blocks (packed.py), which templates/*.js unpack when they are read: what is seen first does not wait for
+them. Scripts write text nodes only. A content security policy lets nothing load but pictures that the page itself
+made, and no other script run, even if an escape were missed.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -25,10 +29,13 @@ from harness.errors import UserError
 from reports import stored as facts
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
-from reports.details import Limits, details
+from reports.details import Limits, Questions, questions
 from reports.figures import front
 from reports.gold_rows import rows_of
+from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
+from reports.packed import block, packed_bytes
+from reports.page_header import Written, header
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
 
@@ -37,6 +44,16 @@ if TYPE_CHECKING:
 
 
 LIMITS = Limits()
+SCRIPTS = (
+    "page.js",
+    "save.js",
+    "player.js",
+    "answers.js",
+    "differences.js",
+    "questions.js",
+    "leaderboard.js",
+    "start.js",
+)
 _LONG = 48  # characters of a cell that may be broken into lines
 
 
@@ -48,7 +65,6 @@ class _Group:
     runs: list[StoredRun]
     found: SideBySide
     problem: str | None
-    limits: Limits
     convention: str | None
 
 
@@ -60,68 +76,85 @@ def page(
     limits: Limits = LIMITS,
     margin: float | None = None,
     convention: str | None = None,
+    force: bool = False,
+    written: Written | None = None,
 ) -> str:
     """The page as text. Raises UserError for no runs or runs without records.
 
-    reference: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page says
-    why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to the
-    published one; None for a page without published numbers. convention: how FLOPs are counted, see
-    reports.tables.frame.
+    reference, force: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page
+    says why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to
+    the published one; None for a page without published numbers. convention: how FLOPs are counted, see
+    reports.tables.frame. written: when and by which command, None for a page that equal runs make again.
     """
     facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.key(run)[0], []).append(run)
-    share = Limits(limits.questions, limits.size // len(by_name), limits.graphs // len(by_name))
-    groups = [_group(name, found, reference, share, convention) for name, found in sorted(by_name.items())]
-    data, parts = [], []
+    groups = [_group(name, own, reference, force, convention) for name, own in sorted(by_name.items())]
+    answers = sum(len(run.records) for run in runs)
+    heads, blocks, parts = [], [], []
     for number, group in enumerate(groups):
-        detail = _details(group)
-        data.append(detail)
-        parts.append(_section(group, number, detail, margin))
-    return _fill(title, joined(_contents(groups), *parts), data)
+        part = sum(len(run.records) for run in group.runs) / answers
+        share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
+        asked = _questions(group, share)
+        points = front.points(group.found.means, group.runs)
+        figure, files = front.element(points, asked.head["score"])
+        heads.append(asked.head)
+        parts.append(_section(group, number, asked, figure, margin))
+        packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
+        blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
+    body = joined(header(title, runs, written), _contents(groups), *parts)
+    return _fill(title, body, heads, joined(*blocks))
 
 
-def _group(name: str, runs: list[StoredRun], reference: str | None, limits: Limits, convention: str | None) -> _Group:
+def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool, convention: str | None) -> _Group:
     counted = convention or DEFAULT
     problem = None
     try:
-        found = side_by_side(runs, reference=reference if len(runs) > 1 else None, convention=counted)
+        found = side_by_side(runs, reference=reference if len(runs) > 1 else None, force=force, convention=counted)
     except UserError as e:
         means = frame(runs, convention=counted, reference=reference or REFERENCE)
         found, problem = SideBySide(ordered(means), None), str(e)
     # The order of the table is that of every list on the page.
     place = {run: i for i, run in enumerate(found.means["run"])}
-    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, limits, convention)
+    return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, convention)
 
 
-def _details(group: _Group) -> dict[str, Any]:
+def _questions(group: _Group, limits: Limits) -> Questions:
     labels = list(group.found.means["method"])
     differences = group.found.differences
     base = None if differences is None else differences["reference_run"].iloc[0]
     reference = next((i for i, run in enumerate(group.runs) if run.path.name == base), 0)
     score = facts.headline(group.runs[0])
     counted = group.convention or DEFAULT
-    return details(group.runs, labels, reference, score, rows_of(group.runs), group.limits, counted)
+    return questions(group.runs, labels, reference, score, rows_of(group.runs), limits, counted)
+
+
+def _anchor(name: str) -> str:
+    """The id of a data set's section, which is also how a link to one of its questions begins."""
+    return f"d={quote(name, safe='')}"
 
 
 def _contents(groups: Sequence[_Group]) -> Html:
-    if len(groups) == 1:
-        return joined()
-    return el("nav", *(el("a", group.name, href=f"#data-{i}") for i, group in enumerate(groups)))
+    """The leaderboard and links to the sections, where there are several data sets or models."""
+    runs = [run for group in groups for run in group.runs]
+    links = {group.name: f"#{_anchor(group.name)}" for group in groups}
+    nav = el("nav", *(el("a", name, href=link) for name, link in links.items())) if len(groups) > 1 else None
+    if len(groups) == 1 and len({run.config["model"]["name"] for run in runs}) == 1:
+        return joined(nav)
+    return joined(nav, leaderboard(pd.concat([group.found.means for group in groups]), runs, links))
 
 
-def _section(group: _Group, number: int, detail: dict[str, Any], margin: float | None) -> Html:
-    score = detail["score"]
-    means = group.found.means
-    (few,), (every,) = sections(means), sections(means, ())
+def _section(group: _Group, number: int, asked: Questions, figure: Html, margin: float | None) -> Html:
+    (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
         "section",
         el("h2", few.title),
         _table(few.frame),
         el("details", el("summary", "every column"), _table(every.frame.drop(columns=["scorers", "notes"]))),
         el("h3", "Score against cost"),
-        front.element(front.points(means, group.runs), score),
+        figure,
+        el("div", class_="save", data_file=f"d{number}-front", data_name=f"{group.name} score against cost"),
         el(
             "p",
             "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Point at "
@@ -132,9 +165,9 @@ def _section(group: _Group, number: int, detail: dict[str, Any], margin: float |
         None if margin is None else _paper(group, margin),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
-        *(el("p", note, class_="note") for note in detail["notes"]),
+        *(el("p", note, class_="note") for note in asked.notes),
         el("div", class_="questions", data_place=number),
-        id=f"data-{number}",
+        id=_anchor(group.name),
     )
 
 
@@ -186,11 +219,17 @@ def _cell(cell: str) -> Html:
     return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)
 
 
-def _fill(title: str, body: Html, data: list[dict[str, Any]]) -> str:
-    style, script = _template("page.css"), _template("player.js") + _template("page.js")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+def _fill(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html) -> str:
+    style, script = _template("page.css"), "".join(_template(name) for name in SCRIPTS)
+    policy = f"default-src 'none'; img-src blob:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     return Template(_template("page.html")).substitute(
-        title=joined(title), policy=joined(policy), style=style, body=body, data=script_json(data), script=script
+        title=joined(title),
+        policy=joined(policy),
+        style=style,
+        body=body,
+        data=script_json(heads),
+        blocks=blocks,
+        script=script,
     )
 
 

@@ -139,11 +139,11 @@ def read_graph(
     root: of the cache, where it is not the usual one; kept: what was read before, by key, for the next call. A graph
     that the steps do not fit is not returned.
     """
-    lines = indexed(run, record)
     nodes = [step for step in record["steps"] if step["node"] is not None]
+    lines = indexed(run, record) if nodes else []
     if not lines and run.documents and nodes:
         return Found(problem="documents.jsonl names no index of this question.")
-    if len(lines) != 1 or not nodes:
+    if len(lines) != 1:
         return Found()
     key, name = str(lines[0].get("key")), str(lines[0]["document_id"])
     kept = {} if kept is None else kept

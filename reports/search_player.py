@@ -1,27 +1,30 @@
 """What the page needs to play a search: the drawn graph, and its moves; templates/player.js plays them.
 
-    graphs, notes = replays(runs, questions, rows, size)      and answers that can be played get a "replay":
+    searches = Searches(size)
+    searches.replay(run, record, rows)      a replay, or None where nothing can be played
+    searches.graphs                         packed (reports/packed.py), one an index
 
     graph     {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
                "nodes": [[level, text, [label lines]], ...], "edges": [[higher, lower, weight, shade, pixels], ...],
-               "least", "left_out"}                     one an index, shared by the questions on it
+               "least", "left_out"}                     shared by the questions on an index
     replay    {"graph": place in graphs, "marked": [supporting nodes], "moves": [{"action", "node", ...}], "more": 0}
 
-The graphs and moves of a data set take at most `size` bytes of JSON; what is left out is counted in the notes.
+The graphs of a data set take at most `size` bytes; what is left out is counted in the notes.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.evidence import evidence, supporting
 from reports.graph_layout import layout, lines_of, shade
-from reports.search_graph import Graph, read_graph
+from reports.packed import cut, filled, packed
+from reports.search_graph import Graph, indexed, read_graph
 from reports.walk import Move, walk
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.storage.run_folder import StoredRun
     from harness.types import Example
     from reports.gold_rows import Rows
@@ -30,52 +33,60 @@ if TYPE_CHECKING:
 _MOST_MOVES = 400
 _LONGEST = 300  # characters of a node's text
 _LABEL = 14  # pixels of a box that its text leaves free
+_KEPT = 64  # graphs in memory; questions on one document follow each other
 
 
-def replays(
-    runs: Sequence[StoredRun], questions: Sequence[dict[str, Any]], rows: Sequence[Rows], size: int
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Put a "replay" into every answer of `questions` (reports.details) whose search went over a graph, as above.
+class Searches:
+    """The graphs of a data set's searches, drawn and packed, at most `size` bytes of them."""
 
-    rows: of each run.
-    """
-    graphs: list[dict[str, Any]] = []
-    places: dict[str, int] = {}
-    problems: list[str] = []
-    left = 0
-    for i, run in enumerate(runs):
-        by_id = {record["question_id"]: record for record in run.records}
-        kept: dict[str, tuple[Graph | None, str | None]] = {}
-        for question in questions:
-            answer, record = question["answers"][i], by_id.get(question["id"])
-            if answer is None or record is None:
-                continue
-            found = read_graph(run, record, kept=kept)
-            problems += [found.problem] if found.problem else []
-            if found.graph is None:
-                continue
-            told = _replay(found.graph, run, record, rows[i])
-            new = None if found.key in places else drawn(found.graph)
-            need = len(json.dumps(told)) + (0 if new is None else len(json.dumps(new)))
-            if need > size:
-                left += 1
-                continue
-            size -= need
-            if new is not None:
-                places[found.key] = len(graphs)
-                graphs.append(new)
-            answer["replay"] = {"graph": places[found.key], **told}
-    return graphs, _notes(problems, left)
+    def __init__(self, size: int) -> None:
+        self.graphs: list[str] = []
+        self._size = size
+        self._full = False
+        self._places: dict[str, int] = {}
+        self._read: dict[str, tuple[Graph | None, str | None]] = {}
+        self._with_graphs: set[Path] = set()  # the runs that search over graphs
+        self._problems: list[str] = []
+        self._left = 0
 
+    def replay(self, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any] | None:
+        """What plays the search of `record`, as above; None where it went over no graph, or there is no room."""
+        if not any(step["node"] is not None for step in record["steps"]):
+            return None
+        if self._full and not any(str(line.get("key")) in self._places for line in indexed(run, record)):
+            self._left += run.path in self._with_graphs
+            return None
+        if len(self._read) > _KEPT:
+            self._read.clear()
+        found = read_graph(run, record, kept=self._read)
+        self._problems += [found.problem] if found.problem else []
+        if found.graph is None:
+            return None
+        self._with_graphs.add(run.path)
+        if found.key not in self._places and not self._add(found.key, found.graph):
+            self._left += 1
+            return None
+        return {"graph": self._places[found.key], **_replay(found.graph, run, record, rows)}
 
-def _notes(problems: list[str], left: int) -> list[str]:
-    notes = []
-    if problems:
-        notes.append(f"{_searches(len(problems))} cannot be drawn. {problems[0]}")
-    if left:
-        told = "harness trace RUN QUESTION_ID --graph FILE.svg draws one"
-        notes.append(f"{_searches(left)} cannot be played here, so that the page stays small ({told}).")
-    return notes
+    def _add(self, key: str, graph: Graph) -> bool:
+        """Draw a graph; False where there is no room for it."""
+        text = packed(drawn(graph))
+        self._full = len(text) > self._size
+        if not self._full:
+            self._size -= len(text)
+            self._places[key] = len(self.graphs)
+            self.graphs.append(text)
+        return not self._full
+
+    def notes(self) -> list[str]:
+        """What cannot be played, and why."""
+        notes = []
+        if self._problems:
+            notes.append(f"{_searches(len(self._problems))} cannot be drawn. {self._problems[0]}")
+        if self._left:
+            command = "harness trace RUN QUESTION_ID --graph FILE.svg draws one"
+            notes.append(f"{_searches(self._left)} cannot be played here, so that the page stays small ({command}).")
+        return notes
 
 
 def _searches(count: int) -> str:
@@ -88,7 +99,7 @@ def drawn(graph: Graph) -> dict[str, Any]:
     nodes = []
     for level, text, spot in zip(graph.level, graph.text, plan.spots, strict=True):
         told = " ".join(text.split())
-        nodes.append([level, _cut(told), lines_of(told, spot.width - _LABEL) if spot.width else []])
+        nodes.append([level, cut(told, _LONGEST), lines_of(told, spot.width - _LABEL) if spot.width else []])
     return {
         "width": plan.width,
         "height": plan.height,
@@ -113,26 +124,16 @@ def _replay(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) ->
 
 def _move(move: Move, example: Example | None) -> dict[str, Any]:
     step = move.step
-    told = {
-        "action": step["action"],
-        "node": step["node"],
-        "p_yes": None if step["p_yes"] is None else round(step["p_yes"], 4),
-        "tokens": step["tokens"],
-        "scores": {name: round(value, 5) for name, value in step["scores"].items()},
-        "parent": move.parent,
-        "edge": None if move.edge is None else round(move.edge, 4),
-        "evidence": evidence(step["shown"], example),
-        "later": move.later,
-        "note": _cut(step["note"]),
-        "answer": None if step.get("answer") is None else _cut(step["answer"]),
-    }
-    # Not `value in (None, "", False, {})`: node 0 and step 0 are equal to False.
-    return {
-        name: value
-        for name, value in told.items()
-        if value is not None and value is not False and value not in ("", {})
-    }
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text)} characters)"
+    return filled(
+        action=step["action"],
+        node=step["node"],
+        p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),
+        tokens=step["tokens"],
+        scores={name: round(value, 5) for name, value in step["scores"].items()},
+        parent=move.parent,
+        edge=None if move.edge is None else round(move.edge, 4),
+        evidence=evidence(step["shown"], example),
+        later=move.later,
+        note=cut(step["note"], _LONGEST),
+        answer=None if step.get("answer") is None else cut(step["answer"], _LONGEST),
+    )

@@ -9,6 +9,7 @@ StoredRun ── label · fingerprint · reader · scorer_versions · notes     
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,30 @@ def key(run: StoredRun) -> tuple[str, str]:
 def is_ceiling(run: StoredRun) -> bool:
     """Whether the method was shown the supporting passages, which nobody has without the answers."""
     return bool(run.config["method"].get("view") == "evidence")
+
+
+def models(run: StoredRun) -> list[str]:
+    """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
+    names = {role: str(model["name"]) for role, model in (run.config.get("roles") or {}).items()}
+    own = str(run.config["model"]["name"])
+    return [own, *(f"{name} ({role})" for role, name in names.items() if name != own)]
+
+
+def code(run: StoredRun) -> str:
+    """The version and commit that made the run, as far as its manifest says: "harness 0.1.0, commit 0a1b2c3d4e5f"."""
+    version, git = (run.manifest.get("packages") or {}).get("longdoc-harness"), run.manifest.get("git") or {}
+    commit = (
+        f"commit {str(git['commit'])[:12]}" + (", changed" if git.get("dirty") else "") if git.get("commit") else ""
+    )
+    return ", ".join(part for part in (f"harness {version}" if version else "", commit) if part)
+
+
+def suite(run: StoredRun) -> str:
+    """The suite that the run's command named, "" for none."""
+    command: Any = run.manifest.get("command")
+    words = " ".join(map(str, command)) if isinstance(command, list) else ""
+    named = re.search(r" --suite[ =](\S+)", words)
+    return named[1] if named else ""
 
 
 def headline(run: StoredRun) -> str:

@@ -21,6 +21,10 @@ RunsFolder = Annotated[
     str | None,
     typer.Argument(metavar="RUNS", help="A run folder, or a folder that holds runs.", show_default="results"),
 ]
+RunsFolders = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default="results"),
+]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
 Out = Annotated[str, output("--out DIR", "Folder for the results.")]
 Convention = Annotated[

@@ -4,6 +4,7 @@ harness report results                       a table for each data set, best fir
 harness report results --out table.tex       to a file: .txt, .md, .csv, .tex or .json
 harness report results --wide                one table: a row a method, a column a data set, and the mean over data sets
 harness report results --html report.html    one page that opens without a network
+harness report a b --html index.html         one page of all runs below both, with a leaderboard
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
 harness report curves results                a figure: see report_curves.py, report_nodes.py, ...
@@ -11,6 +12,7 @@ harness report curves results                a figure: see report_curves.py, rep
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import output, setting
 from harness.cli.compare import chosen_columns
-from harness.cli.options import RunsFolder, Score, TableOutput
+from harness.cli.options import RunsFolders, Score, TableOutput
 from harness.cli.output import format_of, write
-from harness.cli.stored_runs import joined, stored
+from harness.cli.stored_runs import joined, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.paths import masked, words_without_home
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -34,8 +37,9 @@ class Page:
 
     html: Annotated[str | None, output("--html FILE", "Write one self-contained page.")] = None
     questions: Annotated[
-        int | None, output("--questions N", "Questions per data set that the page shows in full.", "200")
+        int | None, output("--questions N", "Questions per data set with details on the page.", "all")
     ] = None
+    force: Annotated[bool, setting("--force", "With --html: compare runs that differ in more than the method.")] = False
     paper: Annotated[
         bool, setting("--paper", "Show published numbers beside the measured ones: equivalent, differs or undecided.")
     ] = False
@@ -60,7 +64,7 @@ class Wide:
     score: Score = None
 
 
-def report(table: TableOutput, page: Page, wide: Wide, folder: RunsFolder = None) -> int:
+def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = None) -> int:
     """Print tables of runs, or write them as a page.
 
     One table for each data set, best method first. The exit code is 3 if a damaged run was left out.
@@ -69,11 +73,12 @@ def report(table: TableOutput, page: Page, wide: Wide, folder: RunsFolder = None
     columns = chosen_columns(table.columns, table.everything)
     _check(table, page)
     _check_wide(table, page, wide)
-    folder = folder or "results"
-    runs, damaged = stored(folder)
-    runs = joined(runs) if table.average_seeds else runs
+    folders = folders or ["results"]
+    runs, damaged = stored_runs(folders)
+    runs = joined(_once(runs)) if table.average_seeds else _once(runs)
     if page.html is not None:
-        write(_page(runs, Path(folder).resolve().name, table, page), page.html)
+        title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
+        write(_page(runs, title, table, page), page.html)
     if page.html is None or table.out is not None:
         if page.paper:
             text = _paper(runs, form, page.margin, table.convention)
@@ -83,10 +88,25 @@ def report(table: TableOutput, page: Page, wide: Wide, folder: RunsFolder = None
     return 3 if damaged else 0
 
 
+def _once(runs: list[StoredRun]) -> list[StoredRun]:
+    """The runs without copies in other results folders: of several, the one with most questions; warns about those."""
+    kept: dict[tuple[str, str], StoredRun] = {}
+    for run in runs:
+        key = run.config["dataset"]["name"], run.path.name
+        if (other := kept.get(key)) is None:
+            kept[key] = run
+            continue
+        kept[key], left = (run, other) if len(run.records) > len(other.records) else (other, run)
+        sys.stderr.write(f"warning: left out: {left.path} is the same run as {kept[key].path}\n")
+    return list(kept.values())
+
+
 def _check(table: TableOutput, page: Page) -> None:
     """Raise UserError for options that would have no effect."""
     if page.html is None and page.questions is not None:
         raise UserError("--questions is a setting of the page; add --html FILE")
+    if page.html is None and page.force:
+        raise UserError("--force is a setting of the page; add --html FILE, or use: harness compare RUN RUN --force")
     if page.questions is not None and page.questions < 0:
         raise UserError(f"--questions {page.questions}: should be 0 or more")
     if page.margin is not None and not page.paper:
@@ -155,13 +175,24 @@ def _paper(runs: list[StoredRun], form: str, margin: float | None, convention: s
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
+    from datetime import UTC, datetime
+
     from reports.details import Limits
-    from reports.page import LIMITS, page
+    from reports.page import page
+    from reports.page_header import Written
     from reports.paper import MARGIN
 
-    margin = (options.margin or MARGIN) if options.paper else None
-    limits = LIMITS if options.questions is None else Limits(options.questions, LIMITS.size)
-    return page(runs, title=title, reference=table.reference, limits=limits, margin=margin, convention=table.convention)
+    command = [masked(word) for word in words_without_home(["harness", *sys.argv[1:]])]
+    return page(
+        runs,
+        title=title,
+        reference=table.reference,
+        limits=Limits(options.questions),
+        margin=(options.margin or MARGIN) if options.paper else None,
+        convention=table.convention,
+        force=options.force,
+        written=Written(datetime.now(UTC), command),
+    )
 
 
 def _tables(runs: list[StoredRun], form: str, columns: list[str] | None, options: TableOutput) -> str:

@@ -24,7 +24,7 @@ import pandas as pd
 from reports import stored as facts
 from reports.basis import Asked, asked, main
 from reports.figures.plot import Axis, cut, inline, legend_below, paper_style, set_axis, written
-from reports.markup import Html, el
+from reports.markup import Html, el, joined
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
+_NARROW = 3.6, 4.2  # for a telephone
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "undominated": (
@@ -85,32 +86,39 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
     return dearer <= 0 <= better and (dearer, better) != (0, 0)
 
 
-def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg") -> bytes:
-    """The rows of `points` of one data set as a file of a form of FORMS. Raises ValueError where there is none."""
+def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _SIZE) -> bytes:
+    """The rows of `points` of one data set as a file of a form of FORMS; size: in inches.
+
+    Raises ValueError where there is no row.
+    """
     if not rows:
         raise ValueError("a figure needs a point")
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=_SIZE)
+        figure = Figure(figsize=size)
         ax = figure.add_subplot()
         handles = {kind: _mark(ax, point, i) for i, point in enumerate(rows) for kind in [kind_of(point)]}
         set_axis(ax.xaxis, Axis(f"TFLOPs a question, search + answer ({rows[0]['convention']}, log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         _front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
-        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=100)
+        legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(14 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _labels(ax, rows)
         return written(figure, f"{score} against TFLOPs a question", form)
 
 
-def element(rows: Sequence[Mapping[str, Any]], score: str) -> Html:
-    """The same for a page, with what a pointer over a mark reads; a sentence where there is no point."""
+def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
+    """The same for a page, with what a pointer over a mark reads, for wide and for narrow screens (page.css shows one
+    of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
-        return el("p", "No run of this data set has both a score and a cost.", class_="none")
-    return inline(draw(rows, score), {f"point-{i}": _title(point) for i, point in enumerate(rows)})
+        return el("p", "No run of this data set has both a score and a cost.", class_="none"), {}
+    titles = {f"point-{i}": _title(point) for i, point in enumerate(rows)}
+    files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
+    drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}
+    return joined(*(el("div", inline(svg, titles), class_=name) for name, svg in drawn.items())), files
 
 
 def kind_of(point: Mapping[str, Any]) -> str:

@@ -61,10 +61,10 @@ function graphDrawing(graph, replay) {
 }
 
 // P(Yes) by step, with a dashed line at the stop; {svg, needle(step)}. Null where no step was probed.
-function probeCurve(moves, go) {
+function probeCurve(moves, go, wide) {
   const probed = moves.map((move, i) => [i, move.p_yes]).filter(([, p]) => p !== undefined);
   if (!probed.length) return null;
-  const [wide, high, left, top, bottom] = [940, 130, 46, 10, 20];
+  const [high, left, top, bottom] = [130, 46, 10, 20];
   const x = (i) => left + ((wide - left - 16) * (i + 0.5)) / moves.length;
   const y = (p) => top + (high - top - bottom) * (1 - p);
   const svg = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", class: "probes" },
@@ -106,10 +106,12 @@ function moveWords(graph, replay, i) {
   return words.join(" · ");
 }
 
-function player(graph, replay, name) {
+// wide: pixels there are for it.
+function player(graph, replay, name, toStep, wide) {
   const last = replay.moves.length - 1;
   const drawing = graphDrawing(graph, replay);
   const told = make("p", { class: "legend", "aria-live": "polite" });
+  const here = link("link to this step", "", "");
   const text = make("div", { class: "prediction" });
   const slider = make("input", { type: "range", min: 0, max: last, step: 1, value: 0, "aria-label": "step of the search" });
   const frame = make("div", { class: "graph-frame" }, drawing.svg);
@@ -130,8 +132,13 @@ function player(graph, replay, name) {
     }
     drawing.lines.forEach((line, n) => { if (line) line.classList.toggle("off", n > at); });
     if (probes) probes.needle(at);
+    if (move.node !== undefined) { // in the middle of what is seen of a wide graph
+      const scale = drawing.svg.clientWidth / graph.width;
+      frame.scrollLeft = graph.spots[move.node][0] * scale - frame.clientWidth / 2;
+    }
     slider.value = at;
     told.textContent = moveWords(graph, replay, at);
+    here.setAttribute("href", toStep(at));
     slider.setAttribute("aria-valuetext", `step ${at} of ${last}`);
     text.textContent = move.node === undefined ? "(this step shows no node)" : graph.nodes[move.node][1] || "(empty)";
   }
@@ -149,18 +156,14 @@ function player(graph, replay, name) {
     }, 900);
   }
   const go = (i) => { halt(); show(i); };
-  const button = (label, act) => {
-    const made = make("button", { type: "button" }, label);
-    made.addEventListener("click", act);
-    return made;
-  };
   const play = button("Play", toggle);
-  const probes = probeCurve(replay.moves, go);
+  const probes = probeCurve(replay.moves, go, wide);
   slider.addEventListener("input", () => go(Number(slider.value)));
   const box = make("div", { class: "player", tabindex: "0", role: "group", "aria-label": `the search of ${name}, step by step` },
     make("div", { class: "bar-of-choices" }, button("First", () => go(0)), button("Back", () => go(at - 1)), play,
-      button("Next", () => go(at + 1)), button("Last", () => go(last)), slider),
-    told, text, frame, probes ? probes.svg : null,
+      button("Next", () => go(at + 1)), button("Last", () => go(last)), slider, here),
+    told, text, frame, saveBar(`search of ${name}`, () => drawing.svg),
+    ...(probes ? [probes.svg, saveBar(`P(Yes) of ${name}`, () => probes.svg)] : []),
     make("p", { class: "note" }, "Edges: the heavier the thicker and redder" +
       (graph.left_out ? `; ${counted(graph.left_out, "edge")} of a weight up to ${graph.least} left out` : "") +
       ". Blue: visited, with the number of its step; dashed: behind the stop. Diamond: supporting." +
@@ -174,15 +177,19 @@ function player(graph, replay, name) {
     keys[event.key]();
   });
   show(0);
-  return box;
+  return { box, go };
 }
 
-// Drawn when it is opened: a page may have hundreds of them.
-function playerBox(data, answer, name) {
-  const graph = data.graphs[answer.replay.graph];
-  const inner = make("details", { class: "replay" }, make("summary", {}, `play the search on its graph: ${counted(graph.nodes.length, "node")}`));
-  inner.addEventListener("toggle", () => {
-    if (inner.open && inner.children.length === 1) inner.append(player(graph, answer.replay, name));
+// Drawn when it is opened: a page may have hundreds of them. data-step: where to begin, also when it is open already.
+function playerBox(graph, answer, name, toStep) {
+  const inner = make("details", { class: "replay" }, make("summary", {}, "play the search on its graph"));
+  let made = null;
+  inner.addEventListener("toggle", async () => {
+    if (!inner.open || made) return;
+    made = player(await graph(answer.replay.graph), answer.replay, name, toStep, Math.max(300, inner.clientWidth - 28));
+    inner.append(made.box);
+    if (inner.dataset.step !== undefined) made.go(Number(inner.dataset.step));
   });
+  inner.addEventListener("step", () => { if (made) made.go(Number(inner.dataset.step)); });
   return inner;
 }

@@ -1,5 +1,5 @@
 // Plays a search in node, on a stand-in for the few parts of a browser that templates/player.js uses.
-// node play.js data.json player.js page.js  ->  what is seen after each key, as JSON
+// node play.js data.json page.js save.js player.js  ->  what is seen after each key, as JSON
 "use strict";
 const fs = require("fs");
 const vm = require("vm");
@@ -21,8 +21,9 @@ class Element {
   }
   append(...more) { this.children.push(...more); }
   prepend(...more) { this.children.unshift(...more); }
+  removeAttribute(name) { delete this.attributes[name]; }
   addEventListener(name, act) { this.listeners[name] = act; }
-  fire(name, event = {}) { this.listeners[name]({ target: this, preventDefault() {}, ...event }); }
+  fire(name, event = {}) { return this.listeners[name]({ target: this, preventDefault() {}, ...event }); }
   set textContent(words) { this.words = String(words); this.children = []; }
   get textContent() { return this.words + this.children.map((c) => (c instanceof Element ? c.textContent : String(c))).join(""); }
   all(test) { return this.children.filter((c) => c instanceof Element).flatMap((c) => [...(test(c) ? [c] : []), ...c.all(test)]); }
@@ -41,9 +42,10 @@ const context = vm.createContext({ document, setInterval: (act) => { tick = act;
 const source = process.argv.slice(3).map((name) => fs.readFileSync(name, "utf8")).join("");
 vm.runInContext(`${source}\nglobalThis.playerBox = playerBox;`, context);
 
-const outer = context.playerBox(data, data.questions[0].answers[0], "pecan");
+(async () => {
+const outer = context.playerBox(async (n) => data.graphs[n], data.questions[0].answers[0], "pecan", (step) => `#s=${step}`);
 outer.open = true;
-outer.fire("toggle");
+await outer.fire("toggle");
 const [box] = outer.having("player");
 const [graph] = box.having("graph");
 const nodes = graph.all((e) => e.tag === "g" && e.classList.has("node"));
@@ -63,9 +65,11 @@ function seen() {
 const key = (name) => box.fire("keydown", { key: name });
 const [slider] = box.all((e) => e.tag === "input");
 const play = box.all((e) => e.tag === "button")[2];
+const [here] = box.all((e) => e.tag === "a");
 const out = { first: seen(), edges: graph.having("edge").map((e) => e.attributes.d), probes: box.having("probe").length };
 key("ArrowRight"); key("ArrowRight");
 out["right, right"] = seen();
+out.link = here.attributes.href;
 key("End"); key("ArrowRight");
 out.end = seen();
 key("Home"); key("ArrowLeft");
@@ -79,4 +83,8 @@ tick();
 out.played = seen();
 play.fire("click");
 if (play.textContent !== "Play" || tick !== null) throw new Error("pause does not stop");
+outer.dataset.step = "5";
+outer.fire("step");
+out["linked to 5"] = seen();
 process.stdout.write(JSON.stringify(out));
+})();

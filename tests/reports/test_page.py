@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -18,12 +19,13 @@ from hypothesis import strategies as st
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun, read_run
-from reports import details, markup
+from reports import markup
 from reports.details import Limits
 from reports.figures import front
 from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.markup import el, script_json
+from reports.packed import unpacked
 from reports.page import page
 from reports.tables import frame
 from tests.reports.build import SCORE, flops, record, stored, usage, write_run
@@ -64,8 +66,36 @@ class Page(HTMLParser):
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.scripts[0])
-        return found
+        """What the page knows of each data set: its head, its list, and its questions and graphs unpacked."""
+        blocks = dict(zip(self._scripts_ids(), self.scripts, strict=True))
+        heads: list[dict[str, Any]] = json.loads(blocks["data"])
+        return [self._whole(f"d{i}", head, blocks) for i, head in enumerate(heads)]
+
+    @property
+    def code(self) -> str:
+        """The one script that is run."""
+        (code,) = (text for name, text in zip(self._scripts_ids(), self.scripts, strict=True) if name == "")
+        return code
+
+    def _scripts_ids(self) -> list[str]:
+        return [attributes.get("id") or "" for tag, attributes in self.tags if tag == "script"]
+
+    def _whole(self, place: str, head: dict[str, Any], blocks: dict[str, str]) -> dict[str, Any]:
+        listed = unpacked(blocks[f"{place}-list"])
+        count = head["starts"][-1]
+        parts = (unpacked(blocks[f"{place}-part-{i}"]) for i in range(len(head["starts"]) - 1))
+        answers = [one for part in parts for one in part]
+        assert len(answers) == count
+        questions = [
+            {
+                "id": listed["ids"][i],
+                "answers": answers[i],
+                **{k: (listed[k] or {i: None})[i] for k in ("texts", "gold")},
+            }
+            for i in range(count)
+        ]
+        graphs = [unpacked(text) for name, text in blocks.items() if name.startswith(f"{place}-graph-")]
+        return {**head, **listed, "questions": questions, "graphs": graphs}
 
 
 def two(root: Path, **changes: Any) -> list[StoredRun]:
@@ -93,12 +123,12 @@ class TestEscapes:
             for h in ("aaaa0000", "bbbb0000")
         ]
         found = Page(page(runs, title=EVIL))
-        assert [tag for tag, _ in found.tags].count("script") == 2
+        assert {a.get("type") for tag, a in found.tags if tag == "script"} == {"application/json", "text/plain", None}
         assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")]
         assert not [
             a for _, attributes in found.tags for a in attributes if a.startswith("on") or a in ("src", "style")
         ]
-        assert "alert(1)" not in found.scripts[1]
+        assert "alert(1)" not in found.code
         assert found.text.count("alert(1)") >= 8
         assert found.data[0]["questions"][0]["answers"][0]["prediction"] == EVIL
 
@@ -111,9 +141,9 @@ class TestEscapes:
         assert style is not None
         hashes = [
             "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-            for code in (found.scripts[1], style[1])
+            for code in (found.code, style[1])
         ]
-        assert policy == f"default-src 'none'; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
+        assert policy == f"default-src 'none'; img-src blob:; style-src '{hashes[1]}'; script-src '{hashes[0]}'"
 
     def test_nothing_is_loaded_from_anywhere(self, tmp_path: Path) -> None:
         source = page(two(tmp_path))
@@ -145,20 +175,24 @@ class TestContents:
         for told in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
             assert told in found.text
         assert "1 of 3 questions failed (scored 0)" in found.text
-        heads = [attributes for tag, attributes in found.tags if tag == "svg"]
-        assert len(heads) == 1
+        assert [a["class"] for tag, a in found.tags if tag == "div" and str(a.get("class")).startswith("on-")] == [
+            "on-wide",
+            "on-narrow",
+        ]
         values = [a.get("data-value") for tag, a in found.tags if tag == "td" and "data-value" in a]
         assert "0.5" in values
 
     def test_scores_and_answers_of_each_question(self, tmp_path: Path) -> None:
-        (data,) = Page(page(two(tmp_path))).data
+        found = Page(page(two(tmp_path)))
+        (data,) = found.data
         assert [m["label"] for m in data["methods"]] == ["full-context", "pecan"]
         assert data["reference"] == 0
         assert data["values"] == [[0.1, 0.5, 0.9], [0.4, 0.5, 0.0]]
         failed = data["questions"][2]["answers"][1]
         assert failed["error"] == "WindowExceeded: too long"
         assert data["questions"][0]["gold"] is None
-        assert any("No gold answers" in note for note in data["notes"])
+        assert data["failed"] == [[], [2]]
+        assert "No gold answers" in found.text
 
     def test_gold_and_shown_text_come_from_the_data_set(self, tmp_path: Path) -> None:
         config = {
@@ -175,16 +209,17 @@ class TestContents:
         one = record(0, 0.5, question_id=example.question.id, shown=shown, steps=[step(shown=shown[0])])
         manifest = {"dataset": {"fingerprint": rows.fingerprint}}
         run = read_run(write_run(tmp_path, [one], settings={"dataset": config}, manifest=manifest))
-        (data,) = Page(page([run])).data
+        found = Page(page([run]))
+        (data,) = found.data
         question = data["questions"][0]
-        assert question["text"] == example.question.text
+        assert question["texts"] == example.question.text
         assert question["gold"] == list(example.gold.answers)
         pieces = question["answers"][0]["shown"]
         text = rows.documents[support.document_id].text[support.start : support.end]
         assert pieces[0]["text"].startswith(text[:500])
         assert [p.get("evidence") for p in pieces] == [True, None]
         assert question["answers"][0]["steps"][0]["text"].startswith(text[:150])
-        assert not data["notes"]
+        assert "No gold answers" not in found.text
         changed = read_run(write_run(tmp_path / "b", [one], settings={"dataset": config}))
         assert "not those the run was made with" in (read_rows(changed).problem or "")
 
@@ -207,33 +242,56 @@ class TestContents:
     def test_data_sets_are_sections_of_their_own(self, tmp_path: Path) -> None:
         found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
         assert [d["name"] for d in found.data] == ["musique", "qasper"]
-        assert [a["href"] for tag, a in found.tags if tag == "a"] == ["#data-0", "#data-1"]
+        assert [a["href"] for tag, a in found.tags if tag == "a"][:2] == ["#d=musique", "#d=qasper"]
 
 
 class TestSize:
     def test_a_big_run_stays_small_and_says_what_is_left_out(self, tmp_path: Path) -> None:
-        text = "word " * 400
-        shown = [{"kind": "generated", "document_id": "", "start": 0, "end": 0, "text": text, "sources": []}] * 14
-        rows = [record(i, 0.5, prediction=text, shown=shown, steps=[step(note=text)] * 90) for i in range(80)]
-        source = page([read_run(write_run(tmp_path, rows))], limits=Limits(80, 400_000))
-        assert len(source) < 500_000
-        (data,) = Page(source).data
+        rng = random.Random(0)
+        text = [" ".join(f"{rng.randrange(10**6)}" for _ in range(400)) for _ in range(30)]
+        shown = {"kind": "generated", "document_id": "", "start": 0, "end": 0, "sources": []}
+        rows = [
+            record(
+                i, 0.5, prediction=rng.choice(text), shown=[{**shown, "text": rng.choice(text)} for _ in range(14)],
+                steps=[step(note=rng.choice(text), tokens=rng.randrange(10**6)) for _ in range(90)],
+            )
+            for i in range(80)
+        ]  # fmt: skip
+        run = read_run(write_run(tmp_path, rows))
+        whole = page([run])
+        answer = Page(whole).data[0]["questions"][0]["answers"][0]
+        assert answer["prediction"].endswith(f"({len(rows[0]['prediction'])} characters)")
+        assert (answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])) == (
+            14,
+            12,
+            90,
+            80,
+        )
+        assert "So that the page stays small" not in Page(whole).text
+        fewer = page([run], limits=Limits(size=250_000))
+        assert len(fewer) < len(whole) - 200_000
+        assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in Page(fewer).text
+        assert len(Page(fewer).data[0]["questions"]) == 80
+        least = page([run], limits=Limits(size=90_000))
+        (data,) = Page(least).data
         kept = len(data["questions"])
         assert 5 < kept < 80
-        assert data["notes"][-1].startswith(f"Details of {kept} of 80 questions")
-        assert len(data["values"][0]) == 80
-        answer = data["questions"][0]["answers"][0]
-        assert answer["prediction"].endswith(f"({len(text)} characters)")
-        assert (answer["shown_total"], answer["steps_total"]) == (14, 90)
+        assert (
+            f"Details of {kept} of 80 questions (so that the page stays small); all can be searched" in Page(least).text
+        )
+        assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 80
 
-    def test_differences_are_spread_over_more_questions_than_are_kept(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(details, "SCORED", 10)
-        (data,) = Page(page([stored(tmp_path, [i / 40 for i in range(40)])], limits=Limits(3))).data
-        assert data["ids"] == [f"q{i}" for i in range(0, 40, 4)]
+    def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path: Path) -> None:
+        rows = [record(i, i / 300, prediction=f"answer {i} " + "x" * 3000) for i in range(300)]
+        (data,) = Page(page([read_run(write_run(tmp_path, rows))])).data
+        assert len(data["ids"]) == 300
+        assert len(data["starts"]) > 1
+        assert [q["answers"][0]["prediction"][:10] for q in data["questions"]] == [
+            f"answer {i} x"[:10] for i in range(300)
+        ]
+        (data,) = Page(page([read_run(write_run(tmp_path / "b", rows))], limits=Limits(3))).data
+        assert len(data["ids"]) == 300
         assert len(data["questions"]) == 3
-        assert data["notes"][0].startswith("Differences of 10 of 40 questions")
 
 
 def priced(root: Path, method: str, score: float, tflops: float, **changes: Any) -> StoredRun:
@@ -273,7 +331,7 @@ class TestFront:
             "undominated",
             "ceiling",
         ]
-        found = Page(front.element(marks, SCORE))
+        found = Page(front.element(marks, SCORE)[0])
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
@@ -343,7 +401,7 @@ class TestReplay:
     ) -> None:
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
-        found = Page(page([run], limits=Limits(graphs=1000)))
+        found = Page(page([run], limits=Limits(graphs=500)))
         assert found.data[0]["graphs"] == []
         assert "1 search cannot be played here, so that the page stays small" in found.text
         text = page([playable(tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"]))])
@@ -357,8 +415,7 @@ class TestReplay:
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
         moves = [made_step("start", 6, shown=None, note=EVIL, answer=EVIL)]
         found = Page(page([searched(tmp_path / "runs", keep(tmp_path / "cache", value), steps=moves)]))
-        assert [tag for tag, _ in found.tags].count("script") == 2
-        assert "alert(1)" not in found.scripts[1]
+        assert "alert(1)" not in found.code
         assert found.data[0]["graphs"][0]["nodes"][0][1] == EVIL
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="the page's script needs node to be run")
@@ -366,7 +423,7 @@ class TestReplay:
         """tests/reports/play.js opens the page's script on a stand-in for the browser and presses keys."""
         (data,) = Page(page([playable(tmp_path, monkeypatch)])).data
         (tmp_path / "data.json").write_text(json.dumps(data))
-        scripts = [str(ROOT / "reports/templates" / name) for name in ("player.js", "page.js")]
+        scripts = [str(ROOT / "reports/templates" / name) for name in ("page.js", "save.js", "player.js")]
         told = subprocess.run(
             ["node", str(ROOT / "tests/reports/play.js"), str(tmp_path / "data.json"), *scripts],
             capture_output=True, text=True, timeout=60, check=False,
@@ -388,6 +445,8 @@ class TestReplay:
         assert seen["home"] == seen["first"]
         assert seen["slider to 3"]["current"] == [5]
         assert seen["played"]["current"] == [2]
+        assert seen["link"] == "#s=2"
+        assert seen["linked to 5"]["current"] == [3]
         assert seen["probes"] == 7
         # The drawing of the page is that of the SVG file.
         assert "M452 112C452 160 262 160 262 208" in seen["edges"]

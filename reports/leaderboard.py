@@ -1,0 +1,125 @@
+"""A table of all runs of the page over every data set, which templates/leaderboard.js groups, sorts and filters.
+
+    leaderboard(means, runs, anchors)     one row a run: method, model, data set, score, costs, questions, date, source
+
+Without a script it stands grouped by data set, best first. Scores of two data sets are not compared: groups by method
+and by model keep them in rows of their own, and "methods × data sets" gives each data set a column.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from reports import stored as facts
+from reports.markup import Html, el
+from reports.page_header import date
+from reports.render import Cells
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+_COLUMNS = (
+    "method",
+    "model",
+    "data set",
+    "score",
+    "tokens",
+    "tflops",
+    "ratio",
+    "n",
+    "failed",
+    "date",
+    "suite",
+    "folder",
+)
+_NUMERIC = ("score", "tokens", "tflops", "ratio", "n", "failed")
+
+
+def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping[str, str]) -> Html:
+    """The table; `means` has the rows of reports.tables.frame for `runs`, `anchors` the section of each data set."""
+    by_key = {facts.key(run): run for run in runs}
+    folders = sources(runs)
+    rows = []
+    for row in facts.records(means):
+        run = by_key[row["dataset"], row["run"]]
+        rows.append(_row(row, run, folders[run.path]))
+    table = pd.DataFrame(rows)
+    shown = [name for name in _COLUMNS if name not in ("suite", "folder") or table[name].nunique() > 1]
+    formatted = _formatted(table)
+    head = [el("th", el("button", name, type="button"), class_=_kind(name), scope="col") for name in shown]
+    body = [
+        el("tr", *(_cell(row, told, name, anchors) for name in shown), **_data(row))
+        for row, told in zip(rows, formatted, strict=True)
+    ]
+    board = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="board")
+    return el(
+        "section",
+        el("h2", "Leaderboard"),
+        el("div", class_="board-choices bar-of-choices"),
+        el("div", board, class_="wide"),
+        el(
+            "p",
+            "Scores are means of each data set's first score × 100 with 95 % intervals; tokens, TFLOPs and the ratio "
+            "to full-context are per question, without the index. (c): a ceiling, which was shown the evidence.",
+            class_="legend",
+        ),
+        id="leaderboard",
+    )
+
+
+def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
+    """The results folder of each run by the run's path, without what all of them share."""
+    folders = {run.path: run.path.parent.parent for run in runs}
+    shared = os.path.commonpath([folder.resolve() for folder in folders.values()])
+    relative = {path: os.path.relpath(folder.resolve(), shared) for path, folder in folders.items()}
+    return {path: os.path.basename(shared) if name == "." else name for path, name in relative.items()}
+
+
+def _row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
+    score = row["headline"]
+    return {
+        "method": row["method"],
+        "model": row["model"],
+        "data set": row["dataset"],
+        "headline": score,
+        "score": row.get(score),
+        "score.low": row.get(f"{score}.low"),
+        "score.high": row.get(f"{score}.high"),
+        **{name: row[name] for name in ("tokens", "tflops", "ratio", "n", "failed")},
+        "date": date(run),
+        "suite": facts.suite(run),
+        "folder": folder,
+        "ceiling": facts.is_ceiling(run),
+    }
+
+
+def _formatted(table: pd.DataFrame) -> list[dict[str, str]]:
+    """The numbers as the tables write them, by row and column."""
+    numbers = table[[*_NUMERIC, "score.low", "score.high"]].astype("float64")
+    cells = Cells(numbers)
+    return [dict(zip(cells.heads, row, strict=True)) for row in cells.rows]
+
+
+def _cell(row: Mapping[str, Any], told: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
+    if name in _NUMERIC:
+        value, bracket, interval = told.get(name, "–").partition(" [")
+        return el("td", value, el("small", f" [{interval}") if bracket else None, class_="number")
+    if name == "data set":
+        return el("td", el("a", row[name], href=anchors[row[name]]), el("small", f" {row['headline']}"))
+    return el("td", f"{row[name]} (c)" if name == "method" and row["ceiling"] else row[name])
+
+
+def _data(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script groups and sorts by, as attributes."""
+    names = ("method", "model", "data set", "suite", "folder")
+    values = {f"data_{name.replace(' ', '_')}": row[name] for name in (*names, "date")}
+    known = {name: row[name] for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
+    return {**values, **{f"data_{name}": float(value) for name, value in known.items()}}
+
+
+def _kind(name: str) -> str | None:
+    return "number" if name in _NUMERIC else None

@@ -1,0 +1,50 @@
+"""JSON inside a page that is unpacked only when it is read: compressed, as text that cannot end its element.
+
+    block("d0-list", packed(["any", "value"]))     <script type="text/plain" id="d0-list">eNqL...</script>
+
+templates/page.js: unpack reads it. zlib's format is what a browser's DecompressionStream calls "deflate".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+from reports.markup import Html, el
+
+_LEVEL = 6  # 9 takes three times as long for 1 % less
+
+
+def packed(value: Any) -> str:
+    """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not have."""
+    return packed_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
+
+
+def packed_bytes(content: bytes) -> str:
+    """`content` compressed, in base64."""
+    return base64.b64encode(zlib.compress(content, _LEVEL)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The value that `packed` was given."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def block(name: str, text: str) -> Html:
+    """An element that a browser neither shows nor runs, with the text of `packed`; `name` is its id."""
+    return el("script", Html(text), type="text/plain", id=name)
+
+
+def filled(**values: Any) -> dict[str, Any]:
+    """The values that are not empty. 0 is not empty: it is a number of a node or of tokens."""
+    # Not `value in (None, "", False, {})`: 0 is equal to False.
+    return {k: v for k, v in values.items() if v is not None and v is not False and v not in ("", {}, [])}
+
+
+def cut(text: str, longest: int, whole: int | None = None) -> str:
+    """At most `longest` characters, with the whole length where some are missing; whole: that of a text of which
+    `text` is the start."""
+    whole = len(text) if whole is None else whole
+    return text if whole <= longest else f"{text[:longest]} … ({whole} characters)"

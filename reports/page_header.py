@@ -1,0 +1,108 @@
+"""The head of the page: when its runs were made, with which code, models and commands, and a table of each run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from reports import stored as facts
+from reports.markup import Html, el, joined
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+_COMMANDS = 3  # shown in the head; the table of runs has all
+
+
+@dataclass(frozen=True)
+class Written:
+    """When the page was written, in UTC, and by which command."""
+
+    time: datetime
+    command: Sequence[str]
+
+
+def header(title: str, runs: Sequence[StoredRun], written: Written | None = None) -> Html:
+    """The title, the facts that hold for all runs, and the runs one by one in a table that can be opened."""
+    commands = list(dict.fromkeys(command for run in runs if (command := _command(run))))
+    told = [el("code", command) for command in commands[:_COMMANDS]]
+    if len(commands) > _COMMANDS:
+        told.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
+    rows = [
+        ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.key(r)[0] for r in runs}), 'data set')}"),
+        ("Date", _dates(runs)),
+        ("Model", ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run)))),
+        ("Code", "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded"),
+        ("Command" if len(commands) == 1 else "Commands", joined(*told) if told else "not recorded"),
+    ]
+    if written is not None:
+        made = [f"{_time(written.time)} by ", el("code", shlex.join(written.command))]
+        rows.append(("This page", joined("written ", *made)))
+    pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
+    return el("header", el("h1", title), el("dl", *pairs, class_="facts"), _each(runs))
+
+
+def date(run: StoredRun) -> str:
+    """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
+    started = _moment(run.manifest.get("started"))
+    return "" if started is None else f"{started:%Y-%m-%d}"
+
+
+def _each(runs: Sequence[StoredRun]) -> Html:
+    heads = ("run", "data set", "started", "state", "questions", "seed", "code", "command")
+    body = []
+    for run in runs:
+        started = _moment(run.manifest.get("started"))
+        cells = (
+            run.path.name,
+            facts.key(run)[0],
+            _time(started) if started else "–",
+            run.summary.get("state", "running"),
+            len(run.records),
+            run.config["seed"],
+            facts.code(run) or "–",
+            _command(run) or "–",
+        )
+        body.append(el("tr", *(el("td", cell) for cell in cells)))
+    table = el("table", el("thead", el("tr", *(el("th", h, scope="col") for h in heads))), el("tbody", *body))
+    return el("details", el("summary", "each run: folder, date, code, command"), el("div", table, class_="wide runs"))
+
+
+def _command(run: StoredRun) -> str:
+    words: Any = run.manifest.get("command")
+    return shlex.join(map(str, words)) if isinstance(words, list) else ""
+
+
+def _dates(runs: Sequence[StoredRun]) -> str:
+    """When the first run was started and the last one ended or was started."""
+    told = [
+        start.get(key) for run in runs for start in run.manifest.get("starts") or () for key in ("started", "finished")
+    ]
+    told += [run.manifest.get("started") for run in runs]
+    moments = sorted(moment for text in told if (moment := _moment(text)))
+    if not moments:
+        return "not recorded"
+    first, last = moments[0], moments[-1]
+    if first == last:
+        return _time(first)
+    return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
+
+
+def _moment(text: Any) -> datetime | None:
+    """A date of a manifest in UTC; None for what is no date. One without a time zone is taken to be in UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
