@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun, read_run
-from reports import markup
+from reports import details, markup
 from reports.details import Limits
 from reports.figures import front
 from reports.figures.front import points
@@ -246,7 +246,10 @@ class TestContents:
 
 
 class TestSize:
-    def test_a_big_run_stays_small_and_says_what_is_left_out(self, tmp_path: Path) -> None:
+    def test_a_big_run_stays_small_and_says_what_is_left_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(details, "_PART", 10_000)
         rng = random.Random(0)
         text = [" ".join(f"{rng.randrange(10**6)}" for _ in range(400)) for _ in range(30)]
         shown = {"kind": "generated", "document_id": "", "start": 0, "end": 0, "sources": []}
@@ -268,11 +271,11 @@ class TestSize:
             80,
         )
         assert "So that the page stays small" not in Page(whole).text
-        fewer = page([run], limits=Limits(size=250_000))
-        assert len(fewer) < len(whole) - 200_000
+        fewer = page([run], limits=Limits(size=300_000))
+        assert len(fewer) < len(whole) - 150_000
         assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in Page(fewer).text
         assert len(Page(fewer).data[0]["questions"]) == 80
-        least = page([run], limits=Limits(size=90_000))
+        least = page([run], limits=Limits(size=40_000))
         (data,) = Page(least).data
         kept = len(data["questions"])
         assert 5 < kept < 80
@@ -401,7 +404,7 @@ class TestReplay:
     ) -> None:
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
-        found = Page(page([run], limits=Limits(graphs=500)))
+        found = Page(page([run], limits=Limits(graphs=100)))
         assert found.data[0]["graphs"] == []
         assert "1 search cannot be played here, so that the page stays small" in found.text
         text = page([playable(tmp_path / "b", monkeypatch, index(text=["word " * 4000] * 6 + ["all of it"]))])
