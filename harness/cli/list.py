@@ -1,15 +1,22 @@
-"""`harness list [KIND]`: the names of each kind with a line about each. Reads YAML; imports no implementation."""
+"""`harness list [KIND]`: the names of each kind with a line about each, methods by family.
+
+Reads YAML and the first lines of files; imports no implementation.
+"""
 
 from __future__ import annotations
 
+import ast
 import json as json_
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli.options import Json
 from harness.cli.output import columns
-from harness.config import presets
+from harness.config import presets, registry
 from harness.errors import UnknownName
 
 KINDS = ("methods", "datasets", "models", "encoders", "scorers", "suites", "profiles")
@@ -27,10 +34,38 @@ def list_(
         return 0
     width = max((len(n) for names in listed.values() for n in names), default=0)
     for k in kinds:
-        rows = [(name.ljust(width), summary) for name, summary in listed[k].items()]
-        body = columns(rows) if rows else "(none)"
-        print(body if kind else f"{k}\n" + "\n".join("  " + line for line in body.splitlines()))
+        body = _families(listed[k], width) if k == "methods" else _rows(listed[k], width)
+        print(body if kind else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines()))
     return 0
+
+
+def _rows(summaries: Mapping[str, str], width: int) -> str:
+    rows = [(name.ljust(width), summary) for name, summary in summaries.items()]
+    return columns(rows) if rows else "(none)"
+
+
+def _families(summaries: Mapping[str, str], width: int) -> str:
+    """The methods below the first line of the module that implements them."""
+    families: dict[str, dict[str, str]] = {}
+    for name, summary in summaries.items():
+        families.setdefault(_family(name), {})[name] = summary
+    return "\n\n".join(f"{title}\n{_rows(rows, width)}" for title, rows in sorted(families.items()))
+
+
+def _family(method: str) -> str:
+    layers = [layer for _, layer in presets.read("methods", method)]
+    target = next((str(layer["implementation"]) for layer in reversed(layers) if "implementation" in layer), "")
+    module = registry.shipped("methods").get(target, target).partition(":")[0]
+    if not module.startswith("methods."):
+        return "Your own"
+    return _first_line(module)
+
+
+@cache
+def _first_line(module: str) -> str:
+    file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
+    source = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module).partition("\n")[0]
 
 
 def find_kind(kind: str) -> str:

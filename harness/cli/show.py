@@ -42,6 +42,7 @@ class Shown:
     origins: dict[str, str]
     prompts: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
+    parameters: list[str] = field(default_factory=list)  # of a method: lines that explain them
 
 
 def show(
@@ -69,6 +70,7 @@ def show(
         _print_difference(this, _describe(selection, kind, diff), (name, diff), json)
     elif json:
         parts = {"values": this.values, "origins": this.origins, "prompts": this.prompts, **this.notes}
+        parts |= {"parameters": this.parameters} if this.parameters else {}
         print(json_.dumps(parts, indent=2))
     else:
         print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
@@ -77,6 +79,8 @@ def show(
             head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
             print(f"\n{head}\n" + "\n".join("  | " + line for line in text.splitlines()))
         _print_notes(this.notes)
+        if this.parameters:
+            print("\nparameters, as --set method.NAME=VALUE\n" + "\n".join(f"  {line}" for line in this.parameters))
     return 0
 
 
@@ -187,10 +191,12 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
+    parameters: list[str] = []
     for path, part in parts.items():
         if path == "method":
             made = make_method(resolution)
             prompts = made.prompts()
+            parameters = _explained(type(made.config))
             params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
@@ -200,7 +206,15 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
         if key.startswith(_REPLACED):
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
-    return Shown(values, origins, prompts)
+    return Shown(values, origins, prompts, parameters=parameters)
+
+
+def _explained(config: type) -> list[str]:
+    """What the class of a method's parameters and the classes it extends say about them, the method's own last."""
+    from harness.method import MethodConfig
+
+    own = [c for c in config.__mro__ if c is not MethodConfig and issubclass(c, MethodConfig) and "__doc__" in vars(c)]
+    return [line for c in reversed(own) for line in (inspect.cleandoc(c.__doc__ or "")).splitlines()]
 
 
 def _scorer(name: str) -> Shown:

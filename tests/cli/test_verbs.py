@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,23 @@ def test_list_one_kind(here: Cli) -> None:
     assert here("list", "profile").stdout.split()[0] == "paper"
     assert "echo  " in here("list", "methods").stdout
     assert "first-slice" in here("list").stdout
+
+
+def test_methods_are_listed_by_family(here: Cli) -> None:
+    lines = here("list", "methods").stdout.splitlines()
+    names = [line.split()[0] for line in lines if line]
+    heads = [line for before, line in pairwise(["", *lines]) if line and not before]
+    assert any(head.startswith("RAPTOR (Sarthi et al. 2024)") for head in heads)
+    raptor, after = names.index("RAPTOR"), names.index("Your")
+    assert names[raptor + 1] == "raptor-ct"
+    assert "echo" in names[after:]
+
+
+def test_show_explains_each_parameter(here: Cli) -> None:
+    shown = here("show", "raptor-ct").stdout.partition("parameters, as --set method.NAME=VALUE\n")[2]
+    explained = {line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.strip()}
+    assert {"chunk_tokens", "layers", "top_k"} <= explained
+    assert json.loads(here("show", "raptor-ct", "--json").stdout)["parameters"][0] == "Construction (c), retrieval (r)."
 
 
 def test_show_gives_each_value_its_origin(here: Cli) -> None:

@@ -86,7 +86,7 @@ def test_what_is_hashed_is_the_own_part_of_a_class(folder: Path) -> None:
     lead = registry.load("own_lead:Lead", Method)
     assert own_code(lead).keys() == {"own_base", "own_lead"}
     typed = type("Typed", (BM25,), {"__module__": "__nowhere__"})
-    assert own_code(typed) == {"__nowhere__": "no file"}
+    assert own_code(typed).keys() == {"__nowhere__"}  # of its functions: tests/test_api.py
 
 
 def test_versions_of_packages() -> None:
