@@ -94,12 +94,12 @@ def plan_choices(choices: Choices) -> Plan:
     if dataset is not None and "method" in r.parts:
         _check_view(r, r.parts["method"], dataset)
     if method is not None:
-        encoders = _encoders(r, method, identities)
         for sentence in method.problems():
             r.wrong(sentence)
         if "model" in r.parts:
             models = _models(r, method, identities)
             _check_compressor(r, method)
+        encoders = _encoders(r, method, identities)
         _check_prompts(r, method, models)
         _check_skills(r, method, models)
     raise_all(r.problems)

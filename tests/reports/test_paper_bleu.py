@@ -96,7 +96,7 @@ class TestRecords:
         monkeypatch.setattr("harness.datasets.load", lambda *_: data)
         rescore(run.path)
         assert [r["notes"]["counts"]["hf_bleu.bleu1"] for r in read_run(run.path).records] == kept
-        rescore(run.path, scorers=["musique.answer_f1"])
+        rescore(run.path, scorers=["musique.answer_f1"], only=True)
         assert all("counts" not in r["notes"] for r in read_run(run.path).records)
 
     def test_a_part_of_the_answers_is_not_all(self, tmp_path: Path) -> None:
