@@ -43,8 +43,8 @@ class Limits:
     """questions: at most so many with details, None for all; size, graphs: bytes of questions and of drawn graphs."""
 
     questions: int | None = None
-    size: int = 23_000_000
-    graphs: int = 4_000_000
+    size: int = 26_000_000
+    graphs: int = 3_000_000
 
 
 @dataclass(frozen=True)

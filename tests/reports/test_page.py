@@ -124,6 +124,12 @@ class TestEscapes:
         ]
         found = Page(page(runs, title=EVIL))
         assert {a.get("type") for tag, a in found.tags if tag == "script"} == {"application/json", "text/plain", None}
+        blocks = [
+            text
+            for (tag, a), text in zip([one for one in found.tags if one[0] == "script"], found.scripts, strict=True)
+            if a.get("type") == "text/plain"
+        ]
+        assert blocks and all(re.fullmatch("[A-Za-z0-9+/=]+", text) for text in blocks)
         assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")]
         assert not [
             a for _, attributes in found.tags for a in attributes if a.startswith("on") or a in ("src", "style")
