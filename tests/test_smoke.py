@@ -78,7 +78,7 @@ def test_every_preset_answers(
 ) -> None:
     code, out, err = harness(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
-        "--limit", str(questions), "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=300",
+        "--limit", str(questions), "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=200",
     )  # fmt: skip
     # A row whose weights are not on this machine says so and costs the exit code 3; all others run.
     missing = set(re.findall(r"^error: (\S+) on \S+: not run: weights: ", err, re.MULTILINE))

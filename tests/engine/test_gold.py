@@ -36,7 +36,7 @@ def predictions(plan, out, monkeypatch):
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     questions = 2 if method in QUICK else 1
-    said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 300}}
+    said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 200}}
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     try:
         plan = plan_choices(Choices(method=method, dataset=dataset, **said))
