@@ -47,8 +47,9 @@ demo-real: venv
 	@echo "The same as a page, with every question and search: results/demo-real/report.html"
 
 test: venv
-	# Two workers with one thread each: on 2 cores half the time of one worker, whose threads would fight.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	# Two workers with one thread each: on 2 cores half the time of one worker, whose threads would fight. Where bytecode
+	# is not written, each of the suite's processes compiles the project anew.
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: venv
 	$(BIN)/ruff check .
