@@ -275,7 +275,7 @@ def _run_rows(
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
     from harness.engine import runner
     from harness.engine.rows import plan_all
-    from harness.engine.siblings import Key, key, row_name, settled
+    from harness.engine.siblings import Key, key, settled
     from harness.errors import HarnessError
 
     note = make_progress().note
@@ -292,8 +292,8 @@ def _run_rows(
         except HarnessError as e:
             if single or options["fail_fast"]:
                 raise
-            runs.lost[row_name(plan)] = str(e)
-            note(f"error: {row_name(plan)}: {e}")
+            runs.lost[plan.row_name] = str(e)
+            note(f"error: {plan.row_name}: {e}")
             continue
         runs.append(Run(result.folder, tuple(result.save_problems)))
         for problem in result.save_problems:

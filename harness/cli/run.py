@@ -27,7 +27,7 @@ from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
 from harness.engine.rows import bug, plan_all
-from harness.engine.siblings import Key, Lost, NotFinished, key, method_name, row_name, settled
+from harness.engine.siblings import Key, Lost, NotFinished, key, settled
 from harness.errors import FirstFailure, HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
@@ -171,9 +171,9 @@ def _run_all(rows: list[Choices], selection: Selection, options: Execution, comm
         worse, why = _run_one(plan, job)
         code = max(code, worse, key=_WORSE.index)
         ran = ran or (worse != 2 and len(job.waiting) == waited)
-        lost += [Lost(row_name(plan), why)] if why else []
+        lost += [Lost(plan.row_name, why)] if why else []
         if options.fail_fast and why:
-            lost += [Lost(row_name(each), "not started, as --fail-fast asks") for each in planned[i:]]
+            lost += [Lost(each.row_name, "not started, as --fail-fast asks") for each in planned[i:]]
             break
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or selection.suite is not None):
@@ -216,7 +216,7 @@ def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
             before[key(plan.choices)] = ready = settled(plan, before, options.folder)
             forecasts.append(forecast(ready, options.folder, convention))
         except HarnessError as e:
-            names = (method_name(plan), plan.config.dataset.name)
+            names = (plan.method_name, plan.config.dataset.name)
             count = len(plan.dataset.examples[: plan.config.limit])
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, NotFinished) else str(e)
@@ -250,7 +250,7 @@ def _recording(wanted: list[Choices], selection: Selection, record: dict[str, fl
 
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
-    name = row_name(plan)
+    name = plan.row_name
     if job.several:
         say(f"--- {name}")
     try:

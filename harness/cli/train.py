@@ -9,18 +9,16 @@ from __future__ import annotations
 import json as json_
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli import train_reader
-from harness.cli.command import choice, execution, setting
-from harness.cli.options import Device, Json, TrainingMlflow, TrainingOut, sets_of, split
+from harness.cli.options import TrainingOut, sets_of, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
-from harness.cli.training_run import check, feed, watched
+from harness.cli.training_run import TrainOptions, check, feed, watched
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
@@ -31,56 +29,6 @@ if TYPE_CHECKING:
 
 
 _ROUTED = ("model", "dataset", "teacher")
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """What is trained, on which data and for how long."""
-
-    model: Annotated[
-        str | None,
-        choice(
-            "--model NAME",
-            "Base model: preset, folder, or hub id owner/name.",
-            "pocket-llama, the embedded model",
-            complete="models",
-        ),
-    ] = None
-    task: Annotated[list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")] = field(
-        default_factory=list
-    )
-    teacher: Annotated[
-        str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
-    ] = None
-    dataset: Annotated[
-        str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
-    ] = None
-    data: Annotated[
-        str | None,
-        choice(
-            "--data PATH", "Local file or folder to load instead of the hub; of reader, the folder with training files."
-        ),
-    ] = None
-    profile: Annotated[
-        str | None,
-        setting(
-            "--profile NAME",
-            "Training settings: paper, pocket or cpu.",
-            "cpu for reader, pocket for an embedded base model, else paper",
-        ),
-    ] = None
-    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
-    sets: Annotated[
-        list[str], setting("--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.")
-    ] = field(default_factory=list)
-    seed: Annotated[int, setting("--seed N", "Random seed of weights, order and training texts.")] = 0
-    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
-        None
-    )
-    device: Device = "auto"
-    eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
-    mlflow: TrainingMlflow = None
-    json: Json = False
 
 
 def train(

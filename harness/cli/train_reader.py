@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from harness.cli.options import sets_of
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
-from harness.cli.training_run import check, feed, watched
+from harness.cli.training_run import TrainOptions, check, feed, watched
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.cli.train import TrainOptions
     from harness.training.reader import ReaderTraining
 
 NAME = "reader"

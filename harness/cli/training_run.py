@@ -1,4 +1,4 @@
-"""What commands that train share: checked options, metrics to MLflow, a stop on request.
+"""What commands that train share: their options, checked, metrics to MLflow, a stop on request.
 
 check("cuda:0", "http://...")            raises for an unknown device or an unusable MLflow URI
 done, result = watched(run, feed(...))   done is False where training was interrupted; result is what `run` returned
@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from harness.cli.command import choice, execution, setting
+from harness.cli.options import Device, Json, TrainingMlflow
 from harness.cli.output import say
 from harness.cli.stopping import signals
 from harness.errors import ConfigError, UnknownName
@@ -23,6 +26,56 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Report = Callable[[str], None]
 _DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What is trained, on which data and for how long."""
+
+    model: Annotated[
+        str | None,
+        choice(
+            "--model NAME",
+            "Base model: preset, folder, or hub id owner/name.",
+            "pocket-llama, the embedded model",
+            complete="models",
+        ),
+    ] = None
+    task: Annotated[list[str], choice("--task NAME,...", "Only these adapters; may be repeated.")] = field(
+        default_factory=list
+    )
+    teacher: Annotated[
+        str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
+    ] = None
+    dataset: Annotated[
+        str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
+    ] = None
+    data: Annotated[
+        str | None,
+        choice(
+            "--data PATH", "Local file or folder to load instead of the hub; of reader, the folder with training files."
+        ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        setting(
+            "--profile NAME",
+            "Training settings: paper, pocket or cpu.",
+            "cpu for reader, pocket for an embedded base model, else paper",
+        ),
+    ] = None
+    config: Annotated[str | None, setting("--config FILE", "YAML file with training settings.")] = None
+    sets: Annotated[
+        list[str], setting("--set KEY=VALUE ...", "Any setting: rank=8 selection.rate=1e-3 model.dtype=bfloat16.")
+    ] = field(default_factory=list)
+    seed: Annotated[int, setting("--seed N", "Random seed of weights, order and training texts.")] = 0
+    steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
+        None
+    )
+    device: Device = "auto"
+    eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
+    mlflow: TrainingMlflow = None
+    json: Json = False
 
 
 def check(device: str, mlflow: str | None) -> None:

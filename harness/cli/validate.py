@@ -9,7 +9,6 @@ from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
 from harness.config import presets, registry
 from harness.engine.rows import plan_all
-from harness.engine.siblings import row_name
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _text(plan: Plan) -> str:
     models = ", ".join(f"{role} {name}" for role, name in {**row["models"], **row["encoders"]}.items())
     numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
     place = f"run folder known later: {', '.join(numbers)}" if numbers else row["run"]
-    lines = [f"ok  {row_name(plan)}: {row['questions']} questions, {models}", f"    {place}"]
+    lines = [f"ok  {plan.row_name}: {row['questions']} questions, {models}", f"    {place}"]
     return "\n".join([*lines, *(f"    warning: {w}" for w in row["warnings"])])
 
 

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops, shape_of
-from harness.engine.siblings import method_name
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     """
     own = _read(out / plan.folder)
     work = _Work(plan, own, convention)
-    names = (method_name(plan), plan.config.dataset.name, len(work.asked), work.done)
+    names = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
     if not work.left:
         return Forecast(*names, 0.0, 0.0, "done: every question is stored")
     for run in _alike(plan, out, own):

@@ -27,6 +27,7 @@ from harness.config.schema import (
     canonical,
     digest,
 )
+from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
@@ -70,6 +71,16 @@ class Plan:
     choices: Choices = field(default_factory=Choices)
     awaits: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def method_name(self) -> str:
+        """How messages call the method, with its point of a sweep: "bm25 k=3"."""
+        return " ".join(filter(None, [self.config.method.name, words(self.choices.point)]))
+
+    @property
+    def row_name(self) -> str:
+        """How messages call the row: "bm25 k=3 on musique"."""
+        return f"{self.method_name} on {self.config.dataset.name}"
 
     def served(self) -> dict[str, ModelShape | None]:
         """Role -> sizes of its model, as the configuration tells them, where it runs behind a server."""

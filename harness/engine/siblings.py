@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
-from harness.config.sweep import words
 from harness.errors import HarnessError, UserError
 
 if TYPE_CHECKING:
@@ -44,16 +43,6 @@ def key(choices: Choices) -> Key:
     """The key of a row."""
     point = frozenset((name, str(value)) for name, value in choices.point.items())
     return presets.fold(choices.method or ""), presets.fold(choices.dataset or ""), point
-
-
-def method_name(plan: Plan) -> str:
-    """How messages call the method of a row: "bm25 k=3", with the row's point of a sweep."""
-    return " ".join([plan.config.method.name, *filter(None, [words(plan.choices.point)])])
-
-
-def row_name(plan: Plan) -> str:
-    """How messages call a row: "bm25 k=3 on musique"."""
-    return f"{method_name(plan)} on {plan.config.dataset.name}"
 
 
 def _sources(plan: Plan, rows: Iterable[Key]) -> dict[str, Key]:
@@ -106,7 +95,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
         placed = {key(plan.choices) for plan in order}
         absent = [source[0] for source in needed[key(ready.choices)].values() if source not in placed]
         if absent:
-            lost.append(Lost(row_name(ready), f"it takes a number from '{absent[0]}', which cannot run"))
+            lost.append(Lost(ready.row_name, f"it takes a number from '{absent[0]}', which cannot run"))
         else:
             order.append(ready)
     return order, lost
