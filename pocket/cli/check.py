@@ -16,7 +16,7 @@ def check(folder: Model = None) -> int:
 
     Without a folder, also checks the adapters that come with the embedded model. The exit code is 4 if a check failed.
     """
-    from pocket.train.curriculum import skills as declared
+    from pocket.tasks.skills import skills as declared
 
     where = model_folder(folder)
     cards.check_weights(where)

@@ -9,7 +9,7 @@ from pocket.eval import card as cards
 
 def skills(folder: Model = None) -> int:
     """List the skills that methods declare, and whether the model was trained on them as they are now."""
-    from pocket.train.curriculum import skills as declared
+    from pocket.tasks.skills import skills as declared
 
     known = declared()
     where = model_folder(folder) if folder is not None or cards.EMBEDDED.is_dir() else None

@@ -103,8 +103,9 @@ def _course(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.training.teacher import WINDOW
     from pocket.tasks.recipes import Curriculum
+    from pocket.tasks.skills import skills
     from pocket.train import initial_weights
-    from pocket.train.curriculum import curriculum, skills
+    from pocket.train.curriculum import curriculum
 
     first = options.first_weights
     window = WINDOW if first is None else initial_weights.shape(first).window

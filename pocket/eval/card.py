@@ -225,7 +225,7 @@ def begin(
     folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
 ) -> Card:
     """The card of weights that were just saved in `folder`: how they were trained, no results yet."""
-    from pocket.train.curriculum import skills
+    from pocket.tasks.skills import skills
 
     known = skills()
     names = [name for name in trained_skills(course, progress.passed) if name in known]

@@ -19,7 +19,7 @@ from pocket.eval.metrics import Row, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.parts import Shown
 from pocket.tasks.scenes import show
-from pocket.train.curriculum import skills as declared
+from pocket.tasks.skills import skills as declared
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 from pocket.world.questions import Asker

@@ -17,7 +17,7 @@ from harness.training.trees import Tree, grow
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
 from pocket.tasks.recipes import RecipeModel, Stage
-from pocket.train.curriculum import skills
+from pocket.tasks.skills import skills
 from pocket.train.packing import IGNORED, Batch, fill
 
 _TARGETS = 8  # a place for one target to so many tokens of a batch

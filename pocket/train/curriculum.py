@@ -2,28 +2,24 @@
 
 curriculum(None)            the project's own, curriculum.yaml
 curriculum(path)            another file
-skills()                    name -> Skill of every method preset
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from harness.config import presets
 from harness.config.validation import explain
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.method import Skill
-from harness.training.skills import declared
 from harness.training.teacher import WINDOW
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, RecipeModel
+from pocket.tasks.skills import skills
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 
@@ -119,14 +115,3 @@ def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
         yield f"'some' is not for '{recipe.skill}', which tells all of a text"
     if recipe.mixed and scene != "sufficiency":
         yield f"'mixed' is not for '{recipe.skill}', which is shown no search"
-
-
-@cache
-def skills() -> dict[str, Skill]:
-    """Every declared skill with the parameters and prompts of profile pocket, which the model is trained on."""
-    return declared(_pocket()["methods"])
-
-
-def _pocket() -> dict[str, Any]:
-    ((_, values),) = presets.read("profiles", "pocket")
-    return values

@@ -17,7 +17,7 @@ from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fin
 from pocket.eval.card_page import page, tables
 from pocket.eval.metrics import Row
 from pocket.tasks.recipes import Curriculum
-from pocket.train.curriculum import skills
+from pocket.tasks.skills import skills
 from tests.pocket import tiny_model
 
 COURSE = Curriculum.model_validate(

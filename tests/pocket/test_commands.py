@@ -18,7 +18,7 @@ from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
 from pocket.eval import card_page
 from pocket.tasks.recipes import Curriculum
-from pocket.train.curriculum import skills
+from pocket.tasks.skills import skills
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cli.loaded_modules import REPORT
 from tests.pocket import tiny_model

@@ -14,8 +14,9 @@ from pocket.tasks.catalog import SCENES
 from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import RecipeModel
+from pocket.tasks.skills import skills
 from pocket.train.batches import make_batch
-from pocket.train.curriculum import curriculum, skills
+from pocket.train.curriculum import curriculum
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

@@ -394,7 +394,7 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
 
 
 def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
-    from pocket.train.curriculum import skills
+    from pocket.tasks.skills import skills
 
     told: list[str] = []
     rows = examine(model, questions=2, seed=0, progress=told.append, skills=[skills()["pecan points of points"]])

@@ -19,8 +19,8 @@ from harness.training.trees import Tree, grow
 from pocket.tasks.catalog import stage
 from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill
+from pocket.tasks.skills import skills
 from pocket.train import network
-from pocket.train.curriculum import skills
 from pocket.train.network import Shape
 from pocket.train.packing import Batch, fill
 from tests.pocket.trees import replies, sequences

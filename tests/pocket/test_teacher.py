@@ -24,8 +24,8 @@ from methods import summary
 from pocket.eval.cells import general
 from pocket.tasks.catalog import stage
 from pocket.tasks.parts import Recipe
+from pocket.tasks.skills import skills
 from pocket.train import network
-from pocket.train.curriculum import skills
 from pocket.train.network import Shape
 
 SCENE = Scene(

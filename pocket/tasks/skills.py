@@ -1,0 +1,16 @@
+"""The skills that the embedded model is trained on: those of every method preset, as profile pocket sets it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from harness.config import presets
+from harness.method import Skill
+from harness.training.skills import declared
+
+
+@cache
+def skills() -> dict[str, Skill]:
+    """Name -> skill, with the parameters and prompts of profile pocket."""
+    ((_, values),) = presets.read("profiles", "pocket")
+    return declared(values["methods"])
