@@ -35,8 +35,12 @@ _LONGEST_PARAM = 100
 _LONGEST_TAG = 5000
 # May differ between two starts of one run folder: they are tags, because a param can never change.
 _NOT_PARAMS = ("limit", "failed", "keep_prompts")
-# Prose, and what other values and the tags say already; config.yaml has all of it.
-_LEFT_OUT = re.compile(r"^(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation)$")
+# Prose, what other values and the tags say already, and where a model lies and how it is run, which changes no answer
+# and may differ between two starts; config.yaml has all of it.
+_LEFT_OUT = re.compile(
+    r"(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation"
+    r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package|package_path))$"
+)
 _SERVER = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")
 _ONLY = {
     "endpoint": ("name", "backend", "source", "revision", "tokenizer", "window", *_SERVER),

@@ -1,6 +1,6 @@
 """What a run was given, as MLflow's entities: the method with its model, and the questions with their gold answers.
 
-logged_model(client, experiment, run, run_id, values)  -> id of the LoggedModel: one for each method, model and settings
+logged_model(client, experiment, run, run_id, values, user)  -> id of the LoggedModel of method, model and settings
 log_questions(store, experiment, run, user)    an evaluation data set with the questions that the runs so far asked
 dataset(run)                                   -> the data set of a run's list of inputs: digest, schema, number of rows
 
@@ -26,7 +26,9 @@ _BAD = re.compile(r"[/:.%\"']")  # MLflow refuses them in the name of a model
 _COLUMNS = {"question_id": "string", "question": "string", "document_ids": "string", "gold_answers": "string"}
 
 
-def logged_model(client: MlflowClient, experiment: str, run: StoredRun, run_id: str, values: Mapping[str, str]) -> str:
+def logged_model(
+    client: MlflowClient, experiment: str, run: StoredRun, run_id: str, values: Mapping[str, str], user: str
+) -> str:
     """The LoggedModel of the run's folder, made where there is none. values: settings, {"method.k": "5"}.
 
     Runs with other settings have a LoggedModel of the same name; the tag harness.run tells them apart.
@@ -37,9 +39,13 @@ def logged_model(client: MlflowClient, experiment: str, run: StoredRun, run_id: 
     for model in client.search_logged_models([experiment], f"name = '{name}'", max_results=1000):
         if model.tags.get(_FOLDER) == run.path.name:
             return str(model.model_id)
-    model = client.create_logged_model(
-        experiment, name, run_id, {_FOLDER: run.path.name}, dict(values), model_type="method and model"
-    )
+    about = {
+        _FOLDER: run.path.name,
+        "mlflow.user": user,
+        "mlflow.note.content": "A method with its model and settings. Metrics and traces are those of its run; the "
+        "weights are not stored here.",
+    }
+    model = client.create_logged_model(experiment, name, run_id, about, dict(values), model_type="method and model")
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     return str(model.model_id)
 

@@ -207,7 +207,7 @@ class MlflowRun:
         inputs = [] if before is None or before.inputs is None else list(before.inputs.model_inputs or [])
         if inputs:
             return str(inputs[0].model_id)
-        model = logged_model(self.client, self.experiment, self.run, self.id, values)
+        model = logged_model(self.client, self.experiment, self.run, self.id, values, _user())
         data = dataset(self.run)  # the column Dataset of MLflow's list of runs
         # An input and no output: MLflow lists the run among those that evaluate a model, not those that train one.
         known = [] if data is None else [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])]

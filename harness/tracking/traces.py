@@ -5,7 +5,8 @@ METHOD                   AGENT        question and documents in, answer out; wha
 ├─ search / retrieve     RETRIEVER    the pieces that the reader saw
 │  └─ start, visit, ...  RETRIEVER    one for each move of a search that is recorded step by step
 └─ answer                LLM          the answer
-   └─ write, probe, ...  LLM          one for each request as it was sent, where the run kept them (--keep-prompts)
+   └─ write, probe, ...  LLM          one for each request as it was sent, where the run kept them (--keep-prompts);
+                                      a probe of a search below the move that it followed
 
 A record has the seconds of the question and of each phase's requests, no moments. So a trace's times are estimates:
 questions follow each other from the start of the run, `parallel` of them at a time; the answer stands at the end; the
@@ -131,6 +132,8 @@ class _Question:
         read, written = (sum(int(u.get(key) or 0) for u in spent) for key in ("tokens_in", "tokens_out"))
         error = record["error"]
         told = {
+            "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
+            "model": self.run.config["model"]["name"],
             "TFLOPs": f"{sum(_tflops(u) for u in spent):.4g}",
             "stop_reason": record["stop_reason"],
             "error": (error or {}).get("type", ""),
@@ -201,12 +204,14 @@ class _Question:
         model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
         about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)}
         inputs = {"pieces": len(self.record["shown"])} | _known({"question": self.record.get("question")})
-        requests = self._requests("answer", start, end)
+        requests = self._requests(self._sent("answer"), start, end)
         return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about), requests)
 
-    def _requests(self, phase: str, start: float, end: float) -> tuple[Span, ...]:
-        """The requests of a phase, which share its time evenly."""
-        mine = [request for request in self.requests if request["phase"] == phase]
+    def _sent(self, *phases: str) -> list[Mapping[str, Any]]:
+        return [request for request in self.requests if request["phase"] in phases]
+
+    def _requests(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
+        """Some requests, which share the time evenly."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         each = (end - start) / max(1, len(mine))
         spans = []
@@ -223,27 +228,36 @@ class _Question:
         about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
         moves = _moves(self.record["steps"])
-        requests = self._requests("search", start, end)
+        sent = self._sent("search", "study")
         if not moves:
             name = "search" if usage else "retrieve"
             pieces = self._pieces(self.record["shown"])
-            return Span(name, "RETRIEVER", start, end, None, pieces, _known(about), requests)
+            return Span(name, "RETRIEVER", start, end, None, pieces, _known(about), self._requests(sent, start, end))
         spent = max(1.0, *(_flops(move[-1]) for move in moves))
         at, spans = start, []
         shown, rest = moves[: _MOST_STEPS - 1], moves[_MOST_STEPS - 1 :]
         groups = [*((move[0]["action"], move) for move in shown)]
+        # A probe for each P(Yes): then it is known which move it followed.
+        each = [request["kind"] for request in sent] == [
+            "probe" for s in self.record["steps"] if s["p_yes"] is not None
+        ]
+        probed = iter(sent)
         if rest:
             steps = [step for move in rest for step in move]
             groups.append((f"{len(rest)} more moves" if len(rest) > 1 else rest[0][0]["action"], steps))
         for name, steps in groups:
             then = max(at, start + (end - start) * min(1.0, _flops(steps[-1]) / spent))
-            spans.append(self._move(name, steps, at, then))
+            probes = [next(probed) for step in steps if step["p_yes"] is not None] if each else []
+            spans.append(self._move(name, steps, at, then, self._requests(probes, at, then)))
             at = then
         about["moves"] = len(moves)
-        spans += [Span("requests", "CHAIN", start, end, children=requests)] if requests else []
+        if sent and not each:
+            spans.append(Span("requests", "CHAIN", start, end, children=self._requests(sent, start, end)))
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
 
-    def _move(self, name: str, steps: Sequence[Mapping[str, Any]], start: float, end: float) -> Span:
+    def _move(
+        self, name: str, steps: Sequence[Mapping[str, Any]], start: float, end: float, requests: tuple[Span, ...]
+    ) -> Span:
         last = steps[-1]
         about = {
             "nodes": [step["node"] for step in steps if step["node"] is not None][:_MOST_PIECES],
@@ -257,7 +271,8 @@ class _Question:
         }
         node = f" {last['node']}" if len(steps) == 1 and last["node"] is not None else ""
         pieces = self._pieces([step["shown"] for step in steps if step["shown"]])
-        return Span(name + node, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces or None, _known(about))
+        kind = "RETRIEVER" if pieces else "TOOL"
+        return Span(name + node, kind, start, end, None, pieces or None, _known(about), requests)
 
     def _pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Pieces in the form that MLflow shows for a retrieval; a line for those that are too many."""

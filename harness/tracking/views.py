@@ -19,7 +19,7 @@ def saved_view(columns: Sequence[str], created: int) -> str:
     """A view for the menu Views of an experiment's page, in the form of MLflow 3's own "Save as new view".
 
     columns: the metrics of the list, the first one decides its order; created: milliseconds. The runs stand in a list
-    without parents; the charts begin with the first column against TFLOPs and a bar chart for each column.
+    without parents; the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
     """
     shown = [f"metrics.`{column}`" for column in columns] + ["tags.`model`", "tags.`hash8`", "tags.`suite`"]
     state = {
@@ -31,7 +31,11 @@ def saved_view(columns: Sequence[str], created: int) -> str:
         "compareRunSections": [{"uuid": _SECTION, "name": "Comparison", "display": True, "isReordered": False}],
         "compareRunCharts": [
             _chart("SCATTER", 0, xaxis=_axis("TFLOPs"), yaxis=_axis(columns[0])),
-            *(_chart("BAR", n, metricKey=column) for n, column in enumerate(columns, start=1) if column != "n"),
+            *(
+                _chart("BAR", n, metricKey=column)
+                for n, column in enumerate(columns, start=1)
+                if column not in ("n", "failed")
+            ),
         ],
     }
     return json.dumps({"name": "Comparison", "createdAt": created, "updatedAt": created, "state": json.dumps(state)})

@@ -42,7 +42,7 @@ class TestParams:
                 "searcher": {"name": "idle", "backend": "hf"},
             },
             "encoder": {"name": "minilm", "pooling": "mean"},
-            "reranker": {"name": "bge", "batch_size": 8},
+            "reranker": {"name": "bge", "max_length": 8, "batch_size": 4, "device": "cpu"},
         }
         models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
         short, _ = params(config("musique", "pecan", "tiny", changes), models)
@@ -55,7 +55,7 @@ class TestParams:
             "roles.builder.backend": "endpoint",
             "roles.builder.timeout": "7.0",
             "reranker": "bge",
-            "reranker.batch_size": "8",
+            "reranker.max_length": "8",
         }
 
 

@@ -50,7 +50,7 @@ def test_what_was_asked_shown_and_answered(tmp_path: Path) -> None:
     assert trace.gold == {"gold_answers": ["Mira", "Mira Tal"]}
     assert trace.scores == {SCORE: 25.0}
     assert trace.tokens == {"input_tokens": 200, "output_tokens": 10, "total_tokens": 210}
-    assert trace.tags == {"TFLOPs": "1.5", "stop_reason": "k"}
+    assert trace.tags == {"method": "pecan", "model": "tiny", "TFLOPs": "1.5", "stop_reason": "k"}
     assert trace.root.inputs == {"question": "Who rules Orb?", "document_ids": ["d0"]}
     search, answer = trace.root.children
     assert [(s.name, s.kind) for s in (search, answer)] == [("search", "RETRIEVER"), ("answer", "LLM")]
@@ -191,14 +191,29 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path: Path) ->
     (only,) = flat.root.children[-1].children
     assert (only.name, only.kind, only.inputs, only.outputs) == ("write", "LLM", {"prompt": "Text. Who?"}, "Ann")
     search, answer = searched.root.children
-    assert names(search) == ["visit 7", "requests"]
-    (asked,) = search.children[-1].children
+    assert names(search) == ["visit 7"]
+    (asked,) = search.children[0].children
     assert (asked.name, asked.inputs, asked.outputs) == (
         "probe (searcher)",
         {"prompt": "Text. Yes or no?"},
         '{"Yes": 0.5}',
     )
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
+
+
+def test_a_probe_stands_below_its_move_and_other_requests_of_a_search_together(tmp_path: Path) -> None:
+    steps = [step("start", n, 0.2, p_yes=p) for n, p in enumerate((None, 0.1))]
+    steps += [step("visit", n, 0.5, p_yes=0.5) for n in (2, 3)]
+    folder = write_run(tmp_path, [record(n, 1.0, steps=steps) for n in (0, 1)])
+    probes = [Request("searcher", "search", "probe", f"Text {n}", "{}") for n in range(3)]
+    keep(folder, "q0", *probes)
+    keep(folder, "q1", *probes, Request("searcher", "search", "write", "Which node?", "3"))
+    whole, other = (trace.root.children[0] for trace in traces(read_run(folder), {"q0", "q1"}))
+    assert names(whole) == ["start", "visit 2", "visit 3"]
+    asked = [[child.inputs for child in move.children] for move in whole.children]
+    assert asked == [[{"prompt": "Text 0"}], [{"prompt": "Text 1"}], [{"prompt": "Text 2"}]]
+    assert names(other) == ["start", "visit 2", "visit 3", "requests"]
+    assert len(other.children[-1].children) == 4
 
 
 def test_requests_that_are_too_many_are_counted(tmp_path: Path) -> None:
