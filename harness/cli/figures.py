@@ -25,12 +25,16 @@ _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure before it is written. whole: for csv and json; sections: titled tables for people; panels: drawn."""
+    """A figure before it is written. whole: for csv and json; sections: titled tables for people; panels: drawn.
+
+    drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
+    """
 
     title: str
     whole: pd.DataFrame
     sections: Sequence[tuple[str, pd.DataFrame]]
     panels: Sequence[Panel] = ()
+    drawing: Callable[[str], bytes] | None = None
 
 
 def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
@@ -76,17 +80,19 @@ def show(figure: Figure, form: str, out: str | None) -> None:
     from reports.figures.sheet import formatted, page
     from reports.render import render, render_sections
 
+    drawn = figure.drawing or (lambda form: draw(figure.panels, figure.title, form))
+    something = bool(figure.drawing or figure.panels)
     if form in ("svg", "pdf", "png"):
-        if not figure.panels:
+        if not something:
             raise UserError(f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}")
-        write(draw(figure.panels, figure.title, form), out)
+        write(drawn(form), out)
         return
     if form in ("csv", "json"):
         write(render(figure.whole, form), out)
         return
     tables = [(title, formatted(frame)) for title, frame in figure.sections]
     if form == "html":
-        write(page(figure.title, draw(figure.panels, figure.title) if figure.panels else None, tables), out)
+        write(page(figure.title, drawn("svg") if something else None, tables), out)
     else:
         write(render_sections(tables, form), out)
 

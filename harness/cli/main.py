@@ -39,6 +39,7 @@ COMMANDS = {
     "Report stored runs": {
         "report": "Print tables of runs, or write them as a page",
         "report curves": "Plot score and TFLOPs of other stopping rules",
+        "report front": "Plot score against TFLOPs a question, with intervals",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.gold_rows import Rows
 
-FIGURES = ("curves", "nodes", "queries", "sweep", "tokens")
+FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
 def stored(folder: str) -> tuple[list[StoredRun], int]:

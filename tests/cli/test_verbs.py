@@ -220,6 +220,22 @@ def test_compare_and_report(stored: Path, here: Cli, tmp_path: Path) -> None:
     assert (done.returncode, "unknown format 'xls'" in done.stderr) == (2, True)
 
 
+def test_score_against_cost_is_a_figure_of_one_data_set(here: Cli, tmp_path: Path) -> None:
+    words = ["--model", "random", "--limit", "2", "--mlflow", "off", "--set", "dataset.tokens=300"]
+    for dataset, methods in (("pocket/musique", "bm25,closed-book"), ("pocket/qasper", "bm25")):
+        assert here("run", "-m", methods, "-d", dataset, *words).returncode == 0
+    both = here("report", "front")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "add --dataset with one of pocket/musique, pocket/qasper" in both.stderr
+    one = here("report", "front", "-d", "pocket/musique", "--out", "front.pdf")
+    assert one.returncode == 0, one.stderr
+    assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")
+    rows = json.loads(here("report", "front", "-d", "pocket/musique", "--format", "json").stdout)
+    assert {row["method"]: row["mark"] for row in rows}.keys() == {"bm25", "closed-book"}
+    unknown = here("report", "front", "-d", "pocket/musik").stderr
+    assert "unknown data set of these runs 'pocket/musik'. Did you mean 'pocket/musique'" in unknown
+
+
 def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
     question = json.loads((stored / "records.jsonl").read_text().splitlines()[0])["question_id"]
     lines = here("trace", str(stored), question).stdout.splitlines()
