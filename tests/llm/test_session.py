@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -291,3 +293,43 @@ def test_eager_model_has_no_attention_capability(tiny_folder):
     with pytest.raises(CannotRun, match="no capability 'attention'"):
         s.feed("x", watch=[asked])
     assert s.probe(["Yes", "No"]).p["Yes"] > 0
+
+
+@pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
+def test_kept_requests_are_what_ran_and_keeping_them_changes_nothing(request, which):
+    model = request.getfixturevalue(which)
+
+    def go(meter):
+        s, asked = opened(model, meter)
+        seen = s.feed(NODES[0], watch=[asked])
+        probe = s.probe(["Yes", "No"], after="Answer: ")
+        scores = s.score(" bridge")
+        written = s.write(4, begin="So ")
+        with pytest.raises(ModelOutputError), pytest.MonkeyPatch.context() as patch:
+            s.user("Again")
+            patch.setattr(model, "forward", broken)
+            s.write(4)
+        return (seen.attention, probe, scores, written.text, s.ids), written.text, s
+
+    def broken(*_):
+        raise ModelOutputError("no")
+
+    plain, keeping = Meter(), Meter(keeps_requests=True)
+    before, _, _ = go(plain)
+    found, text, s = go(keeping)
+    assert found == before
+    costs = [[replace(event, seconds=0.0) for event in meter.events] for meter in (plain, keeping)]
+    assert costs[0] == costs[1]
+    assert plain.requests == []
+    kinds = [sent.kind for sent in keeping.requests]
+    assert kinds == ["probe", "score", "write", "write"]
+    assert len(kinds) == sum(event.requests for event in keeping.events)
+    probe, score, write, failed = keeping.requests
+    fed = model.text.context(s.ids).partition(NODES[0])[0] + NODES[0]
+    assert score.prompt == fed + " bridge"
+    assert (probe.prompt.startswith(fed), probe.prompt.endswith("Answer: ")) == (True, True)
+    assert write.prompt.removesuffix("So ") == probe.prompt.removesuffix("Answer: ")
+    assert json.loads(probe.reply) == pytest.approx(found[1].mass)
+    assert json.loads(score.reply) == pytest.approx(sum(found[2]))
+    assert (write.reply, failed.reply) == (text, "")
+    assert failed.prompt.startswith(write.prompt)
