@@ -1,9 +1,9 @@
-"""What a method is handed instead of the documents themselves, and the way back to their offsets.
+"""The view of the documents that a method gets, and the mapping of its spans back to the documents' offsets.
 
 documents ──evidence(supports)──► only their supporting parts       (view "evidence": oracle-evidence)
           ──joined()────────────► one document, a blank line between (a method that takes one document)
 
-view.original(shown) maps every span a method says it showed back to (document, start, end) of the data set.
+view.original(answer) maps every span in an answer back to (document, start, end) of the data set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Documents as a method sees them; `pieces` says for each of them (by id) where its characters come from."""
+    """Documents as a method sees them; `pieces`: document id -> the sources of its characters."""
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
@@ -43,7 +43,7 @@ class View:
     def evidence(cls, documents: Sequence[Document], supporting: Sequence[Support]) -> View:
         """Only the supporting parts, in the order of the text; documents without any are left out.
 
-        Where nothing is marked, as for a question that cannot be answered, the first document without its text.
+        If nothing is marked, as for a question that cannot be answered: the first document without its text.
         """
         kept: list[Document] = []
         pieces: dict[str, tuple[Piece, ...]] = {}
@@ -59,7 +59,7 @@ class View:
         return cls(tuple(kept), pieces)
 
     def joined(self) -> View:
-        """The documents in order as one, a blank line between."""
+        """The documents in order as a single document, a blank line between them."""
         titled = any(d.passages for d in self.documents)
         passages: list[Passage] = []
         pieces: list[Piece] = []
@@ -72,13 +72,13 @@ class View:
             pieces += [replace(p, start=p.start + at) for p in self.pieces[document.id]]
             at += len(document.text) + len(GAP)
         titles = {d.title for d in self.documents}
-        one = Document(
+        combined = Document(
             id=_joined_id([d.id for d in self.documents]),
             text=GAP.join(d.text for d in self.documents),
             title=titles.pop() if len(titles) == 1 else "",
             passages=tuple(passages),
         )
-        return View((one,), {one.id: tuple(pieces)})
+        return View((combined,), {combined.id: tuple(pieces)})
 
     def original(self, answer: Answer) -> Answer:
         """The answer with what was shown, in its steps too, as spans of the data set's documents.
@@ -135,7 +135,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
-    """Put `spans` of the document together, a blank line between; passages are cut along."""
+    """Join `spans` of the document with a blank line between them; passages are cut to the same spans."""
     pieces: list[Piece] = []
     passages: list[Passage] = []
     at = 0

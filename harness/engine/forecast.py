@@ -1,4 +1,4 @@
-"""What a run will cost, told before it starts: a rough forecast with how it was made, or "unknown".
+"""Forecast of a run's cost before it starts: rough, with how it was made, or "unknown".
 
     forecast(plan, Path("results")) -> Forecast(method="bm25", questions=24, done=10, tokens=7.8e3, tflops=0.08,
                                                 how="stored: means of 10 questions of bm25--pocket-llama--1b2c...")
@@ -41,7 +41,7 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None where unknown."""
+    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown."""
 
     method: str
     dataset: str
@@ -54,7 +54,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Tokens and FLOPs; flops None where a model's are not counted."""
+    """Tokens and FLOPs; flops None if a model's are not counted."""
 
     tokens: float
     flops: float | None
@@ -81,7 +81,7 @@ class _Work:
 
     @cached_property
     def indexes(self) -> int:
-        """Indexes that are not told of in the run's own folder."""
+        """Number of indexes without a record in the run's own folder."""
         known = sum(row["status"] != "failed" for row in self.own.documents) if self.own else 0
         return max(len(self._keys(self.asked)) - known, 0)
 
@@ -96,13 +96,13 @@ class _Work:
         return keys
 
     def index_tokens(self) -> float:
-        """Tokens of the texts whose indexes are not told of."""
+        """Tokens of the texts whose indexes have no record."""
         total = sum(sum(self.tokens_of(id_) for id_ in key) for key in self._keys(self.asked))
         every = len(self._keys(self.asked))
         return total * self.indexes / every if every else 0.0
 
     def tokens_of(self, document_id: str) -> float:
-        """Tokens of a document; 0 for what is none."""
+        """Tokens of a document; 0 for an id that is not in the data set."""
         document = self.plan.dataset.documents.get(document_id)
         return 0.0 if document is None else text_tokens(document.text)
 
@@ -142,7 +142,7 @@ def _told(names: tuple[str, str, int, int], cost: Cost, how: str) -> Forecast:
 
 
 def _read(folder: Path) -> StoredRun | None:
-    """A stored run, None where there is none that can be read: a forecast is no reason to stop."""
+    """A stored run, None if it is absent or damaged: a forecast is no reason to stop."""
     from harness.storage.run_folder import read_run
 
     try:
@@ -166,7 +166,7 @@ def _alike(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
 
 
 def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
-    """What a cost depends on."""
+    """The settings that a cost depends on."""
     dataset = config["dataset"]
     options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
     dataset_settings = (dataset["name"], dataset["max_answer_tokens"], options)
@@ -175,7 +175,7 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
-    """The mean cost of some questions or indexes; None where there is none."""
+    """The mean cost of some questions or indexes; None if there is none."""
     phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
         return None
@@ -186,7 +186,7 @@ def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
 
 
 def _from(run: StoredRun, work: _Work) -> Cost | None:
-    """The cost of what is left by the means of a stored run; None where that says nothing."""
+    """Cost of the open questions by the means of a stored run; None if it has no mean."""
     question = _mean([row["usage"] for row in run.records if row["error"] is None], work.convention)
     index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
     if question is None or (index is None and work.indexes):
@@ -203,7 +203,7 @@ def text_tokens(text: str) -> float:
 
 
 def _declared(work: _Work) -> Cost | None:
-    """The cost of what is left by what the method says it reads; None where it says nothing."""
+    """Cost of the open questions by `Method.reads`; None if the method declares nothing."""
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
@@ -238,7 +238,7 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
 
 
 def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
-    """The sizes of the model in a role from its small files; None where they cannot be known."""
+    """The sizes of a role's model, read from its small files; None if they are unknown."""
     from harness.embed.encoder_info import encoder_folder
     from harness.llm.model_info import local_folder
 

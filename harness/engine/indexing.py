@@ -48,7 +48,7 @@ class Indexer:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be saved, in sentences."""
+        """A sentence about the indexes that could not be cached; [] if there are none."""
         count = len(self._uncached)
         what = "an index was" if count == 1 else f"{count} indexes were"
         return [f"{what} not cached: {self._uncached[0]}"] if count else []
@@ -112,7 +112,7 @@ class Indexer:
         except SaveError as error:
             if self._cache.root_identity is not None:  # it could be written before: later indexes would be lost too
                 raise
-            if not self._uncached:  # a cache that cannot be written says so once, not once a document
+            if not self._uncached:  # report a cache that cannot be written once, not once a document
                 self._progress.note(f"an index is not cached: {error}")
             self._uncached.append(str(error))
         return entry
@@ -124,8 +124,8 @@ class Indexer:
         if question is not None:
             row["question_id"] = question.id
         with self._lock:
-            if crew := current():
-                crew.check()  # an interrupted run may have closed its folder
+            if scheduler := current():
+                scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
 
 
@@ -158,6 +158,6 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
 
 
 def _code_versions(method: Method) -> dict[str, dict[str, str]]:
-    """What changes an index without a word in a configuration: the user's own code, versions of packages."""
+    """Index inputs outside the configuration: user code, package versions."""
     versions_by_kind = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
     return {name: version for name, version in versions_by_kind.items() if version}

@@ -6,8 +6,8 @@ records.jsonl    scores[judge.name] 0 or 1; notes.judges[judge.name] verdict and
 manifest.json    judges[judge.name]: prompt, model, version, what the replies cost
 summary.json     its mean and interval
 
-Whatever ends the work, the judgements that came stay. Another judge's scores stay too, and those of this one where they
-are of the same version.
+If the work ends early, finished judgements are kept. Scores of another judge are kept too, and those of this judge if
+they have the same version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ IN_A_ROW = 5
 
 @dataclass
 class Judged:
-    """What one call did. judgements: by question; failures: question -> why it could not be judged; summary: new."""
+    """Result of one call. judgements: by question; failures: question -> why it could not be judged; summary: new."""
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Judged:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """What all replies cost, whenever they were paid for, as one phase of a record's usage."""
+        """Cost of all replies, cached ones included, as one phase of a record's usage."""
         total: dict[str, dict[str, Any]] = {"": {}}
         for judgement in self.judgements.values():
             add_usage(total, {"": dict(judgement.usage)})
@@ -106,7 +106,7 @@ def _check(stored: StoredRun, judge: Judge) -> None:
 
 
 def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example]) -> Case:
-    """What the judge sees of an answer: of a reply with an answer prefix what stands behind it, as scorers do."""
+    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers."""
     name = row["question_id"]
     if name not in examples:
         raise UserError(f"question '{name}' of {folder} is not in the data set any more")
@@ -159,7 +159,7 @@ class _Work:
 
 
 def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged) -> None:
-    """Put the judgements into the records, and what they were made with into the manifest; first the manifest.
+    """Write the judge's description into the manifest, then the judgements into the records.
 
     After a kill between the two the same command writes the records, from the cache.
     """
@@ -170,7 +170,7 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
     for name, row in rows.items():
         if name in judged.judgements:
             known[name] = _with(row, judge.name, judged.judgements[name], keep_texts)
-        else:  # scores of two prompts or two models under one name would have nobody's mean
+        else:  # a mean over scores of two prompts or two models would be meaningless
             known[name] = row if before.get("version") == judge.version else _without(row, judge.name)
     described = _described(judge, judged)
     store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
@@ -188,10 +188,10 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
 
 
 def _with(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
-    notes, told = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
+    notes, entry = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
-        told["reply"] = judgement.reply
-    notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: told}
+        entry["reply"] = judgement.reply
+    notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: entry}
     flags = {**(notes.pop("flags", None) or {}), name: judgement.flag}
     if flags := {key: flag for key, flag in flags.items() if flag is not None}:
         notes["flags"] = flags

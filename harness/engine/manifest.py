@@ -1,4 +1,4 @@
-"""What a run was made with: enough to tell two runs apart years later.
+"""The manifest: all that a run was made with, so that two runs can be distinguished years later.
 
     {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
      "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes"?: {role: sizes},
@@ -61,7 +61,7 @@ _PACKAGES = (
     "transformers",
     "umap-learn",
 )
-_FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # part of a run's identity, or found while it goes
+_FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # parts of its identity, or known only later
 
 
 def now() -> str:
@@ -96,7 +96,7 @@ def _own_git_state() -> dict[str, Any] | None:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Everything but the times, the command and the first prompts."""
+    """The manifest without the times, the command and the first prompts."""
     from harness import scorers
     from harness.engine.sibling_values import described as amounts
 
@@ -128,9 +128,9 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def _servers(plan: Plan) -> dict[str, Any]:
-    """Addresses and sizes of the models that are asked over the network; a key is nowhere in a plan.
+    """Addresses and sizes of the models behind servers; a plan never holds an API key.
 
-    The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start tells their change.
+    The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
     """
     served = plan.served()
     if not served:
@@ -193,7 +193,7 @@ def _memory_gib() -> float | None:
 
 
 def describe_gpu() -> str | None:
-    """Name of the GPU, None where there is none or torch is not loaded."""
+    """Name of the GPU, None if there is none or torch is not loaded."""
     torch = sys.modules.get("torch")  # not imported for this: a run that loads no model has no use for it
     if torch is None or not torch.cuda.is_available():
         return None

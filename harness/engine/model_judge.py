@@ -71,10 +71,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of one answer.
+    """The judgement of one answer.
 
-    verdict: see `YES`; reply: the model's, None where it was not asked; usage: what that reply cost, also where it came
-    from the cache (`cached`).
+    verdict: see `YES`; reply: the model's, None if it was not asked; usage: cost of that reply, also if it came from
+    the cache (`cached`).
     """
 
     question_id: str
@@ -99,7 +99,7 @@ class Judgement:
 
 
 def verdict_of(reply: str) -> str:
-    """YES or NO where the first or the last word of the reply says so and they do not contradict, else UNCLEAR.
+    """YES or NO if the first or the last word of the reply is one and they do not contradict, else UNCLEAR.
 
     >>> verdict_of("**Yes**, both name her."), verdict_of("They differ, so: no."), verdict_of("Perhaps.")
     ('yes', 'no', 'unclear')
@@ -136,7 +136,7 @@ class Replies:
         return cls(home() / "judge")
 
     def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """Reply and usage; None where there is none, or its file is damaged: it is then asked for again."""
+        """Reply and usage; None if there is no file or a damaged one: the model is then asked again."""
         try:
             value = json.loads(self._path(key).read_bytes())
             return str(value["reply"]), dict(value["usage"])
@@ -161,7 +161,7 @@ class Replies:
 
 @dataclass
 class Judge:
-    """A model with the prompt that it is asked by; name: of its score, for instance "judge.endpoint".
+    """A model and its prompt; name: of its score, for instance "judge.endpoint".
 
     identity: everything that changes the model's output, as in a run's manifest.
     """
@@ -183,12 +183,12 @@ class Judge:
 
     @property
     def version(self) -> str:
-        """What scores must have in common to be comparable."""
+        """Identifies prompt, length limit and model; scores are comparable only if it is equal."""
         model = key_digest(dict(self.identity))[:8]
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
     def known(self, case: Case) -> Judgement | None:
-        """The judgement of an answer that the model need not be asked about; None for another one."""
+        """The judgement of an answer if no request is needed for it, else None."""
         if not case.answer.strip():
             return Judgement(case.question_id, EMPTY)
         if not case.gold:
@@ -199,7 +199,7 @@ class Judge:
     def ask(self, case: Case) -> Judgement:
         """Ask the model about one answer, and keep its reply; any thread may call it.
 
-        Raises QuestionError where this one cannot be judged, CannotRun where none can, and SaveError.
+        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and SaveError.
         """
         meter = Meter("answer")
         with self.model.session(meter, "judge") as session:

@@ -1,4 +1,4 @@
-"""What is said of the models that come with the project: to whoever runs one, below a table, and beside a paper.
+"""Warnings about the models that come with the project: before a run, below a table, and in a comparison with papers.
 
 pocket-llama    trained on the synthetic world: made for pocket/*, plumbing on any other data set
 random          its answers are noise, on any data set
@@ -29,7 +29,7 @@ def ticket(model: ModelConfig) -> str:
 
 
 def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
-    """What an embedded model's numbers on a data set are worth; both as they stand in a run.yaml."""
+    """What an embedded model's numbers on a data set are worth; model, dataset: the values in run.yaml."""
     name = model["name"]
     if model.get("backend") == "random":
         return f"{name} is a random model: its answers are noise"

@@ -1,4 +1,4 @@
-"""Several questions in flight: each is answered in a thread of its own, and finished in the thread that runs the run.
+"""Several questions in flight: each is answered in its own thread, and finished in the calling thread.
 
 in_flight(examples, places, answer, finish)
     member thread    answer(example) ──┐
@@ -28,36 +28,35 @@ Note = Callable[[str], None]
 
 
 def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], finish: Callable[[O], None]) -> None:
-    """Call answer(example) for every example, `places` at once, and finish(outcome) here for each as it comes.
+    """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread for each.
 
-    What ends the run is raised here: an interrupt, what `finish` raises, and what `answer` raises (of several, that of
-    the first example). Before that the members are waited for, and the outcomes they still had are finished; a second
-    interrupt does not wait.
+    Raises an interrupt, the exception of `finish`, or that of `answer` (of several, that of the first example), after
+    all members have ended and the outcomes that they had are finished. A second interrupt does not wait.
     """
-    came: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
     waiting = iter(enumerate(examples))
     turn = threading.Lock()
 
     def work() -> None:
         while True:
-            crew.check()
+            scheduler.check()
             with turn:
                 n, example = next(waiting, (-1, None))
             if example is None:
                 return
             try:
-                came.put((n, answer(example), None))
+                outcomes.put((n, answer(example), None))
             except Stopped:
                 raise
             except BaseException as error:  # noqa: BLE001 - raised in the thread that runs the run
-                came.put((n, None, error))
+                outcomes.put((n, None, error))
                 return
 
-    crew = Crew(places)
+    scheduler = Crew(places)
     errors: dict[int, BaseException] = {}
 
     def take(block: bool) -> bool:
-        n, outcome, error = came.get(block)
+        n, outcome, error = outcomes.get(block)
         if error is not None:
             errors[n] = error
         elif outcome is not None:
@@ -65,34 +64,34 @@ def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], fini
         return error is None
 
     try:
-        crew.start(*[work] * min(places, len(examples)))
+        scheduler.start(*[work] * min(places, len(examples)))
         if all(take(block=True) for _ in examples):
-            crew.wait()
+            scheduler.wait()
             return
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
-        _end(crew, take if interrupted else None, interrupted=interrupted)
+        _end(scheduler, take if interrupted else None, interrupted=interrupted)
         raise
-    _end(crew, take)
+    _end(scheduler, take)
     raise errors[min(errors)]
 
 
-def _end(crew: Crew, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
-    """Stop the members, wait for them, and take what they had finished.
+def _end(scheduler: Crew, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
+    """Stop the members, wait for them, and take the outcomes that they had finished.
 
-    interrupted: leave those that do not end soon, as one that waits for a server's reply; no forward pass is left.
+    interrupted: wait at most _LONGEST_WAIT seconds, because a member may wait for a server's reply.
     """
-    crew.stop()
-    crew.wait(_LONGEST_WAIT if interrupted else None)
+    scheduler.stop()
+    scheduler.wait(_LONGEST_WAIT if interrupted else None)
     with contextlib.suppress(queue.Empty):
         while take is not None:
             take(False)
 
 
 def places_for(models: Sequence[Any], requested: int, note: Note) -> int:
-    """How many questions can be in flight: as many as wanted, or as contexts of every model fit into memory.
+    """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into memory.
 
-    `note` is told when it is fewer than wanted, and of models that cannot run several contexts in one pass.
+    Calls `note` if the number is lower, and for each model that cannot run several contexts in one pass.
     """
     places = requested
     for model in models:
@@ -110,7 +109,7 @@ def places_for(models: Sequence[Any], requested: int, note: Note) -> int:
 
 @contextlib.contextmanager
 def draws_watched(note: Note, seed: int) -> Iterator[None]:
-    """Say so when something inside drew from the global generators, which the questions in flight share."""
+    """Call `note` if code inside the block drew from the global generators, which the questions in flight share."""
     seed_everything(seed)
     before = _states()
     yield

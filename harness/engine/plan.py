@@ -83,7 +83,7 @@ class Plan:
         return f"{self.method_name} on {self.config.dataset.name}"
 
     def served(self) -> dict[str, ModelShape | None]:
-        """Role -> sizes of its model, as the configuration tells them, where it runs behind a server."""
+        """Role -> configured sizes of its model, for each model behind a server."""
         from harness.llm.endpoint_info import sizes
 
         return {role: sizes(model) for role, model in self.models.items() if model.backend == "endpoint"}
@@ -94,7 +94,7 @@ def plan_choices(choices: Choices) -> Plan:
 
     Raises ConfigError with every mistake (UserError for one).
     """
-    r, dataset, problems = load_or_sample(resolve(choices))  # the sample's resolution where it replaces the data set
+    r, dataset, problems = load_or_sample(resolve(choices))  # of the sample if it replaces the data set
     r.problems += problems
     method = attempt(r.problems, _method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
@@ -157,7 +157,7 @@ def _folder(config: RunConfig, hash8: str) -> str:
 def _what_counts(
     config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """All that changes a prediction, and nothing else: no limit, path, scorer, batch size or place to run."""
+    """All inputs that change a prediction, and nothing else: no limit, path, scorer, batch size or device."""
     return {
         "method": {
             "implementation": config.method.implementation,
@@ -275,7 +275,7 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
 
 
 def _check_compressor(r: Resolution, method: Method) -> None:
-    """Say where the reader compresses its own text: the papers have a smaller model for it."""
+    """Warn if the reader compresses its own text: the papers use a smaller model for it."""
     parts = r.parts
     if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
         return

@@ -1,9 +1,9 @@
-"""How far a run is, on one line of stderr.
+"""Progress of a run, on one line of stderr.
 
     42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
 
-"FLOPs unknown" where a model's sizes are not known, as of one behind an endpoint: a part of a sum is no sum.
-A terminal has the line rewritten in place behind a bar, a notebook a widget; a log file gets a line about every 10 %,
+"FLOPs unknown" if the sizes of a model are not known, for instance behind an endpoint: a partial sum would mislead.
+A terminal rewrites the line in place after a bar, a notebook has a widget; a log file gets a line about every 10 %,
 and every minute of a long index.
 """
 
@@ -142,11 +142,11 @@ class Progress:
             self._stream.write(printable(text))
             self._stream.flush()
         except (OSError, ValueError):
-            self._gone = True  # the terminal was closed: no reason to lose a long run
+            self._gone = True  # the terminal was closed: the run continues without output
 
 
 class Notebook(Progress):
-    """A widget below the cell, or a bar of text where ipywidgets is not installed."""
+    """A widget below the cell, or a bar of text if ipywidgets is not installed."""
 
     def start(self, total: int, headline: str) -> None:
         """A run over `total` questions begins."""

@@ -26,8 +26,8 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: b
     """The rows with `given` set as --set would, and a sentence for each flag that does not apply to some methods.
 
     given: field name -> value; mixed: in a suite, a method without the field, or one that refuses it as it is set, is
-    left as it is. Raises UserError where that is a mistake, for a field given twice, and for a t_p that nothing is
-    recorded for. A row that cannot be resolved is left as it is: its mistake is reported when it is planned.
+    left as it is. Raises UserError if that is a mistake, for a field given twice, and for a t_p for which nothing is
+    recorded. A row that cannot be resolved is left as it is: its mistake is reported when it is planned.
     """
     for name in given:
         if any(f"method.{name}" in row.sets for row in rows):
@@ -72,7 +72,7 @@ def _missing(name: str, methods: Sequence[str]) -> str:
 
 
 def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
-    """The preset's name, the names of the method's fields and the values set; None where the row has a mistake."""
+    """The preset's name, the names of the method's fields and the values set; None if the row has a mistake."""
     from harness.config.method_settings import parameters
     from harness.config.resolve import resolve_part
 

@@ -1,10 +1,10 @@
-"""Stored answers judged again, without a model: by `harness score`, and where a run goes on with other scorers.
+"""Score stored answers again, without a model: for `harness score`, and if a run resumes with other scorers.
 
 rejudged(row, config.dataset, gold)     the record with new scores; a question that was not answered stays failed
-recover(store, plan, note)              the answers that a stopped run did not come to score
-refresh(store, plan, note)              all records of the folder, where their scorers are not the plan's
+recover(store, plan, note)              the answers that a stopped run had not scored yet
+refresh(store, plan, note)              all records of the folder, if their scorers are not the plan's
 
-A scorer is known by its name and version. One mean over records that two scorers wrote would be nobody's.
+Name and version identify a scorer. A mean over records that two scorers wrote would be meaningless.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
-    """Score all records again where names or versions of their scorers are not the plan's, and say so.
+    """Score all records again if names or versions of their scorers are not the plan's, and report it.
 
-    unscored_too: also where a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
+    unscored_too: also if a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
     """
     from harness import scorers
 
@@ -76,7 +76,7 @@ def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mappin
 
 
 def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
-    """The record with new scores, flags and, where a scorer had failed on its answer, without that error.
+    """The record with new scores and flags, without the error of a scorer that had failed on its answer.
 
     A question that was not answered scores 0. Raises what a scorer raises on an answer that was scored before: the
     mistake is in the scorer, and the scores that are there are better than none.
@@ -129,7 +129,7 @@ def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
-    """By question; of the whole data set where the folder holds questions beyond the plan's --limit."""
+    """Gold answers by question id; of the whole data set if the folder holds questions beyond the plan's --limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
         return gold
@@ -148,7 +148,7 @@ def rescore(
     """Score the answers in a run folder again and return its new summary.
 
     scorers: in addition to the run's own, or instead of them if `only`; data: where the rows are now. The gold answers
-    are those of the records; the data set is read where a record has none, or with `data`. An answer that a scorer had
+    are those of the records; the data set is read if a record has none, or with `data`. An answer that a scorer had
     failed on is scored too, and is no failed question any more. Raises UserError when the rows are not those the run
     was made with, and what a scorer raises; the folder is then as it was.
     """
@@ -158,13 +158,13 @@ def rescore(
     stored = read_run(folder)
     config = _config(stored, scorers, only, data)
     gold = {row["question_id"]: gold_of(row) for row in stored.records} if data is None else {}
-    whole = {question: found for question, found in gold.items() if found is not None}
-    recorded = bool(gold) and len(whole) == len(gold)
+    complete = {question: answers for question, answers in gold.items() if answers is not None}
+    recorded = bool(gold) and len(complete) == len(gold)
     _check_code(folder, {"scorers": config.dataset.scorers} if recorded else config.dataset.model_dump())
     if wrong := problems(config.dataset.scorers):
         raise ConfigError(wrong)
     if recorded:
-        return _write(stored, config, whole, None)
+        return _write(stored, config, complete, None)
     dataset = load(config.dataset, None)
     _same_rows(stored, dataset)
     return _write(stored, config, {example.question.id: example.gold for example in dataset.examples}, dataset)
@@ -212,9 +212,9 @@ def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
 
 
 def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], dataset: Dataset | None) -> dict[str, Any]:
-    """Judge every record, then write all changes: where one cannot be judged, the folder stays as it was.
+    """Score every record, then write all changes: if a record cannot be scored, the folder stays as it was.
 
-    dataset: where it was read; the records then get what they lack of its texts.
+    dataset: None if it was not read; else the records get the texts of it that they lack.
     """
     from harness import scorers
     from harness.storage.summary import summarise

@@ -53,13 +53,13 @@ def rows(
     if shared.data is not None and len(datasets) > 1:
         raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
     none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
-    wanted = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
+    choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:
-        return wanted
-    wanted, notes = sweep.spread(wanted, axes)
+        return choices
+    choices, notes = sweep.spread(choices, axes)
     for line in notes:
         note(f"note: {line}")
-    return wanted
+    return choices
 
 
 def with_seeds(
@@ -74,7 +74,7 @@ def with_seeds(
     return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
 
 
-def plan_all(wanted: Sequence[Choices], note: Callable[[str], None]) -> Planned:
+def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned:
     """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
 
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
@@ -82,12 +82,12 @@ def plan_all(wanted: Sequence[Choices], note: Callable[[str], None]) -> Planned:
     from harness.engine.plan import plan_choices
 
     planned = Planned()
-    if len(wanted) == 1:
-        planned.plans, _ = arrange([plan_choices(wanted[0])], wanted)
+    if len(choices) == 1:
+        planned.plans, _ = arrange([plan_choices(choices[0])], choices)
         return planned
-    raise_all([problem for row in wanted for problem in _mistakes(row)])
+    raise_all([problem for row in choices for problem in _mistakes(row)])
     problems: list[str] = []
-    for row in wanted:
+    for row in choices:
         name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row))
@@ -98,8 +98,8 @@ def plan_all(wanted: Sequence[Choices], note: Callable[[str], None]) -> Planned:
             traceback.print_exc()
             planned.lost.append(Lost(name, bug(e)))
             planned.code = 1
-    planned.plans, waiting = arrange(planned.plans, wanted)
-    problems += [f"{one.row}: {one.why}" for one in waiting]
+    planned.plans, waiting = arrange(planned.plans, choices)
+    problems += [f"{lost.row}: {lost.why}" for lost in waiting]
     planned.lost += waiting
     if not planned.plans and not planned.code:
         raise ConfigError(problems)
@@ -115,7 +115,7 @@ def bug(error: Exception) -> str:
 
 
 def _mistakes(row: Choices) -> list[HarnessError]:
-    """Wrong names and keys of a row; where its bundled sample is used instead, those that the sample does not have."""
+    """Wrong names and keys of a row; if its bundled sample is used instead, those that the sample does not have."""
     from harness.config.resolve import resolve
     from harness.datasets.fallback import load_or_sample
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from harness.engine.progress import Progress
 
 
-# Where nothing is marked as supporting, the method reads an empty text, and the record's stop reason says so.
+# If nothing is marked as supporting, the method reads an empty text, and this is the record's stop reason.
 _NO_EVIDENCE = "no evidence"
 
 
@@ -81,7 +81,7 @@ def run(
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    Stored answers are scored again where the plan's scorers are not those of the records. `retry_failed` asks again the
+    Stored answers are scored again if the plan's scorers are not those of the records. `retry_failed` asks again the
     questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
     are in flight at once, which changes no prediction in float32; `fail_fast` stops at the first question that fails.
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
@@ -106,7 +106,7 @@ def run(
 
 
 def _check_ids(plan: Plan) -> None:
-    """Questions are told apart by id alone: two of one id would count as one."""
+    """Check that question ids are unique, because the id alone identifies a question, and that documents exist."""
     seen: set[str] = set()
     for example in plan.dataset.examples:
         question = example.question
@@ -137,9 +137,9 @@ class _Job:
         try:
             self.store.write(MANIFEST, self.manifest)
             done = self._done(retry_failed)
-            asked = [example for example in self.examples if example.question.id not in done]
-            self.store.drop_requests({example.question.id for example in asked})
-            self._ask(asked)
+            remaining = [example for example in self.examples if example.question.id not in done]
+            self.store.drop_requests({example.question.id for example in remaining})
+            self._ask(remaining)
         except KeyboardInterrupt:
             self._close("interrupted")
             raise
@@ -161,9 +161,9 @@ class _Job:
         """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         question_ids = {example.question.id for example in self.examples}
-        # Of a question that was asked again the last record counts; of a record, no more is held than is counted.
+        # The last record of a question counts; only the counted keys of a record are held in memory.
         rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in self.store.records()}
-        # An answer that could not be scored was paid for: it is not asked for again.
+        # An answer that could not be scored was paid for: the question is not asked again.
         again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
         for question_id, row in rows.items():
             if question_id in question_ids - again:
@@ -173,7 +173,7 @@ class _Job:
         return rows.keys() - again
 
     def _ask(self, examples: list[Example]) -> None:
-        """Answer the questions and put their records on disk as they come."""
+        """Answer the questions and append each record as it is finished."""
         if self.parallel == 1 or not examples:
             for example in examples:
                 self._finish(self._answered(example))
@@ -184,7 +184,7 @@ class _Job:
             in_flight(examples, places, self._answered, self._finish)
 
     def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
-        """The question and its record without scores, which is on disk: what the method said, or how it failed."""
+        """Run the method on one question, capture its exception, and store the record without scores."""
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
@@ -221,7 +221,7 @@ class _Job:
         return example, row
 
     def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
-        """Score an answer and put its record on disk."""
+        """Score an answer and append its record."""
         example, kept = outcome
         row = rejudged(kept, self.plan.config.dataset, example.gold)
         self.store.append(row)
@@ -262,7 +262,7 @@ class _Job:
         return view
 
     def _keep_first_prompts(self) -> None:
-        """Put the first prompt of each model into the manifest as soon as there is one."""
+        """Write the first prompt of each model into the manifest as soon as it exists."""
         known = self.manifest.get("first_prompts", {})
         new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
         if new and self.plan.config.dataset.keep_texts:
@@ -271,7 +271,7 @@ class _Job:
             self.store.write(MANIFEST, self.manifest)
 
     def _close(self, state: str) -> dict[str, Any]:
-        """Write what can be written of the end: order, summary, manifest."""
+        """Sort the records, write summary and manifest; a failure to save goes to `problems`."""
         self.progress.stop()
         plan = self.plan
         summary: dict[str, Any] = {}

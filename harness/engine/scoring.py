@@ -1,10 +1,10 @@
 """The scores of one answer as a record holds them: by the data set's scorers, each a number, what was odd noted.
 
-found = judge(config.dataset, answer.text, answer.shown, gold)
-found.scores      {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
-found.notes       {"flags": {scorer: why}}           where a scorer said so
-                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: where one is asked for
-                  {"counts": {scorer: [...]}}        where sums over all answers give a score of the corpus (BLEU)
+verdict = judge(config.dataset, answer.text, answer.shown, gold)
+verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
+verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answer
+                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if one is required
+                  {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
 """
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
-    """Score a reply, or what stands behind the prefix that the data set asks for.
+    """Score a reply, or only the text after the answer prefix if the data set has one.
 
     Raises what harness.scorers.score_record raises.
     """
@@ -62,7 +62,7 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
 def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
     """What a question without an answer is recorded with: `zeros`, and the counts of an empty answer.
 
-    So a score of all answers counts it as it counts a reply without a word.
+    So a corpus score counts it like an empty reply.
     """
     from harness import scorers
 
@@ -81,10 +81,10 @@ def _counts(sheet: ScoreSheet) -> dict[str, Any]:
 
 
 def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
-    """0 by every scorer that counts this question: what one that failed is recorded with.
+    """Scores of a failed question: 0 by every scorer that counts it.
 
     A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks,
-    answered or not; each is asked with an empty answer. A scorer that breaks on that one counts the question.
+    answered or not; each scores an empty answer to tell. A scorer that fails on the empty answer counts the question.
     Raises UnknownName and CannotRun, as `judge` does.
     """
     return {name: 0.0 for name in dataset.scorers if _scores(name, gold)}

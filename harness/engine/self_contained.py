@@ -1,4 +1,4 @@
-"""What a record holds of its data set, so that a run is read without it: question, gold answers and shown texts.
+"""The data set's texts in a record, so that a run can be read without it: question, gold answers and shown texts.
 
 with_texts(row, example, documents)    -> the record with them, and its long texts by checksum
 without_texts(row)                     -> the record without any text of the data set (dataset.keep_texts=no)
@@ -58,7 +58,7 @@ def with_texts(
 
 
 def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without question, options, gold and the texts shown, written ones too: they tell of a document."""
+    """The record without question, options, gold and shown texts, generated ones too: they reveal the document."""
 
     def bare(piece: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in piece.items() if key != POINTER} | {"text": ""}
@@ -68,23 +68,24 @@ def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
     out["steps"] = [{**step, "shown": step["shown"] and bare(step["shown"])} for step in row["steps"]]
     if judges := (row.get("notes") or {}).get(JUDGES):  # a judge's reply may repeat what it was shown
         verdicts = {
-            name: {key: value for key, value in told.items() if key != "reply"} for name, told in judges.items()
+            name: {key: value for key, value in judgement.items() if key != "reply"}
+            for name, judgement in judges.items()
         }
         out["notes"] = {**row["notes"], JUDGES: verdicts}
     return out
 
 
 def gold_of(row: Mapping[str, Any]) -> Gold | None:
-    """The gold answers and supporting marks that a record holds; None where it holds none."""
-    found = row.get("gold")
-    if found is None:
+    """The gold answers and supporting marks that a record holds; None if it holds none."""
+    gold = row.get("gold")
+    if gold is None:
         return None
-    marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in found["supporting"])
-    return Gold(tuple(found["answers"]), marks, found["extra"])
+    marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in gold["supporting"])
+    return Gold(tuple(gold["answers"]), marks, gold["extra"])
 
 
 def bring_up_to_date(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
-    """Give the records of a run folder the texts of the data set that they lack, or take them away, and say so.
+    """Add the data set's texts that the records of a run folder lack, or remove them all, and report it.
 
     Records of older versions hold none; `keep` is dataset.keep_texts. Questions that are not in `dataset` stay as they
     are. Raises SaveError.
@@ -95,8 +96,8 @@ def bring_up_to_date(store: RunStore, dataset: Dataset, keep: bool, note: Callab
     changed = 0
     for name, row in rows.items():
         if keep and row.get("gold") is None and name in examples:
-            rows[name], found = with_texts(row, examples[name], dataset.documents)
-            texts |= found
+            rows[name], long_texts = with_texts(row, examples[name], dataset.documents)
+            texts |= long_texts
         elif not keep and (row.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in pieces(row))):
             rows[name] = without_texts(row)
         changed += rows[name] is not row

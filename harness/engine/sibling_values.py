@@ -6,7 +6,7 @@
              cost(k) = prefill(f + k p) + decode(g) + embed(q)        k = argmin over k >= 1 of |cost(k) - cost(run)|
 
 f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
-question, where the method embeds it. Costs are FLOPs of search and answer under the default convention; where the FLOPs
+question, if the method embeds it. Costs are FLOPs of search and answer under the default convention; if the FLOPs
 of one of the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources
 and alternatives: docs/methods.md#from-another-run.
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-_STUDY = "study"  # the action of a step behind the stop of the run itself
+_STUDY = "study"  # the action of a step after the stop of the run itself
 
 
 def preset_of(text: str) -> str | None:
-    """The preset that "from:NAME" names, None where it names a folder. Raises UserError for neither."""
+    """The preset that "from:NAME" names, None if it names a folder. Raises UserError for neither."""
     name = text.removeprefix(FROM)
     known = {presets.fold(preset): preset for preset in presets.names("methods")}
     if presets.fold(name) in known:
@@ -93,7 +93,7 @@ def described(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:
-    """The number of field `name`, with where it comes from."""
+    """The number of field `name`, with its source."""
     rows = [row for row in run.records if row["error"] is None]
     if not rows:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
@@ -120,7 +120,7 @@ def visited(record: Mapping[str, Any]) -> int:
 
 
 def _strange(plan: Plan, name: str, run: StoredRun) -> list[str]:
-    """What of a run differs from the plan that takes a number from it."""
+    """A warning if data set or model of a run differ from those of the plan that takes a number from it."""
     own = {"data set": plan.config.dataset.name, "model": plan.config.model.name}
     other = {"data set": run.config["dataset"]["name"], "model": run.config["model"]["name"]}
     odd = [f"{what} '{other[what]}', not '{own[what]}'" for what in own if own[what] != other[what]]

@@ -1,4 +1,4 @@
-"""Which presets a model could serve: what a refused pair is told to try instead.
+"""Presets that a model could serve: the suggestion in the message about an unfit pair.
 
 fitting({"sampling"})      ["bm25", "full-context", "memwalker", ...]: one preset of each implementation
 
@@ -33,7 +33,7 @@ def fitting(capabilities: Collection[str]) -> list[str]:
             cls: type[Method] = registry.load(implementation, Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
         except (HarnessError, ValueError):
-            continue  # `harness validate` tells what is wrong with it; here it is merely no help
+            continue  # `harness validate` reports the mistake; here the preset is skipped
         trained = any(needed for names in method.adapters().values() for needed in names.values())
         if not trained and all(need <= set(capabilities) for need in method.needs.values()):
             by_implementation[implementation] = name

@@ -1,4 +1,4 @@
-"""What the engine hands a method: metered models and encoders, and nothing that knows a gold answer.
+"""The tools that the engine gives a method: metered models and encoders, without access to gold answers.
 
 Models(plan)                 loads each distinct model once, at its first use; draws are seeded here
 EngineTools(models, meter)   harness.method.Tools for one question, or for one index (with an IndexScope)
@@ -36,10 +36,10 @@ R = TypeVar("R")
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators of Python, NumPy and, where it is loaded, torch.
+    """Seed the global generators of Python, NumPy and, if it is loaded, torch.
 
-    Methods are handed a seed; this covers libraries that draw from the global generators without being asked to. With
-    several questions in flight these generators are everybody's, so nothing is seeded then: a method that must give
+    Methods are given a seed; this covers libraries that draw from the global generators on their own. With
+    several questions in flight these generators are shared, so nothing is seeded then: a method that must give
     the same answers at any --parallel draws from generators of its own, seeded with tools.seed.
     """
     random.seed(seed)
@@ -121,7 +121,7 @@ class Models:
         return config
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
-        """Role -> the first prompt it sent its model ({"text", "ids"}), where the back end keeps it."""
+        """Role -> the first prompt it sent its model ({"text", "ids"}), if the back end keeps it."""
         by_role: dict[str, dict[str, Any]] = {}
         for role, config in self._plan.models.items():
             model = self._loaded.get(config.model_dump_json())
@@ -196,15 +196,15 @@ class EngineTools:
             raise LookupError(_undeclared("index_roles", role, self._scope.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Apply `fn` to every item, order kept; together where the run has places for it, else one after the other.
+        """Apply `fn` to every item, order kept; in parallel if the run has free places, else one after the other.
 
         The first exception in the order of the items is raised. Inside, `meter.flops()` counts what came before the
         map and the item's own.
         """
-        crew = current()
-        if crew is None:
+        scheduler = current()
+        if scheduler is None:
             return [fn(item) for item in items]
-        return map_together(crew, fn, list(items), self.meter)
+        return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), or what a stopped run kept under `key` of this index; tuples come back as lists.
@@ -219,7 +219,7 @@ class EngineTools:
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
         """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
 
-        Raises LookupError while answering, for a role that the index's key does not cover, and where fn uses another.
+        Raises LookupError while answering, for a role that the index's key does not cover, and if fn uses another.
         """
         if self._scope is None:
             raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
@@ -239,11 +239,11 @@ class EngineTools:
             return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Book what happens inside under `name`; while an index is built everything is booked under "index"."""
+        """Count costs of the block under `name`; while an index is built all costs count under "index"."""
         if self._scope is not None and name != "index":
             raise ValueError(f"building an index costs phase 'index', not '{name}'")
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Say how far a long step is."""
+        """Report the progress of a long step."""
         self._report(done, total, what)

@@ -167,7 +167,7 @@ class EndpointSession(Session):
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
-        """Raises RequestFailed where the server gives no usable reply."""
+        """Raises RequestFailed if the server gives no usable reply."""
         body: dict[str, Any] = {
             "max_tokens": how.max_tokens,
             "temperature": how.temperature,

@@ -66,7 +66,7 @@ class Loaded(Framed, Protocol):
         """Run one forward pass: float32 logits [ask.logits, vocab]."""
 
     def require(self, capability: str) -> None:
-        """Raise CannotRun where the model lacks a capability."""
+        """Raise CannotRun if the model lacks a capability."""
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran."""
@@ -121,7 +121,7 @@ class HFSession(Session):
             self._frame([token])
 
     def system(self, text: str) -> Span:
-        """Begin the context with a system turn. Raises CannotRun where the chat template has no system role."""
+        """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""
         return super().system(text.strip() if self._model.pieces.trims else text)
 
     def user(self, text: str = "") -> Span:
@@ -285,11 +285,11 @@ class HFSession(Session):
         return written
 
     def _reduce(self, capture: WriteCapture) -> None:
-        crew = current()
-        if crew is None:
+        scheduler = current()
+        if scheduler is None:
             capture.reduce(self._model.layers)
         else:
-            crew.call(lambda: capture.reduce(self._model.layers))
+            scheduler.call(lambda: capture.reduce(self._model.layers))
 
     def _stops(self, start: int, stop: Sequence[str]) -> bool:
         """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""

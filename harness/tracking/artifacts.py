@@ -32,7 +32,7 @@ def folder(uri: str) -> Path | None:
 
 
 def location(uri: str, name: str) -> str | None:
-    """The address of an experiment's artifacts, without any path of this machine; None where the server decides."""
+    """The address of an experiment's artifacts, without any path of this machine; None if the server decides."""
     return None if folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
 
 
@@ -58,7 +58,7 @@ class Artifacts:
             shutil.copyfile(path, place / path.name)
 
     def _place(self, run_id: str) -> Path | None:
-        """The folder of a run's artifacts; None where MLflow writes them itself, as for runs of older stores."""
+        """The folder of a run's artifacts; None if MLflow writes them itself, as for runs of older stores."""
         if run_id not in self._places:
             uri = str(self._client.get_run(run_id).info.artifact_uri)
             own = self._folder is not None and uri.startswith(_SCHEME)

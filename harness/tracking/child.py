@@ -113,7 +113,7 @@ class Passes:
 
 
 def _state(folder: Path, running: bool) -> State | None:
-    """What changes when there is something to log; None where there is no run (yet)."""
+    """What changes when there is something to log; None if there is no run (yet)."""
     if not begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)

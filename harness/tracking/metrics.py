@@ -59,16 +59,16 @@ def metric_name(name: str) -> str:
 def numbers(run: StoredRun, row: Mapping[str, Any]) -> dict[str, float]:
     """The metrics of a finished pass. row: the run's row of reports.tables.frame; what it lacks is left out."""
     headline, *others = _scorers(run)
-    found: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops"))}
-    found |= {name: row.get(name) for name in ("failed", "n", "truncated")}
-    found |= {scorer: percent(row.get(scorer)) for scorer in others}
+    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops"))}
+    values |= {name: row.get(name) for name in ("failed", "n", "truncated")}
+    values |= {scorer: percent(row.get(scorer)) for scorer in others}
     for scorer in (headline, *others):
-        found |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
-    found |= {f"uncertainty/TFLOPs{end}": digits(row.get(f"tflops{end}")) for end in _ENDS}
-    found |= {f"usage/tokens.{phase}": digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
-    found |= {f"usage/TFLOPs.{phase}": digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
-    found["usage/seconds"] = digits(row.get("seconds"))
-    known = {metric_name(name): _number(value) for name, value in found.items()}
+        values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
+    values |= {f"uncertainty/TFLOPs{end}": digits(row.get(f"tflops{end}")) for end in _ENDS}
+    values |= {f"usage/tokens.{phase}": digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
+    values |= {f"usage/TFLOPs.{phase}": digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
+    values["usage/seconds"] = digits(row.get("seconds"))
+    known = {metric_name(name): _number(value) for name, value in values.items()}
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -149,16 +149,16 @@ def _of_back_end(name: str, backend: str, models: Mapping[str, Any]) -> bool:
 
 def suite_numbers(children: Mapping[str, Mapping[str, float]], headline: str) -> tuple[dict[str, float], str]:
     """The metrics of the parent of these runs, name -> metrics, and the name of the best child ("" for none)."""
-    found = {"suite/runs": float(len(children))}
+    totals = {"suite/runs": float(len(children))}
     for name in ("n", "failed"):
-        found[f"suite/{name}"] = sum(metrics.get(name, 0.0) for metrics in children.values())
+        totals[f"suite/{name}"] = sum(metrics.get(name, 0.0) for metrics in children.values())
     for name, metric in (("TFLOPs", "TFLOPs"), ("seconds", "usage/seconds")):
-        found[f"suite/{name}"] = sum(
+        totals[f"suite/{name}"] = sum(
             m.get(metric, 0.0) * (m.get("n", 0.0) - m.get("failed", 0.0)) for m in children.values()
         )
     scored = {name: metrics[headline] for name, metrics in children.items() if headline in metrics}
     best = max(scored, key=lambda name: scored[name]) if scored else ""
-    return found | ({f"suite/best {headline}": scored[best]} if best else {}), best
+    return totals | ({f"suite/best {headline}": scored[best]} if best else {}), best
 
 
 def run_state(run: StoredRun) -> str:
@@ -183,7 +183,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     """What runs are found by: tags.method = 'pecan' and tags.git_dirty = 'false'."""
     config = run.config
     git = run.manifest.get("git") or {}
-    found = {
+    values = {
         "method": config["method"]["name"],
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
@@ -201,7 +201,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
     }
-    return {name: str(value)[:_LONGEST_TAG] for name, value in found.items() if value}
+    return {name: str(value)[:_LONGEST_TAG] for name, value in values.items() if value}
 
 
 def _word(value: bool | None) -> str | None:

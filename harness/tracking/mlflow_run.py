@@ -103,16 +103,16 @@ class MlflowRun:
         self.artifacts.text(self.id, text, "table.md")
         self.artifacts.text(self.id, _page([self.run]), "report.html")
 
-    def _log_numbers(self, found: Mapping[str, float]) -> None:
+    def _log_numbers(self, metrics: Mapping[str, float]) -> None:
         """Log final metrics, for the run and its LoggedModel, at the step of the last question; once."""
         from mlflow.entities import Metric
 
         data, now, step = dataset(self.run), _now(), len(self.run.records)
         of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
-        content = hashlib.sha256(json.dumps([step, found], sort_keys=True).encode()).hexdigest()[:16]
+        content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[:16]
         if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
             return
-        self._log([Metric(name, value, now, step, model_id=self.model, **of) for name, value in found.items()])
+        self._log([Metric(name, value, now, step, model_id=self.model, **of) for name, value in metrics.items()])
         self.client.set_tag(self.id, _NUMBERS, content)
 
     def log_traces(self, most: int, until: float | None = None) -> int:
@@ -143,32 +143,32 @@ class MlflowRun:
         from mlflow.exceptions import MlflowException
 
         name = str(self.run.config["dataset"]["name"])
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
             view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), _now())}
             try:
                 made = str(self.client.create_experiment(name, location(self.uri, name), _KIND | view))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
-                found = self.client.get_experiment_by_name(name)
-                if found is None:
+                experiment = self.client.get_experiment_by_name(name)
+                if experiment is None:
                     raise
             else:
                 self.client.set_experiment_tag(made, _NOTE, guide(name, made))
                 return made
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _search(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
-        wanted = " and ".join(f"tags.`{key}` = '{_quotable(value)}'" for key, value in tags_.items())
+        query = " and ".join(f"tags.`{key}` = '{_quotable(value)}'" for key, value in tags_.items())
         order = ["attributes.start_time ASC"]
-        return list(self.client.search_runs([self.experiment], wanted, max_results=most, order_by=order))
+        return list(self.client.search_runs([self.experiment], query, max_results=most, order_by=order))
 
     def _find_run(self) -> tuple[bool, str]:
         """(whether it was made now, its id). A folder that was deleted and begun anew is another run."""
         own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
-        if found := self._search(own):
-            return False, str(found[0].info.run_id)
+        if runs := self._search(own):
+            return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
         others = self._search({"method": method, "model": model})
         name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
@@ -176,8 +176,8 @@ class MlflowRun:
 
     def _find_parent(self) -> str:
         own = {_SUITE: str(self.suite)}
-        found = self._search(own)
-        return str(found[0].info.run_id) if found else self._make_run(own, str(self.suite))
+        runs = self._search(own)
+        return str(runs[0].info.run_id) if runs else self._make_run(own, str(self.suite))
 
     def _make_run(self, own: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
@@ -190,18 +190,18 @@ class MlflowRun:
         """Write tags, params and inputs; the id of the run's LoggedModel."""
         from mlflow.entities import DatasetInput, InputTag, LoggedModelInput, Param, RunTag
 
-        found = tags(self.run, self.suite)
+        run_tags = tags(self.run, self.suite)
         values, long = params(self.run.config, self.run.manifest.get("models") or {})
         if long:
-            found["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
+            run_tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:
-            found[_PARENT] = self.parent
+            run_tags[_PARENT] = self.parent
         before = None if self.fresh else self.client.get_run(self.id)
-        there = {} if before is None else before.data.params
-        if changed := [f"{k}: {v}" for k, v in values.items() if k in there and there[k] != v]:
-            found["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
-        new = [Param(k, v) for k, v in values.items() if k not in there]
-        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in found.items()], params=new[:_MOST_PARAMS])
+        stored = {} if before is None else before.data.params
+        if changed := [f"{k}: {v}" for k, v in values.items() if k in stored and stored[k] != v]:
+            run_tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
+        new = [Param(k, v) for k, v in values.items() if k not in stored]
+        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in run_tags.items()], params=new[:_MOST_PARAMS])
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
         inputs = [] if before is None or before.inputs is None else list(before.inputs.model_inputs or [])
@@ -216,8 +216,8 @@ class MlflowRun:
 
     def _describe_parent(self, parent: str) -> None:
         """The table of the children as the parent's description, their worst end as its own."""
-        found = self._search({_PARENT: parent}, _MOST_CHILDREN)
-        children = sorted(found, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
+        runs = self._search({_PARENT: parent}, _MOST_CHILDREN)
+        children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return
         text = _children_table(children, first_columns(self.run))
@@ -236,9 +236,9 @@ class MlflowRun:
         from mlflow.entities import Metric
 
         headline = first_columns(self.run)[0]
-        found, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, headline)
+        totals, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, headline)
         before, now = self.client.get_run(parent).data, _now()
-        new = [Metric(name, value, now, 0) for name, value in found.items() if before.metrics.get(name) != value]
+        new = [Metric(name, value, now, 0) for name, value in totals.items() if before.metrics.get(name) != value]
         self._log(new, parent)
         if best and before.tags.get("best") != best:
             self.client.set_tag(parent, "best", best)
@@ -249,8 +249,8 @@ class MlflowRun:
 
     def _history(self, name: str) -> dict[int, float]:
         if name not in self._known:
-            found = [] if self.fresh else self.client.get_metric_history(self.id, name)
-            self._known[name] = {m.step: m.value for m in sorted(found, key=lambda m: int(m.timestamp))}
+            history = [] if self.fresh else self.client.get_metric_history(self.id, name)
+            self._known[name] = {m.step: m.value for m in sorted(history, key=lambda m: int(m.timestamp))}
         return self._known[name]
 
     def _log(self, metrics: Sequence[Any], run_id: str | None = None) -> None:

@@ -49,20 +49,20 @@ class MlflowTraces:
 
         until: a moment of time.monotonic; the batch that is under way is sent whole.
         """
-        wanted = {record["question_id"]: _digest(record) for record in run.records[:most]}
-        there = {info.client_request_id: info for info in self._there()} if wanted else {}
-        new = [name for name, content in wanted.items() if name not in there or _content(there[name]) != content]
+        digests = {record["question_id"]: _digest(record) for record in run.records[:most]}
+        stored = {info.client_request_id: info for info in self._there()} if digests else {}
+        new = [name for name, content in digests.items() if name not in stored or _content(stored[name]) != content]
         left = len(new)
         for start in range(0, len(new), _READ):
             ready = traces(run, set(new[start : start + _READ]))
             while until is None or time.monotonic() < until:
                 if not (batch := list(itertools.islice(ready, _BATCH))):
                     break
-                self._replace([info for trace in batch if (info := there.get(trace.question_id))])
+                self._replace([info for trace in batch if (info := stored.get(trace.question_id))])
                 spans = [
                     span
                     for trace in batch
-                    for span in self._send(trace, wanted[trace.question_id], there.get(trace.question_id))
+                    for span in self._send(trace, digests[trace.question_id], stored.get(trace.question_id))
                 ]
                 self._client.log_spans(self._experiment, spans)
                 left -= len(batch)

@@ -112,7 +112,7 @@ def track(
     traces: int = MOST_TRACES,
     until: float | None = None,
 ) -> int:
-    """Bring the MLflow run of a run folder up to date; made where there is none, so a lost store can be refilled.
+    """Bring the MLflow run of a run folder up to date; made if there is none, so a lost store can be refilled.
 
     uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
     default the one that the run's own command named; running: the run goes on, so log its running means and traces

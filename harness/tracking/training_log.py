@@ -74,7 +74,7 @@ class TrainingLog:
 
 
 def track_training(out: Path, uri: str, *, running: bool = False) -> None:
-    """Bring the MLflow run of a training up to date; made where there is none.
+    """Bring the MLflow run of a training up to date; made if there is none.
 
     A log that was cut when the training went on grows by the same lines again: these are not logged twice. Raises
     StoreError.

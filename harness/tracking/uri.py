@@ -27,7 +27,7 @@ def sqlite_uri(path: Path) -> str:
     """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else.
 
     MLflow cannot name a folder whose name is not UTF-8: the URI then goes through a link to it under HARNESS_HOME.
-    Raises SaveError where the link cannot be made.
+    Raises SaveError if the link cannot be made.
     """
     if is_utf8(path):
         return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
@@ -68,7 +68,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def unreachable(uri: str, seconds: float = 5.0) -> str | None:
-    """Why no connection to the host of `uri` can be made; None where one can.
+    """Why no connection to the host of `uri` can be made; None if one can.
 
     None too where this cannot tell: a file, a local socket, a host behind a proxy. Waits at most about `seconds` for
     each address that the host has.
