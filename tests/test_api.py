@@ -211,7 +211,7 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
     options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
-    printed = {"plan", "json", "convention", "debug"}  # what a forecast or the line at the end is printed with
+    printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):
         harness.run(method="echo", dataset=DATA, limt=2)  # type: ignore[call-overload]

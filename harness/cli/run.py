@@ -69,7 +69,8 @@ class Execution:
     ] = 1
     retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
     fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
-    debug: Annotated[bool, execution("--debug", "Print the traceback of the first question that fails.")] = False
+    debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
+    quiet: Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")] = False
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     out: Out = "results"
     keep_texts: Annotated[
@@ -289,7 +290,7 @@ def _ready(plan: Plan, job: Job) -> Plan:
 def execute(plan: Plan, job: Job) -> RunResult:
     """Run a plan with its progress on stderr, followed by MLflow. Raises what runner.run raises."""
     from harness.engine import runner
-    from harness.engine.progress import Progress
+    from harness.engine.progress import Progress, Quiet
 
     options = job.options
     with job.trackers.follow(options.folder / plan.folder):
@@ -297,7 +298,7 @@ def execute(plan: Plan, job: Job) -> RunResult:
             plan,
             options.folder,
             command=job.command,
-            progress=Progress(),
+            progress=Quiet() if options.quiet else Progress(),
             retry_failed=options.retry_failed,
             parallel=options.parallel,
             fail_fast=options.fail_fast,

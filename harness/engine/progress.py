@@ -178,6 +178,17 @@ def suitable() -> Progress:
     return Notebook() if "ipykernel" in sys.modules else Progress()
 
 
+class Quiet(Progress):
+    """Prints notes, and no progress."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._live = False
+
+    def _log(self) -> None:
+        """Print nothing."""
+
+
 class Silent(Progress):
     """Counts and shows nothing. Notes are kept in `notes`."""
 

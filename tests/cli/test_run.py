@@ -339,6 +339,16 @@ def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_
         assert not path.is_file() or b"hunter" not in path.read_bytes(), path
 
 
+def test_quiet_prints_no_progress_and_all_else(here: Cli) -> None:
+    done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "-q")
+    assert done.returncode == 3
+    assert "1/2" not in done.stderr
+    assert "1 of 2 questions failed" in done.stderr
+    assert "2 questions, 1 failed" in done.stdout
+    traceback = here("run", "--method", "fails-once", *ROW, "--limit", "2", "-q", "-v", "--retry-failed").stderr
+    assert "Traceback" in traceback
+
+
 def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness show pecan | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
