@@ -27,7 +27,7 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans
 from methods.retrieval import bm25_scores, words
-from methods.retry import Retry, hear, listed
+from methods.retry import Retry, ask_parsed, listed
 from methods.segments import packed
 
 DECOMPOSE = Prompt(
@@ -130,7 +130,7 @@ class Decompose(Method):
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            response = hear(model, pieces, config.question_tokens, listed, how)
+            response = ask_parsed(model, pieces, config.question_tokens, listed, how)
         subquestions = (response.found or [])[: config.most]
         notes = list(response.notes)
         if len(response.found or []) > len(subquestions):

@@ -22,7 +22,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.pages import PAUSE, Pages, request
-from methods.retry import Retry, hear, numbered, window_of
+from methods.retry import Retry, ask_parsed, numbered, window_of
 
 LOOKUP = Prompt(
     "look-up",
@@ -163,7 +163,7 @@ class Gist(Method):
         pieces = _lookup(question, gists, config)
         how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            response = hear(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
+            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
         named = response.found or []
         pages = [i for i in named if i < len(gists)][: config.most_pages]
         messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]

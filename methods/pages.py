@@ -17,7 +17,7 @@ from harness.method import Tools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt
 from methods.chunks import Span, sentences
-from methods.retry import Retry, hear, numbered
+from methods.retry import Retry, ask_parsed, numbered
 
 LABEL = "\n<{number}>\n"
 PAUSE = Prompt(
@@ -79,7 +79,7 @@ class Pages:
             a, b = self.units[i]
             marked += [str(i) if i in labels else "", self.text[a:b] + " "]
         marked += [str(end), ""]
-        response = hear(
+        response = ask_parsed(
             model,
             request(marked, prompt),
             self.reply_tokens,

@@ -1,6 +1,6 @@
 """A request that is repeated until its reply can be parsed: temperature 0 first, then sampled, up to a limit.
 
-    response = hear(model, pieces, limit, parse, Retry(seed=tools.seed))
+    response = ask_parsed(model, pieces, limit, parse, Retry(seed=tools.seed))
     response.found      the first reply that `parse` accepts, parsed; None if it accepts none
 
 QRMeM's rule (QRMeM 3.2; docs/methods.md#retries): temperature 0; after a reply that cannot be parsed the request
@@ -38,7 +38,7 @@ class Retry:
 
 
 @dataclass
-class Heard(Generic[T]):
+class ParsedReply(Generic[T]):
     """found: the parsed reply, or None; text: of that reply, or of the last one; tokens: of the prompt."""
 
     tokens: int
@@ -79,9 +79,9 @@ def require(tokens: int, model: MeteredModel, how: Retry) -> None:
         )
 
 
-def hear(
+def ask_parsed(
     model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], how: Retry
-) -> Heard[T]:
+) -> ParsedReply[T]:
     """Repeat the request until `parse` accepts a reply; a reply has at most `limit` tokens.
 
     Raises WindowExceeded if the request with its reply does not fit the window.
@@ -90,10 +90,12 @@ def hear(
     require(tokens + limit, model, how)
     with model.session() as s:
         feed(s, pieces)
-        return reply_to(s, Heard(tokens), limit, parse, how)
+        return reply_to(s, ParsedReply(tokens), limit, parse, how)
 
 
-def reply_to(s: Session, response: Heard[T], limit: int, parse: Callable[[str], T | None], how: Retry) -> Heard[T]:
+def reply_to(
+    s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], how: Retry
+) -> ParsedReply[T]:
     """Sample replies to the open turn until `parse` accepts one; the session's context stays as it was before."""
     for attempt in range(how.retries + 1):
         with s.branch():

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, cast
 
-from harness.datasets.rows import told
+from harness.datasets.rows import type_name
 from harness.errors import CannotRun, DataError
 from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
 
@@ -116,7 +116,7 @@ def _shallow(value: Any, brackets: int) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any] | Broken:
-    return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {told(value)}")
+    return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
 
 
 def parse_line(line: bytes) -> dict[str, Any] | Broken:
@@ -224,7 +224,7 @@ def _keyed(whole: _Whole, number: int) -> dict[str, Any] | Broken:
     """One `key: row` of an object."""
     key = whole.value(number)
     if not isinstance(key, str):
-        raise Place(whole.name, row=number).error(None, f"broken JSON: the key of a row is {told(key)}")
+        raise Place(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
     whole.step(":", f"':' expected after the key of row {number}")
     row = _object(whole.value(number))
     if isinstance(row, Broken):

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.datasets.rows import RowError, gold_answers, made_id, told
+from harness.datasets.rows import RowError, gold_answers, made_id, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _text(raw: Mapping[str, Any], key: str, at: str = "") -> str:
     """A string of the row that is not blank."""
     value = raw.get(key)
     if not isinstance(value, str):
-        why = "is missing" if key not in raw else f"should be a string, is {told(value)}"
+        why = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
         raise RowError(at + key, why)
     if not value.strip():
         raise RowError(at + key, "is empty")
@@ -60,10 +60,10 @@ def _texts(value: Any, name: str) -> list[str]:
             raise RowError(name, "starts with '[' but is no JSON list") from None
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {told(value)}")
+        raise RowError(name, f"should be a list, is {type_name(value)}")
     for at, entry in enumerate(value):
         if not isinstance(entry, str):
-            raise RowError(f"{name}[{at}]", f"should be a string, is {told(entry)}")
+            raise RowError(f"{name}[{at}]", f"should be a string, is {type_name(entry)}")
     return value
 
 
@@ -80,7 +80,7 @@ def _id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
     for key in (*keys, "_id"):
         value = raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
-            raise RowError(key, f"should be a string or a whole number, is {told(value)}")
+            raise RowError(key, f"should be a string or a whole number, is {type_name(value)}")
         if value is not None:
             if not str(value).strip():
                 raise RowError(key, "is empty")
@@ -90,10 +90,10 @@ def _id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
 
 def _objects(value: Any, name: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {told(value)}")
+        raise RowError(name, f"should be a list, is {type_name(value)}")
     for at, entry in enumerate(value):
         if not isinstance(entry, dict):
-            raise RowError(f"{name}[{at}]", f"should be an object, is {told(entry)}")
+            raise RowError(f"{name}[{at}]", f"should be an object, is {type_name(entry)}")
     return value
 
 
@@ -112,7 +112,7 @@ def _flashrag(raw: dict[str, Any]) -> OpenRow:
     answers = _answers(_texts(raw["golden_answers"], "golden_answers"), "golden_answers")
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise RowError("metadata", f"should be an object, is {told(metadata)}")
+        raise RowError("metadata", f"should be an object, is {type_name(metadata)}")
     extra = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
     return OpenRow(_id(raw, question, "id"), question, answers, extra)
 
@@ -146,7 +146,7 @@ def _trivia(raw: dict[str, Any]) -> OpenRow:
     answer = raw.get(name)
     if not isinstance(answer, dict):
         hidden = "is missing (test splits are published without; use the dev split)"
-        raise RowError(name, hidden if answer is None else f"should be an object, is {told(answer)}")
+        raise RowError(name, hidden if answer is None else f"should be an object, is {type_name(answer)}")
     keys = ("Value", "Aliases", "HumanAnswers")
     value, aliases, human = keys if official else tuple(key.lower() for key in keys)
     texts = [_text(answer, value, f"{name}.")]

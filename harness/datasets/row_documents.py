@@ -23,7 +23,7 @@ from typing import Any
 
 from harness.datasets.files import Broken, Place, first_key, kind_of, opened, parse_line, read_rows, whole
 from harness.datasets.pages import wiki
-from harness.datasets.rows import RowError, line_of, made_id, records, told
+from harness.datasets.rows import RowError, line_of, made_id, records, type_name
 from harness.errors import DataError
 from harness.types import Document, Passage
 
@@ -45,7 +45,7 @@ def _entry(value: Any, name: str) -> Entry:
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
-        raise RowError(name, f"should be an object, is {told(value)}")
+        raise RowError(name, f"should be an object, is {type_name(value)}")
     title = value.get("title") or value.get("wikipedia_title") or ""
     key = next((k for k in _TEXTS if value.get(k) is not None), None)
     if key is None:
@@ -57,7 +57,7 @@ def _entry(value: Any, name: str) -> Entry:
         text = wiki(text, title)
     for field_name, part in (("title", title), (key, text)):
         if not isinstance(part, str):
-            raise RowError(f"{name}.{field_name}", f"should be a string, is {told(part)}")
+            raise RowError(f"{name}.{field_name}", f"should be a string, is {type_name(part)}")
     if not text.strip():
         raise RowError(f"{name}.{key}", "is empty")
     if key == "contents":
@@ -72,7 +72,7 @@ def _entry(value: Any, name: str) -> Entry:
 def _entries(value: Any, name: str) -> list[Entry]:
     value = records(value, name)
     if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {told(value)}")
+        raise RowError(name, f"should be a list, is {type_name(value)}")
     return [_entry(entry, f"{name}[{at}]") for at, entry in enumerate(value)]
 
 

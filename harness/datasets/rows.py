@@ -116,7 +116,7 @@ def records(value: Any, name: str) -> Any:
     return [dict(zip(value, entry, strict=True)) for entry in zip(*value.values(), strict=True)]
 
 
-def told(value: Any) -> str:
+def type_name(value: Any) -> str:
     """The type of a JSON value in a word or two, for messages."""
     if value is None:
         return "null"
@@ -139,8 +139,8 @@ def explain(error: ValidationError) -> RowError:
     if kind == "missing":
         return RowError(path or None, "is missing")
     if kind in _WANTED:
-        return RowError(path or None, f"should be {_WANTED[kind]}, is {told(first['input'])}")
-    return RowError(path or None, f"{first['msg']} (is {told(first['input'])})")
+        return RowError(path or None, f"should be {_WANTED[kind]}, is {type_name(first['input'])}")
+    return RowError(path or None, f"{first['msg']} (is {type_name(first['input'])})")
 
 
 def line_of(value: Any) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.engine.tools import seed_everything
-from harness.parallel.scheduler import Crew, Stopped
+from harness.parallel.scheduler import Scheduler, Stopped
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - outcome
@@ -52,7 +52,7 @@ def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], fini
                 outcomes.put((n, None, error))
                 return
 
-    scheduler = Crew(places)
+    scheduler = Scheduler(places)
     errors: dict[int, BaseException] = {}
 
     def take(block: bool) -> bool:
@@ -76,7 +76,7 @@ def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], fini
     raise errors[min(errors)]
 
 
-def _end(scheduler: Crew, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
+def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
     """Stop the members, wait for them, and take the outcomes that they had finished.
 
     interrupted: wait at most _LONGEST_WAIT seconds, because a member may wait for a server's reply.

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from harness.cost.meter import Meter
-from harness.parallel.scheduler import Crew
+from harness.parallel.scheduler import Scheduler
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def map_together(scheduler: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
+def map_together(scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> list[R]:
     """Apply fn to every item.
 
     When one raises, no further item is begun, those that have begun are waited for (what they cost is booked, the
@@ -37,8 +37,8 @@ def map_together(scheduler: Crew, fn: Callable[[T], R], items: Sequence[T], mete
 
 
 class _Map(Generic[T, R]):
-    def __init__(self, scheduler: Crew, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
-        self._crew, self._fn, self._items = scheduler, fn, items
+    def __init__(self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter) -> None:
+        self._scheduler, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}
@@ -61,7 +61,7 @@ class _Map(Generic[T, R]):
                 return None
             n, self._begun = self._begun, self._begun + 1
             if self._begun < len(self._items):
-                self.others += self._crew.start_if_free(self.work, self._lower)
+                self.others += self._scheduler.start_if_free(self.work, self._lower)
         return n
 
     def _lower(self) -> None:

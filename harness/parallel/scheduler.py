@@ -4,9 +4,9 @@
     question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► all go on
     map item 2 ──method code──┘ forward pass
 
-    scheduler = Crew(4)                   at most 4 threads work at once; each holds a place
+    scheduler = Scheduler(4)                   at most 4 threads work at once; each holds a place
     scheduler.start(work, work)           members: each work() has its own thread, which first waits for a place
-    current()                             the Crew of the calling thread, None outside of one
+    current()                             the Scheduler of the calling thread, None outside of one
     scheduler.do(lane, ask)               lane.run([ask, ...]) with the asks of other members; the result of this ask
     scheduler.call(fn)                    fn() in the thread that runs the passes
     with scheduler.aside(): ...           wait for another member; the place is free meanwhile
@@ -63,9 +63,9 @@ def caught(fn: Callable[[], Any]) -> Any:
         return error
 
 
-def current() -> Crew | None:
-    """The Crew that the calling thread is a member of; None outside of one."""
-    scheduler: Crew | None = getattr(_local, "crew", None)
+def current() -> Scheduler | None:
+    """The Scheduler that the calling thread is a member of; None outside of one."""
+    scheduler: Scheduler | None = getattr(_local, "scheduler", None)
     return scheduler
 
 
@@ -80,7 +80,7 @@ class _Waiting:
         self.gate.acquire()
 
 
-class Crew:
+class Scheduler:
     """At most `places` threads at work; see the module's docstring."""
 
     def __init__(self, places: int) -> None:
@@ -126,7 +126,7 @@ class Crew:
 
     def _begin(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
         def body() -> None:
-            _local.crew = self
+            _local.scheduler = self
             if not reserved:
                 self._take()
             try:
@@ -266,7 +266,7 @@ class Crew:
 
 
 class Claims:
-    """A lock for each key: one member at a time holds it, the others wait aside. No lock outside of a Crew."""
+    """A lock for each key: one member at a time holds it, the others wait aside. No lock outside of a Scheduler."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -297,7 +297,7 @@ class Claims:
                     self._claimed[key] = lock, users - 1
 
 
-def _acquire(lock: Any, scheduler: Crew) -> None:
+def _acquire(lock: Any, scheduler: Scheduler) -> None:
     if lock.acquire(blocking=False):
         return
     try:

@@ -30,7 +30,7 @@ from methods.compression.units import kept, units_of
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptParts:
     """rank: the question as contexts are ranked by it; before: what the token level reads first, "" for nothing."""
 
     rank: str = ""
@@ -56,7 +56,7 @@ class LLMLingua(Method):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
-        return squeeze(document, Asked(), self.config, tools).to_index()
+        return squeeze(document, PromptParts(), self.config, tools).to_index()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -99,12 +99,12 @@ class LongLLMLingua(Method):
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         most = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
-            compressed = squeeze(document, Asked(question.text, before), config, tools, most)
+            compressed = squeeze(document, PromptParts(question.text, before), config, tools, most)
         return read(question, document, compressed, tools, self.config)
 
 
 def squeeze(
-    document: Document, prompt: Asked, config: LinguaConfig, tools: Tools, most: int | None = None
+    document: Document, prompt: PromptParts, config: LinguaConfig, tools: Tools, most: int | None = None
 ) -> Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `most` tokens."""
     model, text = tools.model("compressor"), document.text
@@ -130,7 +130,7 @@ def squeeze(
     return Compressed(pieces, before, after, steps)
 
 
-def _contexts(document: Document, prompt: Asked, config: LinguaConfig, model: MeteredModel) -> list[Span]:
+def _contexts(document: Document, prompt: PromptParts, config: LinguaConfig, model: MeteredModel) -> list[Span]:
     """The contexts that are ranked, as spans of the document."""
     text, most = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
@@ -149,7 +149,7 @@ def _tokens(
     text: str,
     groups: list[list[Span]],
     offsets: list[float],
-    prompt: Asked,
+    prompt: PromptParts,
     target: float,
     config: LinguaConfig,
     tools: Tools,

@@ -21,7 +21,7 @@ def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[
     """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1); 1/2 where both are 0. And its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
-        feed(s, prompts.analysis(asked(question), config))
+        feed(s, prompts.analysis(question_text(question), config))
         tokens = s.length()
         probe = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
     weight = probe.p["Global"] if sum(probe.mass.values()) > 0 else 0.5
@@ -29,7 +29,7 @@ def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[
     return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
 
 
-def asked(question: Question) -> str:
+def question_text(question: Question) -> str:
     """The question with its lettered options."""
     options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
     return question.text + ("\nOptions:" + options if options else "")
@@ -50,24 +50,26 @@ def outline(tree: Tree) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TitleSelection:
     """The selection of one document; titles: the selected ones that the document has, case-folded."""
 
     titles: frozenset[str]
     step: Step
 
 
-def select_titles(question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools) -> Asked:
+def select_titles(
+    question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
+) -> TitleSelection:
     """Ask which parts of one document help (task 3); a document without titled parts needs no request.
 
     Abstract and outline are cut at their ends where they do not fit. Raises WindowExceeded where nothing fits.
     """
     if not any(names(node) for node in tree.nodes):
-        return Asked(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
+        return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
     model = tools.model("refiner")
     abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
     abstract = _beginning(" ".join(abstract.split()), config.abstract_tokens, model)
-    pieces = prompts.selection(asked(question), document.title, abstract, "", config)
+    pieces = prompts.selection(question_text(question), document.title, abstract, "", config)
     room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
         raise WindowExceeded(
@@ -75,7 +77,7 @@ def select_titles(question: Question, document: Document, tree: Tree, config: Lo
             f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
     listed = _beginning(outline(tree), room, model)
-    pieces = prompts.selection(asked(question), document.title, abstract, listed, config)
+    pieces = prompts.selection(question_text(question), document.title, abstract, listed, config)
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)
         tokens = s.length()
@@ -84,7 +86,7 @@ def select_titles(question: Question, document: Document, tree: Tree, config: Lo
     known = selected & frozenset[str]().union(*map(names, tree.nodes))
     note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _beside(selected, known, reply)
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
-    return Asked(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
+    return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
 
 
 def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.method import Scene, Skill, Tools
 from harness.prompts import feed
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import asked
+from methods.longrefiner.asking import question_text
 from methods.longrefiner.config import LongRefinerConfig
 
 
@@ -19,7 +19,7 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
 
     def analysis(scene: Scene, tools: Tools) -> None:
         with tools.model("refiner").session() as s:
-            feed(s, prompts.analysis(asked(scene.question), config))
+            feed(s, prompts.analysis(question_text(scene.question), config))
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
     def structuring(scene: Scene, tools: Tools) -> None:
@@ -32,7 +32,7 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
         model = tools.model("refiner")
         title, abstract, lines = scene.texts
         with model.session() as s:
-            feed(s, prompts.selection(asked(scene.question), title, abstract, lines, config))
+            feed(s, prompts.selection(question_text(scene.question), title, abstract, lines, config))
             s.write(s.room() - model.turn_tokens())
 
     return [

@@ -20,7 +20,7 @@ from harness.models import MeteredModel
 from harness.prompts import feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import asked, outline
+from methods.longrefiner.asking import outline, question_text
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.pages import of_page
@@ -49,7 +49,7 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """One scene of kind "breadth"; an empty list if the reply names neither class."""
     assert question is not None  # this task has one request per question
-    breadth = level(_said(tools.teacher(), _BREADTH.format(question=asked(question)), _REPLY))
+    breadth = level(_said(tools.teacher(), _BREADTH.format(question=question_text(question)), _REPLY))
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
@@ -116,7 +116,7 @@ class Selection:
         abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
         abstract = " ".join(abstract.split())
         asking = _SELECTION.format(
-            title=document.title, abstract=abstract, outline=outline(tree), question=asked(question)
+            title=document.title, abstract=abstract, outline=outline(tree), question=question_text(question)
         )
         selection = _said(tools.teacher(), asking, _REPLY)
         if "[" not in selection and "{" not in selection:

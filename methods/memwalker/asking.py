@@ -40,7 +40,7 @@ class Request(Generic[T]):
 
 
 @dataclass
-class Heard(Generic[T]):
+class ParsedReply(Generic[T]):
     """tokens: of the prompt; memory: nodes shown in it; notes: what did not go as usual."""
 
     tokens: int
@@ -61,7 +61,7 @@ class Asking:
     invalid: int = 0
     why: str = field(default="", init=False)
 
-    def ask(self, request: Request[T], memory: Sequence[int]) -> Heard[T]:
+    def ask(self, request: Request[T], memory: Sequence[int]) -> ParsedReply[T]:
         """Ask until the reply is understood. Raises WindowExceeded where not even an empty memory makes it fit."""
         model, config = request.model, self.config
         limit = model.count(_FORM) + _SPARE + request.answer_tokens
@@ -90,7 +90,7 @@ class Asking:
         self.why = f"{config.strikes} invalid replies"
         return response
 
-    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[Heard[T], Pieces]:
+    def _prompt(self, request: Request[T], memory: list[int], limit: int) -> tuple[ParsedReply[T], Pieces]:
         """The pieces with as much of the memory as fits beside `limit` tokens of reply: the oldest go first."""
         model, window = request.model, window_of(self.config.window, request.model)
         for dropped in range(len(memory) + 1):
@@ -98,7 +98,7 @@ class Asking:
             tokens = prompt_tokens(pieces, model)
             if tokens + limit <= window:
                 notes = [f"{dropped} of {len(memory)} summaries in the working memory did not fit"] if dropped else []
-                return Heard(tokens, memory[dropped:], notes), pieces
+                return ParsedReply(tokens, memory[dropped:], notes), pieces
         raise WindowExceeded(
             f"a request of the walk with its reply takes {tokens + limit} tokens, more than the window of "
             f"{window} of '{model.name}'; raise method.window or model.window, or lower method.segment_tokens, "

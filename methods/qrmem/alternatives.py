@@ -69,7 +69,7 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
             listed = listed[: len(listed) // 2]
     pieces = desk.asking.trial(shown, reason, chosen, listed)
     with desk.searching():
-        response = desk.hear(searcher, pieces, config.entity_tokens, replies.names)
+        response = desk.ask_parsed(searcher, pieces, config.entity_tokens, replies.names)
     by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
     forms = [normal(name) for name in response.found or ()]
     named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
@@ -128,7 +128,7 @@ def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> li
 
     pieces, _ = fitting(pieces_of, len(names) + len(relations), room, searcher)
     with desk.searching():
-        response = desk.hear(searcher, pieces, config.question_tokens, replies.questions)
+        response = desk.ask_parsed(searcher, pieces, config.question_tokens, replies.questions)
     questions = (response.found or [])[:1]
     notes = [*response.notes, *(questions or ["no elaborated question"])]
     desk.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))

@@ -29,7 +29,7 @@ from methods.qrmem.fusion import Fusing
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
 from methods.qrmem.pool import Pool
-from methods.retry import Retry, fitting, hear, window_of
+from methods.retry import Retry, ask_parsed, fitting, window_of
 from methods.segments import packed
 from methods.summary import SUMMARY
 
@@ -104,7 +104,7 @@ class _Building:
         config = self.config
         fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
         needs = {
-            "question": prompts.asked(self.question),
+            "question": prompts.question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
             "prompts": texts_of(p.of(config) for p in _FIRST),
@@ -192,7 +192,7 @@ class _Building:
         """The parsed reply, [] if none could be parsed; cached, so that a stopped build resumes."""
         model: MeteredModel = self.tools.model("builder")
         how = retry_of(self.config, self.tools.seed)
-        items = self.tools.keep(f"{what} {k}", lambda: hear(model, pieces, limit, parse, how).found)
+        items = self.tools.keep(f"{what} {k}", lambda: ask_parsed(model, pieces, limit, parse, how).found)
         self.tools.progress(k + 1, len(self.segments), what)
         if items is None:
             self._lost.setdefault(what, []).append(k)

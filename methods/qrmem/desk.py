@@ -25,7 +25,7 @@ from methods.qrmem import prompts, replies
 from methods.qrmem.build import retry_of
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
-from methods.retry import Heard, hear, window_of
+from methods.retry import ParsedReply, ask_parsed, window_of
 
 _FORM = "Reasoning:\nAction: -2\nAnswer:\n"
 _SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
@@ -145,7 +145,7 @@ class Desk:
     def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
         """Whether the segments answer the question; None where no reply could be parsed."""
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
-        response: Heard[replies.Verdict] = self.hear(self.model, pieces, self.limit, replies.verdict)
+        response: ParsedReply[replies.Verdict] = self.ask_parsed(self.model, pieces, self.limit, replies.verdict)
         result = response.found
         if result is not None and result.answer is not None:
             offsets = self.model.offsets(result.answer)[: self.tools.task.max_answer_tokens]
@@ -155,11 +155,11 @@ class Desk:
         self.step("ask", None, {**verdict, "replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
         return result
 
-    def hear(
+    def ask_parsed(
         self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]
-    ) -> Heard[T]:
+    ) -> ParsedReply[T]:
         """One request under the config's rule of repetition."""
-        return hear(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
+        return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
         """Answer from the segments with the prompt that all methods share."""

@@ -20,7 +20,7 @@ from harness.types import Question
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.prompts import Relation
-from methods.retry import Heard, Retry, reply_to, window_of
+from methods.retry import ParsedReply, Retry, reply_to, window_of
 
 
 @dataclass
@@ -61,9 +61,9 @@ class Fusing:
             return None
         with model.session() as s:
             feed(s, pieces)
-            doubts: Heard[list[str]] = Heard(tokens)
+            doubts: ParsedReply[list[str]] = ParsedReply(tokens)
             reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
             s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
             s.user(asking.fused())
-            response: Heard[str] = Heard(s.length())
+            response: ParsedReply[str] = ParsedReply(s.length())
             return reply_to(s, response, config.relation_tokens, replies.sentence, self.how).found

@@ -84,7 +84,7 @@ class Relation(NamedTuple):
     text: str
 
 
-def asked(question: Question) -> str:
+def question_text(question: Question) -> str:
     """The question with its lettered options, as the shared reading prompt shows them."""
     options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
     return question.text + ("\nOptions:" + options if options else "")
@@ -161,7 +161,7 @@ class Asking:
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
         about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []
-        return prompt.of(self.config).fill(**{"question": [asked(self.question)], "summary": about, **values})
+        return prompt.of(self.config).fill(**{"question": [question_text(self.question)], "summary": about, **values})
 
     def _guide(self, guide: Sequence[str]) -> Sequence[str]:
         return GUIDE.of(self.config).fill(questions=_lines(guide)) if guide else []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_http import Patience, Server, Tries, _retry_after
 from harness.llm.endpoint_reply import complete
-from harness.parallel.scheduler import Crew, Stopped
+from harness.parallel.scheduler import Scheduler, Stopped
 from tests.llm.endpoint_requests import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback, completion
 
@@ -178,12 +178,12 @@ def test_a_run_that_ends_does_not_wait_for_the_next_try() -> None:
                 ended.append("stopped")
                 raise
 
-        crew = Crew(1)
-        crew.start(work)
+        scheduler = Scheduler(1)
+        scheduler.start(work)
         while not loopback.asked:
             time.sleep(0.005)
         began = time.monotonic()
-        crew.stop()
-        crew.wait()
+        scheduler.stop()
+        scheduler.wait()
     assert ended == ["stopped"]
     assert time.monotonic() - began < 5

@@ -18,7 +18,7 @@ from harness.errors import CannotRun
 from harness.llm import together
 from harness.llm.kv import new_cache
 from harness.llm.load import load_model
-from harness.parallel.scheduler import Crew
+from harness.parallel.scheduler import Scheduler
 from pocket.random_model import save
 from tests.llm.conftest import WORDS
 
@@ -60,7 +60,7 @@ def play(model, actions, written=9, adapter=None):
 
 
 def side_by_side(jobs):
-    """Run the functions in a crew of their own; results in order, exceptions as values."""
+    """Run the functions in a scheduler of their own; results in order, exceptions as values."""
     found = {}
 
     def work(n, job):
@@ -69,9 +69,9 @@ def side_by_side(jobs):
         except (MemoryError, CannotRun) as error:
             found[n] = error
 
-    crew = Crew(len(jobs))
-    crew.start(*(lambda n=n, job=job: work(n, job) for n, job in enumerate(jobs)))
-    crew.wait()
+    scheduler = Scheduler(len(jobs))
+    scheduler.start(*(lambda n=n, job=job: work(n, job) for n, job in enumerate(jobs)))
+    scheduler.wait()
     return [found[n] for n in range(len(jobs))]
 
 

@@ -62,7 +62,7 @@ def first_tokens(text, count, model):
 
 def squeezed(text, settings_, model, question=ASKED):
     """The compressed text, and its Compressed."""
-    asked = lingua.Asked(question, question if settings_.prefixed else "")
+    asked = lingua.PromptParts(question, question if settings_.prefixed else "")
     found = lingua.squeeze(Document("d", text), asked, settings_, tools_of(model))
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 

@@ -1,4 +1,4 @@
-"""A crew of threads and tools.map inside of it: who waits for whom, and what ends them."""
+"""A scheduler of threads and tools.map inside of it: who waits for whom, and what ends them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.map import map_together
-from harness.parallel.scheduler import Claims, Crew, Stopped, current
+from harness.parallel.scheduler import Claims, Scheduler, Stopped, current
 from tests.engine.fakes import SHAPE
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -28,7 +28,7 @@ def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = threading.active_count()
     yield
     faulthandler.cancel_dump_traceback_later()
-    assert threading.active_count() == before, "a member outlived its crew"
+    assert threading.active_count() == before, "a member outlived its scheduler"
 
 
 class Batches:
@@ -45,15 +45,15 @@ class Batches:
 
 
 def together(*works: Callable[[], None], places: int = 8) -> None:
-    crew = Crew(places)
-    crew.start(*works)
-    crew.wait()
+    scheduler = Scheduler(places)
+    scheduler.start(*works)
+    scheduler.wait()
 
 
-def slot() -> Crew:
-    crew = current()
-    assert crew is not None
-    return crew
+def slot() -> Scheduler:
+    scheduler = current()
+    assert scheduler is not None
+    return scheduler
 
 
 def test_a_pass_holds_what_everybody_asks_for() -> None:
@@ -141,7 +141,7 @@ def test_no_more_members_work_than_there_are_places() -> None:
 
 
 def test_stopped_members_end_at_their_next_call() -> None:
-    lane, crew, ended = Batches(), Crew(3), []
+    lane, scheduler, ended = Batches(), Scheduler(3), []
     claims, held = Claims(), threading.Event()
 
     def endless() -> None:
@@ -163,11 +163,11 @@ def test_stopped_members_end_at_their_next_call() -> None:
             ended.append("waits")
             raise
 
-    crew.start(endless, waits)
+    scheduler.start(endless, waits)
     held.wait(60)
     time.sleep(0.02)
-    crew.stop()
-    crew.wait()
+    scheduler.stop()
+    scheduler.wait()
     assert sorted(ended) == ["endless", "waits"]
 
 
@@ -194,7 +194,7 @@ def event(new: int, phase: str = "index") -> Event:
 
 
 def mapped(fn: Callable[[int], Any], items: list[int], meter: Meter, places: int = 4) -> Any:
-    """The result of a map in a crew, or the exception it raised."""
+    """The result of a map in a scheduler, or the exception it raised."""
     found: list[Any] = []
 
     def work() -> None:
@@ -269,10 +269,10 @@ def test_maps_inside_maps_and_a_map_of_nothing() -> None:
 
 def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     """The helper's thread is there, but the run ends before its first look at whether it does: it never works."""
-    check, stopped, raised = Crew.check, threading.Event(), []
+    check, stopped, raised = Scheduler.check, threading.Event(), []
     calling = threading.local()
 
-    def late(self: Crew) -> None:
+    def late(self: Scheduler) -> None:
         if not hasattr(calling, "own"):
             calling.own = True
             assert stopped.wait(60)
@@ -280,7 +280,7 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest
 
     def work() -> None:
         calling.own = True
-        monkeypatch.setattr(Crew, "check", late)
+        monkeypatch.setattr(Scheduler, "check", late)
         try:
             map_together(slot(), lambda n: n, [1, 2], Meter("index"))
         except Stopped:
@@ -288,16 +288,16 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest
             raise
 
     def stop() -> None:
-        while len(crew._members) < 2:
+        while len(scheduler._members) < 2:
             time.sleep(0.005)
-        crew.stop()
+        scheduler.stop()
         stopped.set()
 
-    crew = Crew(2)
+    scheduler = Scheduler(2)
     stops = threading.Thread(target=stop)
     stops.start()
-    crew.start(work)
-    waits = threading.Thread(target=crew.wait, daemon=True)
+    scheduler.start(work)
+    waits = threading.Thread(target=scheduler.wait, daemon=True)
     waits.start()
     waits.join(20)
     stops.join()
