@@ -100,7 +100,8 @@ class Written:
     offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
     i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
     "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
-    of the reply (harness/llm/endings.py).
+    of the reply (harness/llm/endings.py). thinking: what a reasoning model wrote before `text`, markers included; it is
+    in no span.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Written:
     offsets: tuple[tuple[int, int], ...] = ()
     attention: np.ndarray | None = None
     ending: bool = False
+    thinking: str = ""
 
     def tokens_between(self, start: int, end: int) -> slice:
         """The tokens that carry characters [start, end) of the text, as a slice of `offsets` and `attention` rows."""
@@ -236,12 +238,13 @@ class Session(abc.ABC):
             self._require("attention")
         self._open("reply")
         if begin:
+            self._skip_thinking()
             self._append(begin)
         self._check_window(max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
             written = self._write(Decoding(max_tokens, tuple(stop), temperature, top_p, seed), watch)
-            replies.append(written.text)
+            replies.append(written.thinking + written.text)
         return written
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
@@ -288,6 +291,9 @@ class Session(abc.ABC):
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         """Write the reply whose turn is open."""
 
+    def _skip_thinking(self) -> None:  # noqa: B027 - most models do not think
+        """Begin the reply with an empty thinking, where the model thinks: what follows is the answer."""
+
     def _text(self) -> str:
         """The context as text, markers of the chat template included; for back ends whose requests are kept."""
         raise NotImplementedError
@@ -308,6 +314,7 @@ class Session(abc.ABC):
         with self.branch():
             self._open("reply")
             self._turn = "reply"
+            self._skip_thinking()
             self._append(after)
             return self._text()
 

@@ -260,15 +260,15 @@ def costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     )
 
 
-def probe_costs(run: StoredRun, convention: str = DEFAULT) -> Costs:
-    """What the probes of each answered question's search cost; nothing for a method without probes, or an older run."""
-    searches = [record["usage"].get("search", {}) for record in run.records if record["error"] is None]
-    if not any("probes" in search for search in searches):
+def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
+    """What a part of `phases` ("probes", "thinking") cost for each answered question; nothing where no usage has it."""
+    questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]
+    if not any(part in usage for usages in questions for usage in usages):
         return Costs([], None, [])
-    probes = [search.get("probes") or {"tokens": 0, "flops": {}} for search in searches]
-    known = not any(search.get("uncounted") for search in searches)
-    tflops = [float(one["flops"].get(convention, 0.0)) / TERA for one in probes]
-    return Costs([float(one["tokens"]) for one in probes], tflops if known else None, [])
+    parts = [[usage[part] for usage in usages if part in usage] for usages in questions]
+    known = not any(usage.get("uncounted") for usages in questions for usage in usages)
+    tflops = [sum(float(one["flops"].get(convention, 0.0)) for one in ones) / TERA for ones in parts]
+    return Costs([float(sum(one["tokens"] for one in ones)) for ones in parts], tflops if known else None, [])
 
 
 def check_convention(convention: str) -> None:
@@ -298,6 +298,10 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
     found += probes(run)
+    usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
+    unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages)
+    if unclosed:
+        found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     found += [embedded.small(model) for model in _models(run) if model.get("small")]
     texts, shortened = texts_cut(run)

@@ -15,6 +15,7 @@ Columns of `frame`, in order:
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
+    tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
     tokens                              search + answer per question
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
@@ -132,8 +133,9 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
     phases = {phase: facts.costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
-    probes = facts.probe_costs(run, convention)
-    row["tokens.probes"], row["tflops.probes"] = _mean(probes.tokens), _mean(probes.tflops)
+    for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
+        spent = facts.part_costs(run, part, within, convention)
+        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(spent.tokens), _mean(spent.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean([s + a for s, a in zip(search.tokens, answer.tokens, strict=True)])
     row["tflops"] = row["tflops.low"] = row["tflops.high"] = None

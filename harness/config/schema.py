@@ -100,6 +100,18 @@ class Shape(_Frozen):
     gated: bool = True
 
 
+class Thinking(_Frozen):
+    """How a reasoning model thinks before it answers.
+
+    open, close: the markers around its thinking; tokens: most tokens of thinking in one reply, markers included, beyond
+    those of the answer. They are kept free in the window.
+    """
+
+    open: str = Field(default="<think>", min_length=1)
+    close: str = Field(default="</think>", min_length=1)
+    tokens: int = Field(default=4096, gt=0)
+
+
 class ModelConfig(_Frozen):
     """A language model and how it is run.
 
@@ -111,7 +123,8 @@ class ModelConfig(_Frozen):
     print a date; memory_fraction: share of free memory that weights and cache may take before loading is refused;
     adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights; adapters: name ->
     folder, for methods that switch between some; offers: those of them that come with the package, loaded for a role
-    whose method uses one of that name; small: tables say that the model is a small one.
+    whose method uses one of that name; small: tables say that the model is a small one; thinking: of a reasoning model,
+    the markers of its thinking and its length: it is cut off before scoring and reported apart.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -142,6 +155,7 @@ class ModelConfig(_Frozen):
     script: Place | None = None
     embedded: bool = False
     small: bool = False
+    thinking: Thinking | None = None
     base_url: str | None = None
     api_key_env: str | None = None
     timeout: float = Field(default=120.0, gt=0)

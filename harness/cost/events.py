@@ -22,7 +22,9 @@ class Event:
     tokens that a server reports from its prefix cache, of any earlier request: reported beside the cost, never
     subtracted from it; endings: 1 where markers of the end of a turn were cut off the end of the reply
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
-    stand here; markers: markers of turns that were broken up in what a request sends to a server.
+    stand here; markers: markers of turns that were broken up in what a request sends to a server; thinking: of `out`,
+    tokens of a reasoning model's thinking, which an event of its own reports; unclosed: 1 where the thinking did not
+    end by itself.
     """
 
     role: str
@@ -44,6 +46,8 @@ class Event:
     endings: int = 0
     recounted: int = 0
     markers: int = 0
+    thinking: int = 0
+    unclosed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

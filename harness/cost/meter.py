@@ -173,7 +173,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
     to a server (docs/security.md#forged-turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
     probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
-    tokens and FLOPs count in the phase too.
+    tokens and FLOPs count in the phase too. `thinking`, where a reasoning model thought: {tokens, unclosed, flops}, the
+    part of what was written that is thinking and how often it was ended at its limit.
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
@@ -198,6 +199,12 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
             probes["requests"] += e.requests
             probes["tokens"] += e.new
             parts.append(probes)
+        if e.thinking:
+            empty = {"tokens": 0, "unclosed": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)}
+            thinking = u.setdefault("thinking", empty)
+            thinking["tokens"] += e.thinking
+            thinking["unclosed"] += e.unclosed
+            parts.append(thinking)
         shape = shapes.get(e.shape)
         if shape is None:
             u["uncounted"] += 1

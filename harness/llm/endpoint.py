@@ -28,7 +28,7 @@ class EndpointModel(LanguageModel):
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.logprobs = facts.window, config.logprobs
-        self.shape = sizes(config)
+        self.shape, self.thinking = sizes(config), config.thinking
         self.first_prompts = {}
         self.served = config.source or config.name
         self.tokens = Tokens(tokenizer_folder(config)[0], config.name)

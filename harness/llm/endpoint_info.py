@@ -22,6 +22,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
 from harness.errors import CannotRun
 from harness.llm.model_facts import ModelFacts
+from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
 
@@ -75,8 +76,13 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     }
     if config.logprobs:
         identity["logprobs"] = config.logprobs
-    capabilities = {"sampling", "probe"} if config.logprobs else {"sampling"}
-    return ModelFacts(config.name, frozenset(capabilities), window or 0, identity, problems, _warnings(config))
+    if config.thinking:
+        identity["thinking"] = config.thinking.model_dump()
+    room, too_long = thinking_room(config, window or 0)
+    # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip it.
+    capabilities = {"sampling", "probe"} if config.logprobs and not config.thinking else {"sampling"}
+    problems += too_long
+    return ModelFacts(config.name, frozenset(capabilities), room, identity, problems, _warnings(config))
 
 
 def _tried(step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str]) -> T | None:

@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.config.schema import Thinking
 from harness.llm.endings import reply_end
 from harness.llm.endpoint_http import Server, Tries
+from harness.llm.thinking import split
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _FRAME = 1 << 20  # of a reply around its tokens
@@ -28,7 +30,8 @@ class Reply:
     """One reply. tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
     counts_refused: how many of the server's counts cannot be true and are None for that reason; first_token: (token,
     log-probability) of what might have come first, () where the server lists none; ending: whether markers of the end
-    of a turn were cut off the end of the text."""
+    of a turn were cut off the end of the text; thinking: what a reasoning model wrote before its answer, apart from the
+    text or taken off it by `answer`; thinking_tokens: as the server counts them; unclosed: whether it did not end."""
 
     text: str
     finish: str
@@ -38,6 +41,17 @@ class Reply:
     counts_refused: int = 0
     first_token: tuple[tuple[str, float], ...] = ()
     ending: bool = False
+    thinking: str = ""
+    thinking_tokens: int | None = None
+    unclosed: bool = False
+
+    def answer(self, how: Thinking | None) -> Reply:
+        """The reply without the thinking that stands in its text. A server may send it apart, as `thinking`."""
+        if how is None:
+            return self
+        thinking, text, closed = split(self.text, how)
+        apart = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
+        return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or apart)
 
     def cut(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
         """The reply up to the first stop string, without markers at its end."""
@@ -65,8 +79,12 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
     refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
         usage.get("completion_tokens") is not None and tokens_out is None
     )
+    more = usage.get("completion_tokens_details")
+    apart = choice["message"].get("reasoning_content") or choice["message"].get("reasoning")
     return Reply(
         text=text,
+        thinking=server.blotted(apart) if isinstance(apart, str) else "",
+        thinking_tokens=_count(more.get("reasoning_tokens") if isinstance(more, dict) else None, 0, tokens_out or 0),
         finish=str(choice.get("finish_reason") or "stop"),
         tokens_in=tokens_in,
         tokens_cached=_count(cached, 0, tokens_in or 0) or 0,

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from harness.config.schema import Thinking
 from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
@@ -52,6 +53,7 @@ class Served(Protocol):
     server: Server
     tokens: Tokens
     endings: re.Pattern[str] | None
+    thinking: Thinking | None
 
     def turn_tokens(self) -> int:
         """Tokens of the template around one user turn and the head of its reply."""
@@ -116,14 +118,14 @@ class EndpointSession(Session):
         broken = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in turns]
         return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
 
-    def _ask(self, kind: Kind, body: dict[str, Any]) -> Reply:
-        """Send the conversation; book what it cost, a failure too."""
+    def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
+        """Send the conversation; book what it cost, a failure too. The reply is the answer, up to one of `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
         began, reply, tries = time.perf_counter(), None, Tries()
         try:
             reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
-            reply = reply.cut(body.get("stop", ()), self._model.endings)
+            reply = reply.answer(self._model.thinking).cut(stop, self._model.endings)
         finally:
             self._book(kind, reply, time.perf_counter() - began, tries.again, markers)
         return reply
@@ -140,12 +142,36 @@ class EndpointSession(Session):
         spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
         event = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
         self._meter.record(event, self._model.shape)
-        out = self._model.tokens.count(reply.text) if reply.tokens_out is None else reply.tokens_out
-        if kind == "prefill" and out:
-            more = out - 1
-            pairs = more * read + more * (more + 1) // 2
-            wrote = Event(role, name, phase, "decode", more, read, logits=more, pairs=pairs, out=out)
-            self._meter.record(wrote, self._model.shape)
+        if kind == "prefill":
+            self._book_writing(reply, read)
+
+    def _book_writing(self, reply: Reply, read: int) -> None:
+        """The tokens that were written behind `read` others, the thinking and the answer each as an event."""
+        count = self._model.tokens.count
+        thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
+        out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
+        thought = min(thought, out)
+        first = 1  # the first token came out of the prefill
+        for part, thinking in ((thought, thought), (out - thought, 0)):
+            if part:
+                new = part - first
+                pairs = new * read + new * (new + 1) // 2
+                unclosed = int(reply.unclosed) if thinking else 0
+                wrote = Event(
+                    self._role,
+                    self._model.name,
+                    self._meter.current_phase,
+                    "decode",
+                    new,
+                    read,
+                    logits=new,
+                    pairs=pairs,
+                    out=part,
+                    thinking=thinking,
+                    unclosed=unclosed,
+                )
+                self._meter.record(wrote, self._model.shape)
+                read, first = read + new, 0
 
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first(label) or None
@@ -168,22 +194,27 @@ class EndpointSession(Session):
 
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         """Raises RequestFailed if the server gives no usable reply."""
+        thinking = self._model.thinking
         body: dict[str, Any] = {
-            "max_tokens": how.max_tokens,
+            "max_tokens": how.max_tokens + (thinking.tokens if thinking else 0),
             "temperature": how.temperature,
             "seed": how.seed % 2**31,
             **({"top_p": how.top_p} if how.temperature > 0 else {}),
-            **({"stop": list(how.stop)} if how.stop else {}),
+            # A stop string would end the thinking of a reasoning model too; its answer is cut here.
+            **({"stop": list(how.stop)} if how.stop and not thinking else {}),
         }
-        reply = self._ask("prefill", body)
+        reply = self._ask("prefill", body, how.stop)
         if reply.finish == "content_filter":
             raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
-        text = reply.text
+        text, finish = reply.text, reply.finish
+        if thinking and (beyond := self._model.offsets(text)[how.max_tokens :]):
+            text, finish = text[: beyond[0][0]], "length"
         self._turns[-1] = _Turn("assistant", text)
         offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
-        return Written(text, span, "length" if reply.finish == "length" else "stop", offsets, ending=reply.ending)
+        finish = "length" if finish == "length" else "stop"
+        return Written(text, span, finish, offsets, ending=reply.ending, thinking=reply.thinking)
 
     def length(self) -> int:
         """Tokens in the context, by the local tokenizer, the frames of its turns included."""

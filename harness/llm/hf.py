@@ -53,7 +53,10 @@ class HFModel(LanguageModel):
         self.first_prompts = {}
         self._lock = threading.RLock()
         self.device = _device(config.device)
-        problem = memory_problem(config, folder, facts.window, _free_on(self.device))
+        self.thinking = config.thinking
+        # Every context may grow by the thinking, which the window that methods see leaves out.
+        self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
+        problem = memory_problem(config, folder, self._positions, _free_on(self.device))
         if problem:
             raise CannotRun(problem)
         self.net = self._load(config, folder)
@@ -141,6 +144,10 @@ class HFModel(LanguageModel):
             before, between = self.pieces.system
             self.system = self._beginning(before), self.text.trusted(between)
         self.next = self.text.trusted(self.pieces.next)
+        think = config.thinking
+        self.opens = self.text.trusted(self.pieces.thinks)
+        self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
+        self.skips = self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else []
         self.stop_ids = self._stops(tokenizer)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
@@ -217,7 +224,7 @@ class HFModel(LanguageModel):
         """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
         free = _free_on(self.device) if self.device.type == "cuda" else available()
         s = self.shape
-        size = 2 * s.layers * s.kv_heads * s.head_size * self.window * getattr(torch, self.dtype).itemsize
+        size = 2 * s.layers * s.kv_heads * s.head_size * self._positions * getattr(torch, self.dtype).itemsize
         return None if free is None else int(free * self._fraction / size)
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
@@ -234,8 +241,8 @@ class HFModel(LanguageModel):
         return self.text.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame, BOS included."""
-        return len(self.begin) + len(self.mid)
+        """Tokens of one user turn's frame, BOS and an empty thinking included."""
+        return len(self.begin) + len(self.mid) + len(self.skips)
 
     def system_tokens(self, text: str) -> int:
         """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
@@ -285,7 +292,7 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
             tokenizer.chat_template = f.read()
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
-    return cut(tokenizer.apply_chat_template, name, config.template_date)
+    return cut(tokenizer.apply_chat_template, name, config.template_date, thinking=config.thinking is not None)
 
 
 def _set_threads(width: int) -> None:

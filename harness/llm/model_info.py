@@ -18,6 +18,7 @@ from harness.errors import CannotRun
 from harness.llm import families, gguf, merged_adapter, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.model_facts import ModelFacts
+from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 
 MERGED = "model.adapter"
@@ -80,6 +81,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         )
     if not (config.window or own):
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
+    window, too_long = thinking_room(config, config.window or own)
+    problems += too_long
     refusals = {}
     if config.attention == "eager":
         refusals["attention"] = "attention capture needs model.attention=sdpa"
@@ -101,11 +104,12 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
         "window": config.window or own,
+        **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
     }
     return ModelFacts(
         name=config.name,
         capabilities=capabilities | ({"adapters"} if config.adapters else set()),
-        window=config.window or own,
+        window=window,
         identity=identity,
         problems=problems,
         warnings=[sentence for check_ in checked.values() for sentence in check_.warnings],

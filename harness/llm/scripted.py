@@ -20,16 +20,18 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from harness.config.schema import ModelConfig
+from harness.config.schema import ModelConfig, Thinking
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
 from harness.llm.model_facts import ModelFacts
+from harness.llm.thinking import split, thinking_room
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 from harness.storage.limits import yaml_problem
 
@@ -98,8 +100,8 @@ class ScriptedSession(Session):
         values = (self._model.attend(text, self._context.text(w.start, w.end)) for w in watch)
         return Span(span.start, span.end, None, tuple(values))
 
-    def _event(self, kind: Kind, new: int, cached: int, requests: int = 0, out: int = 0) -> None:
-        e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, 0, 0, requests, out)
+    def _event(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
+        e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, **counts)
         self._meter.record(e, None)
 
     def flush(self) -> None:
@@ -108,7 +110,7 @@ class ScriptedSession(Session):
 
     def _flush(self, requests: int = 0) -> None:
         if self._run < self.length():
-            self._event("prefill", self.length() - self._run, self._run, requests)
+            self._event("prefill", self.length() - self._run, self._run, requests=requests)
             self._run = self.length()
 
     def _save(self) -> int:
@@ -139,6 +141,9 @@ class ScriptedSession(Session):
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
         self._flush(requests=1)
         reply = self._model.pick("replies", self._asked).reply or ""
+        thinking, reply, closed = split(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
+        if thought := len(_TOKEN.findall(thinking)):
+            self._event("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
         tokens = _TOKEN.findall(reply[: reply_end(reply, how.stop, None)[0]])
         text = "".join(tokens[: how.max_tokens])
         span = self._append(text)
@@ -146,7 +151,8 @@ class ScriptedSession(Session):
         self._run = self.length()
         offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
         finish = "length" if len(tokens) > how.max_tokens else "stop"
-        return Written(text, span, finish, offsets, self._rows(text, offsets, watch) if watch else None)
+        attention = self._rows(text, offsets, watch) if watch else None
+        return Written(text, span, finish, offsets, attention, thinking=thinking)
 
     def _rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
         columns = [self._context.text(w.start, w.end) for w in watch]
@@ -173,12 +179,19 @@ class ScriptedModel(LanguageModel):
         self._rows = script.attention
         self._attention = attention
         self._lock = threading.Lock()
+        self.thinking: Thinking | None = None
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> ScriptedModel:
         """Read the table named by `config.script`."""
         script = read_script(config)
-        return cls(script.model_copy(update={"window": config.window or script.window}), config.name)
+        room, problems = thinking_room(config, config.window or script.window)
+        if problems:
+            raise CannotRun(problems[0])
+        model = cls(script.model_copy(update={"window": room}), config.name)
+        if config.thinking:
+            model.thinking, model.identity["thinking"] = config.thinking, config.thinking.model_dump()
+        return model
 
     def pick(self, table: str, context: str) -> Rule:
         """The first rule of `table` that fits `context`. Raises ModelOutputError when none does."""

@@ -13,12 +13,13 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from harness.config.schema import Thinking
 from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
@@ -29,6 +30,7 @@ from harness.llm.kv import kept_tail, new_cache, rewind
 from harness.llm.sampling import Sampler
 from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
+from harness.llm.thinking import begins
 from harness.llm.together import Ask
 from harness.models import Decoding, Probe, Session, Span, Written
 from harness.parallel.scheduler import current
@@ -36,20 +38,23 @@ from harness.parallel.scheduler import current
 
 @dataclass
 class _Cost:
-    """What forward passes did: tokens through the model, rows of logits, (query, key) pairs, tokens written; endings: 1
-    where the reply lost a marker at its end."""
+    """What forward passes did, in the fields of Event that have these names."""
 
     new: int = 0
     logits: int = 0
     pairs: int = 0
     out: int = 0
     endings: int = 0
+    thinking: int = 0
+    unclosed: int = 0
 
 
 class Loaded(Framed, Protocol):
     """What a session needs of a loaded model; `HFModel` has it.
 
-    layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply.
+    layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply;
+    thinking: of a reasoning model; opens, closes, skips: tokens by which the template opens its thinking, those that
+    end it at its limit, and an empty one.
     """
 
     window: int
@@ -61,6 +66,10 @@ class Loaded(Framed, Protocol):
     text: Text
     stop_ids: frozenset[int]
     endings: re.Pattern[str] | None
+    thinking: Thinking | None
+    opens: list[int]
+    closes: list[int]
+    skips: list[int]
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """Run one forward pass: float32 logits [ask.logits, vocab]."""
@@ -82,6 +91,7 @@ class HFSession(Session):
         self.ids: list[int] = []
         self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
+        self._answering = False  # whether the reply that is open is past its thinking
         self._content = 0  # where the content of the turn begins: behind the last piece of the template
 
     # -- building the context ------------------------------------------------------------------------------------
@@ -101,6 +111,12 @@ class HFSession(Session):
 
     def _open(self, turn: str) -> None:
         self._frame(opening(self._model, self._turn, turn))
+        self._answering = self._model.thinking is None
+
+    def _skip_thinking(self) -> None:
+        if self._model.thinking:
+            self._frame(self._model.skips)
+            self._answering = True
 
     def _append(self, text: str) -> Span:
         return self._queue(self._model.text.behind(self.ids, text))
@@ -166,19 +182,10 @@ class HFSession(Session):
         try:
             yield cost
         finally:
+            booked: dict[str, Any] = vars(cost)
+            phase, seconds = self._meter.current_phase, time.perf_counter() - began
             event = Event(
-                role=self._role,
-                model=self._model.name,
-                phase=self._meter.current_phase,
-                kind=kind,
-                new=cost.new,
-                cached=cached,
-                logits=cost.logits,
-                pairs=cost.pairs,
-                requests=requests,
-                out=cost.out,
-                endings=cost.endings,
-                seconds=time.perf_counter() - began,
+                self._role, self._model.name, phase, kind, cached=cached, requests=requests, seconds=seconds, **booked
             )
             self._meter.record(event, self._model.shape)
 
@@ -254,12 +261,71 @@ class HFSession(Session):
     # -- writing -------------------------------------------------------------------------------------------------
 
     def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        start, thinks = len(self.ids), not self._answering
+        if thinks:
+            self.ids += self._model.opens
         logits = self._flush(1, requests=1)
-        return self._decode(logits, how, tuple((w.start, w.end) for w in watch))
+        sampler, thinking = Sampler(how.temperature, how.top_p, how.seed), ""
+        if thinks and logits is not None and self._model.thinking:
+            logits, thinking = self._think(logits, sampler, self._model.thinking)
+        answer = len(self.ids)
+        written = self._decode(logits, sampler, how, tuple((w.start, w.end) for w in watch))
+        if answer == start:
+            return written
+        # The thinking leaves the context; the answer, which attended to it, is read anew with what follows.
+        kept = self.ids[answer:]
+        self._cut_back(start)
+        self.ids += kept
+        return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
-    def _decode(self, logits: torch.Tensor | None, how: Decoding, spans: tuple[tuple[int, int], ...]) -> Written:
+    def _cut_back(self, to: int) -> None:
+        """Take the tokens from `to` on out of the context."""
+        del self.ids[to:]
+        self._cached = min(self._cached, to)
+        rewind(self._cache, self._cached)
+
+    def _think(self, first: torch.Tensor, sampler: Sampler, how: Thinking) -> tuple[torch.Tensor, str]:
+        """Write the thinking, up to the answer's first token: the logits there, and the thinking with its markers.
+
+        first: the logits where the reply begins; they are returned, and nothing is kept, where it begins with an
+        answer. A thinking that reaches its limit, or ends the reply, is closed for the model.
+        """
+        model, start, logits = self._model, len(self.ids), first
+        opened: bool | None = True if model.opens else None
+        closed = False
+        with self._booked("decode") as cost:
+            while cost.out < how.tokens - len(model.opens) - len(model.closes):
+                token = sampler.pick(logits[-1])
+                if token in model.stop_ids or (closed and model.text.context([token]).strip()):
+                    break
+                self.ids.append(token)
+                cost.out += 1
+                if not opened:
+                    opened = begins(model.text.context(self.ids[start:]), how)
+                    if opened is False:
+                        break
+                elif not closed:
+                    recent = self.ids[max(start, len(self.ids) - 4 * len(how.close) - 4) :]
+                    closed = how.close in model.text.context(recent)
+                rows = self._forward([token], cost, 1)
+                assert rows is not None
+                logits, self._cached = rows, self._cached + 1
+            cost.thinking = cost.out = cost.out if opened else 0
+            cost.unclosed = int(bool(opened) and not closed)
+        if not opened:
+            self._cut_back(start)
+            return first, ""
+        if not closed:
+            self.ids += model.closes
+            rows = self._flush(1)
+            assert rows is not None
+            logits = rows
+        return logits, model.text.context(self.ids[start - len(model.opens) :])
+
+    def _decode(
+        self, logits: torch.Tensor | None, sampler: Sampler, how: Decoding, spans: tuple[tuple[int, int], ...]
+    ) -> Written:
         start = len(self.ids)
-        sampler = Sampler(how.temperature, how.top_p, how.seed)
         capture = WriteCapture(start, spans) if spans else None
         finish = "length"
         with self._booked("decode") as cost:
@@ -306,9 +372,7 @@ class HFSession(Session):
         while kept and offsets[kept - 1][0] >= cut and cut < len(text):
             kept -= 1
         if kept < len(ids):
-            del self.ids[start + kept :]
-            self._cached = min(self._cached, len(self.ids))
-            rewind(self._cache, self._cached)
+            self._cut_back(start + kept)
         return Written(
             text=text[:cut],
             span=Span(start, start + kept),

@@ -39,7 +39,8 @@ class Pieces:
     """The text between contents.
 
     trims: the template strips white space around a content (Llama-3.1's does). system: what stands before a system
-    turn's content and between it and the first user turn's, None where the template has no system role.
+    turn's content and between it and the first user turn's, None where the template has no system role. thinks: behind
+    `mid`, what opens a reasoning model's thinking.
     """
 
     begin: str
@@ -47,6 +48,7 @@ class Pieces:
     next: str
     trims: bool = False
     system: tuple[str, str] | None = None
+    thinks: str = ""
 
 
 PLAIN = Pieces(begin="", mid="\n", next="\n\n")
@@ -91,13 +93,15 @@ def _date(when: str) -> Callable[[str], str]:
     return lambda form: day.strftime(form)
 
 
-def cut(render: Callable[..., str], name: str, date: str) -> Pieces:
+def cut(render: Callable[..., str], name: str, date: str, thinking: bool = False) -> Pieces:
     """Cut the template that `render(messages, **variables)` applies; `date` ("26 Jul 2024") is shown where it asks.
+
+    thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
-    begin, mid, after, trims, system = bounded(lambda: astuple(_cut(render, name, date)), name)
-    return Pieces(begin, mid, after, trims, tuple(system) if system else None)
+    begin, mid, after, trims, system, thinks = bounded(lambda: astuple(_cut(render, name, date, thinking)), name)
+    return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
 
 
 def bounded(step: Callable[[], Any], name: str) -> Any:
@@ -164,7 +168,7 @@ def _lower(which: int, most: int) -> None:
     resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
+def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
     """`cut`, in this process."""
     variables: dict[str, Any] = {"date_string": date, "strftime_now": _date(date)}
 
@@ -181,12 +185,17 @@ def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
             ) from error
 
     once, thrice = rendered(_USER), rendered(_USER, _REPLY, _AGAIN)
-    begin, mid = _split(once, [_USER], name)
+    begin, asked = _split(once, [_USER], name)
     parts = _split(thrice, [_USER, _REPLY, _AGAIN], name)
-    if parts[0] != begin or parts[3] != mid or parts[1] != mid:
+    mid, thinks = asked, ""
+    if asked != parts[1] and asked.startswith(parts[1]):
+        mid, thinks = parts[1], asked.removeprefix(parts[1])
+    if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not thinking):
+        hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
             f"the chat template of '{name}' changes earlier turns when the conversation grows, so tokens would have to "
-            "go through the model twice; set model.template=none or give a template file with model.template=FILE"
+            f"go through the model twice; {hint}set model.template=none or give a template file with "
+            "model.template=FILE"
         )
     if _ROUGH not in rendered(_ROUGH):
         raise CannotRun(
@@ -194,7 +203,7 @@ def _cut(render: Callable[..., str], name: str, date: str) -> Pieces:
         )
     trims = f" {_USER} " not in rendered(f" {_USER} ")
     system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
-    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system)
+    return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system, thinks=thinks)
 
 
 def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:

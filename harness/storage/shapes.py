@@ -56,6 +56,13 @@ class _Probes(TypedDict):
     flops: Costs
 
 
+class _Thinking(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    tokens: Count
+    unclosed: Count
+    flops: Costs
+
+
 class _Usage(TypedDict):
     __pydantic_config__ = _OPEN  # type: ignore[misc]
     flops: NotRequired[Costs]
@@ -73,6 +80,7 @@ class _Usage(TypedDict):
     encoder_requests: NotRequired[Count]
     roles: NotRequired[Costs]
     probes: NotRequired[_Probes]
+    thinking: NotRequired[_Thinking]
 
 
 class _Support(TypedDict):

@@ -79,7 +79,9 @@ class TestCosts:
     def test_means_over_answered_questions_and_built_indexes(self, tmp_path: Path) -> None:
         row = row_of(frame([stored(tmp_path, SCORES, documents=self.documents())]), "pecan")
         told = {
-            k: row[k] for k in row if k.startswith(("tokens", "tflops")) and not k.endswith(("low", "high", "probes"))
+            k: row[k]
+            for k in row
+            if k.startswith(("tokens", "tflops")) and not k.endswith(("low", "high", "probes", "thinking"))
         }
         assert told == {
             "tokens.index": 205.0,

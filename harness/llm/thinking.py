@@ -1,0 +1,46 @@
+"""Reasoning models: the thinking in front of an answer is cut off the reply, and its cost is reported apart.
+
+    split("<think>A city.</think>\\n\\nParis", Thinking())     ("<think>A city.</think>\\n\\n", "Paris", True)
+
+`model.thinking` names the markers and how many tokens the model may think, beyond those that a method allows for the
+answer. The thinking is not part of the answer, of what scorers see, or of the context behind the reply: chat templates
+of these models drop it from earlier turns too. docs/methods.md#thinking.
+"""
+
+from __future__ import annotations
+
+from harness.config.schema import ModelConfig, Thinking
+
+
+def split(text: str, how: Thinking, opened: bool = False) -> tuple[str, str, bool]:
+    """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
+
+    opened: the prompt already holds the opening marker. A reply that does not begin with the marker is all answer; one
+    whose thinking has no end has no answer.
+    """
+    if not (opened or text.lstrip().startswith(how.open)):
+        # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
+        opened = how.close in text
+        if not opened:
+            return "", text, True
+    _, close, answer = text.partition(how.close)
+    if not close:
+        return text, "", False
+    kept = answer.lstrip()
+    return text[: len(text) - len(kept)], kept, True
+
+
+def begins(text: str, how: Thinking) -> bool | None:
+    """Whether a reply that begins with `text` begins with the opening marker; None where more text is needed."""
+    start = text.lstrip()
+    if start.startswith(how.open):
+        return True
+    return None if how.open.startswith(start) else False
+
+
+def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
+    """Tokens of the window that are left beside a reasoning model's thinking, and the problem where none are."""
+    thought = config.thinking.tokens if config.thinking else 0
+    if not 0 < window <= thought:
+        return window - thought if window else 0, []
+    return 0, [f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"]

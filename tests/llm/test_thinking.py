@@ -1,0 +1,193 @@
+"""Reasoning models: thinking is no part of the answer or of the context behind it, and is counted apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.config.schema import ModelConfig, Thinking
+from harness.cost.meter import Meter
+from harness.errors import CannotRun
+from harness.llm import session as sessions
+from harness.llm.load import load_model
+from harness.llm.model_info import model_facts
+from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.llm.thinking import begins, split
+from tests.llm.endpoints import config, loaded
+from tests.llm.loopback import Loopback, completion
+
+HOW = Thinking(tokens=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "parts"),
+    [
+        ("<think>A city.</think>\n\nParis", False, ("<think>A city.</think>\n\n", "Paris", True)),
+        ("\n<think>\n\n</think>Paris", False, ("\n<think>\n\n</think>", "Paris", True)),
+        ("A city.</think> Paris", True, ("A city.</think> ", "Paris", True)),
+        ("A city.</think> Paris", False, ("A city.</think> ", "Paris", True)),
+        ("Paris <think>", False, ("", "Paris <think>", True)),
+        ("Paris", False, ("", "Paris", True)),
+        ("<think>A city", False, ("<think>A city", "", False)),
+        ("A city", True, ("A city", "", False)),
+        ("<think>a</think>b</think>c", False, ("<think>a</think>", "b</think>c", True)),
+    ],
+)
+def test_a_reply_in_two_parts(text: str, opened: bool, parts: tuple[str, str, bool]) -> None:
+    assert split(text, HOW, opened) == parts
+
+
+@given(st.text(alphabet="<think>/ \na", max_size=30), st.booleans())
+def test_nothing_is_lost(text: str, opened: bool) -> None:
+    thinking, answer, closed = split(text, HOW, opened)
+    assert thinking + answer == text
+    assert closed or not answer
+    assert (begins(text, HOW) is True) == text.lstrip().startswith("<think>")
+
+
+def _server(text: str, finish: str = "stop", reasoning: str | None = None, tokens: int | None = None) -> Any:
+    reply = completion(text, finish)
+    if reasoning is not None:
+        reply["choices"][0]["message"]["reasoning_content"] = reasoning
+    reply["usage"]["completion_tokens"] = 9
+    if tokens is not None:
+        reply["usage"]["completion_tokens_details"] = {"reasoning_tokens": tokens}
+    return lambda body: reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "finish", "thought", "unclosed"),
+    [
+        (_server("<think>a city</think>\n\nParis\nmore", tokens=6), "Paris", "stop", 6, 0),
+        (_server("Paris\nmore", reasoning="a city", tokens=6), "Paris", "stop", 6, 0),
+        (_server("<think>on and on", "length", tokens=9), "", "length", 9, 1),
+        (_server("", "length", reasoning="on and on", tokens=9), "", "length", 9, 1),
+        (_server("<think>x</think>one two three four five six", tokens=2), "one two three four", "length", 2, 0),
+        (_server("Paris"), "Paris", "stop", 0, 0),
+    ],
+)
+def test_a_server_s_reply(reply: Any, text: str, finish: str, thought: int, unclosed: int) -> None:
+    with Loopback([reply]) as server:
+        meter = Meter()
+        with loaded(server, thinking={"tokens": 12}).session(meter) as s:
+            s.user("Where?")
+            before = s.length()
+            limit = s._model.tokens.count("one two three four")
+            written = s.write(limit, stop=["\n"])
+            assert s.length() == before + len(written.span)
+        assert server.asked[0]["max_tokens"] == limit + 12
+        assert "stop" not in server.asked[0]
+    usage = meter.usage()["answer"]
+    assert (written.text, written.finish, usage["tokens_out"]) == (text, finish, 9)
+    kept = usage.get("thinking", {"tokens": 0, "unclosed": 0})
+    assert (kept["tokens"], kept["unclosed"]) == (thought, unclosed)
+
+
+def test_what_a_server_cannot_do_and_what_does_not_fit() -> None:
+    facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 100}, logprobs=5, window=1000))
+    assert (facts.window, facts.capabilities, facts.identity["window"]) == (900, {"sampling"}, 1000)
+    facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 1000}, window=1000))
+    assert facts.problems == ["model.thinking.tokens=1000 fills the whole window of 1000 tokens; set fewer"]
+
+
+def test_a_script_s_thinking_is_counted_apart() -> None:
+    model = ScriptedModel(Script(replies=[Rule(reply="<think>one two</think> Paris")]))
+    model.thinking, meter = HOW, Meter()
+    with model.session(meter) as s:
+        s.user("Where?")
+        written = s.write(8)
+    assert (written.text, written.thinking) == ("Paris", "<think>one two</think> ")
+    assert meter.usage()["answer"]["thinking"]["tokens"] == 3
+
+
+@pytest.fixture(scope="module")
+def thinker(tiny_folder):
+    return load_model(ModelConfig(name="thinker", source=str(tiny_folder), thinking={"tokens": 60}))
+
+
+def _ask(model: Any, replies: list[int], monkeypatch: pytest.MonkeyPatch, meter: Meter, **how: Any) -> Any:
+    """Let the model write these tokens one after the other, whatever its logits."""
+    stream = list(replies)
+
+    def pick(self: Any, logits: Any) -> int:
+        return stream.pop(0) if stream else min(model.stop_ids)
+
+    monkeypatch.setattr(sessions.Sampler, "pick", pick)
+    s = model.session(meter)
+    s.user("Where does the river lie?")
+    s.flush()
+    return s, s.write(8, **how)
+
+
+def test_the_thinking_of_a_loaded_model_leaves_the_context(thinker, monkeypatch):
+    plain, meter = thinker.text.plain, Meter()
+    thinking, answer = plain("<think>the town of Abel</think>\n\n"), plain("north of")
+    # The first token of the answer is looked at once to see that the thinking is over.
+    s, written = _ask(thinker, [*thinking, answer[0], *answer], monkeypatch, meter, stop=["\n"])
+    with s:
+        assert (written.text, written.finish) == ("north of", "stop")
+        assert written.thinking == "<think>the town of Abel</think>\n\n"
+        assert s.ids[written.span.start :] == answer
+        assert "think" not in s._text()
+        s.user("And then?")
+        s.flush()
+    usage = meter.usage()["answer"]
+    assert usage["thinking"]["tokens"] == len(thinking)
+    assert usage["thinking"]["unclosed"] == 0
+    assert usage["tokens_out"] == len(thinking) + len(answer)
+    assert 0 < usage["thinking"]["flops"]["full"] < usage["flops"]["full"]
+
+
+def test_a_thinking_at_its_limit_is_closed_for_the_model(thinker, monkeypatch):
+    plain, meter = thinker.text.plain, Meter()
+    budget = thinker.thinking.tokens - len(thinker.closes)
+    endless = (plain("<think>") + plain("a") * 100)[:budget]
+    s, written = _ask(thinker, [*endless, *plain("north")], monkeypatch, meter)
+    with s:
+        assert written.text == "north"
+        assert written.thinking.endswith("a\n</think>\n\n")
+    assert meter.usage()["answer"]["thinking"]["unclosed"] == 1
+
+
+def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
+    meter = Meter()
+    ids = thinker.text.plain("<the north>")
+    looked = next(n for n in range(1, len(ids) + 1) if begins(thinker.text.context(ids[:n]), HOW) is False)
+    s, written = _ask(thinker, [*ids[:looked], *ids], monkeypatch, meter)
+    with s:
+        assert (written.text, written.thinking) == ("<the north>", "")
+        assert s.ids[written.span.start :] == ids
+    assert "thinking" not in meter.usage()["answer"]
+    assert (thinker.window, tiny.window) == (1024 - 60, 1024)
+
+
+def test_a_probe_and_a_begun_reply_skip_the_thinking(thinker, monkeypatch):
+    meter = Meter(keeps_requests=True)
+    with thinker.session(meter) as s:
+        s.user("Is it north?")
+        s.probe(["Yes", "No"])
+        monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: min(thinker.stop_ids))
+        s.write(4, begin="It is")
+    probe, write = meter.requests
+    assert probe.prompt.endswith("<think>\n\n</think>\n\n")
+    assert write.prompt.endswith("<think>\n\n</think>\n\nIt is")
+
+
+def test_a_template_that_opens_the_thinking(tiny_folder, tmp_path, monkeypatch):
+    file = tmp_path / "template.jinja"
+    file.write_text(
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]<think>\n{% endif %}"
+    )
+    base = {"name": "opens", "source": str(tiny_folder), "template": str(file)}
+    with pytest.raises(CannotRun, match=r"model\.thinking\.tokens=4096"):
+        load_model(ModelConfig(**base))
+    model = load_model(ModelConfig(**base, thinking={"tokens": 60}))
+    answer, meter = model.text.plain("north"), Meter()
+    s, written = _ask(model, [*model.text.plain("so</think> "), answer[0], *answer], monkeypatch, meter)
+    with s:
+        assert (written.text, written.thinking) == ("north", "<think>\nso</think> ")
+        assert s._text().endswith("[assistant]north")
