@@ -35,6 +35,7 @@ from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure, summary_of
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import lines_of
+from harness.storage.object_store import shared_store
 from harness.storage.paths import masked
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_store import RunStore
@@ -126,7 +127,7 @@ class _Job:
         self.plan, self.store, self.parallel, self.fail_fast = plan, store, parallel, fail_fast
         self.progress = progress
         self.models = Models(plan)
-        cache = IndexCache(cache_root(), progress.note, plan.served())
+        cache = IndexCache(cache_root(), progress.note, plan.served(), shared_store())
         self.indexer = Indexer(plan, self.models, cache, store, progress)
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []

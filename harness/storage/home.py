@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
+from harness.storage.object_store import shared_store
 
 
 def home() -> Path:
@@ -16,7 +17,7 @@ def home() -> Path:
 
 
 def check_home() -> None:
-    """Make the folder that HARNESS_HOME names. Raises UserError where it, or HARNESS_CACHE, names none.
+    """Make the folder that HARNESS_HOME names. Raises UserError where it, or HARNESS_CACHE, cannot be used.
 
     The default is not made here: a run that keeps nothing in it needs none. A cache that cannot be written is no
     reason to stop, but a name that is too long fails wherever it is looked at.
@@ -27,7 +28,10 @@ def check_home() -> None:
             home().mkdir(parents=True, exist_ok=True)
             os.scandir(home()).close()
         name = "HARNESS_CACHE"
-        Path(os.environ.get(name, "")).exists()
+        if (store := shared_store()) is not None:
+            store.check()
+        else:
+            Path(os.environ.get(name, "")).exists()
     except OSError as e:
         value, why = os.environ[name][:60], f"cannot be used ({os.strerror(e.errno or 0)})"
         raise UserError(f"{name}='{value}' {why}; set it to a folder that you may write to") from e

@@ -10,7 +10,9 @@
     <root>/shared.<name>/<first 2>/<digest>/                            what tools.share stored for indexes of any kind
 
 No pickle. An entry is written beside its place and renamed into it, so it is there whole or not at all, and builders
-that race end with the first one's entry. One whose checksums do not fit is reported and built again.
+that race end with the first one's entry. One whose checksums do not fit is reported and built again. Where
+HARNESS_CACHE is an address (s3://...), the folder is a tier in front of that store (object_store.py): complete entries
+are fetched from it and sent to it, parts of unfinished indexes are not.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from harness.parallel.scheduler import Claims
 from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
+from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url
 from harness.storage.serialize import Packed, dump, load
 
 if TYPE_CHECKING:
@@ -47,8 +50,8 @@ Note = Callable[[str], None]
 
 
 def cache_root() -> Path:
-    """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
-    if own := os.environ.get("HARNESS_CACHE"):
+    """HARNESS_CACHE where that is a folder, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
+    if (own := os.environ.get("HARNESS_CACHE")) and not is_url(own):
         return Path(own)
     return home() / "cache"
 
@@ -111,7 +114,8 @@ class Entry:
         return meter.usage()
 
 
-_DRAFT = ".draft-"
+_DRAFT, _PARTS = ".draft-", ".parts"
+_NAMES = {"key.json", "data.json", "usage.json", "arrays.npz", "checksums.json"}
 _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 
@@ -143,11 +147,18 @@ class IndexCache:
     """The cache under `root`; `note` is called for every entry that had to be deleted.
 
     served: role -> sizes of its model if that runs behind a server. The user gives them and may correct them:
-    they change no index and are in no key; the cost of a stored index uses the current ones.
+    they change no index and are in no key; the cost of a stored index uses the current ones. shared: a store behind
+    the cache; one that fails is reported once and left out from then on.
     """
 
-    def __init__(self, root: Path, note: Note, served: Mapping[str, ModelShape | None] | None = None) -> None:
-        self.root, self.note, self.served = root, note, served or {}
+    def __init__(
+        self,
+        root: Path,
+        note: Note,
+        served: Mapping[str, ModelShape | None] | None = None,
+        shared: ObjectStore | None = None,
+    ) -> None:
+        self.root, self.note, self.served, self.shared = root, note, served or {}, shared
         self.parts_lost = False
         self.root_identity: tuple[int, int] | None = None  # of the root, once this object has written below it
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
@@ -191,6 +202,8 @@ class IndexCache:
 
     def _get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
         if not folder.is_dir():
+            self._fetch(folder)
+        if not folder.is_dir():
             return None
         try:
             entry = _read(folder, key).counted(self.served)
@@ -212,6 +225,14 @@ class IndexCache:
                 f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
                 "be kept; run the same command again."
             )
+        files = _files(key, entry)
+        self._place(folder, files)
+        self.root_identity = identity(self.root)
+        if self._is_shared(folder):
+            self._with_store(lambda store: store.put(self._name(folder), files))
+
+    def _place(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write the files of an entry, whole or not at all. Raises SaveError."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             _tidy(folder.parent)
@@ -220,14 +241,47 @@ class IndexCache:
         except OSError as error:
             raise save_error(folder, error, "HARNESS_CACHE") from error
         try:
-            _write(draft, key, entry)
+            for name, data in files.items():
+                (draft / name).write_bytes(data)
             os.rename(draft, folder)
         except OSError as error:
             if not folder.is_dir():  # else another builder came first, with the same value
                 raise save_error(folder, error, "HARNESS_CACHE") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        self.root_identity = identity(self.root)
+
+    def _is_shared(self, folder: Path) -> bool:
+        return self.shared is not None and folder.parent.suffix != _PARTS
+
+    def _name(self, folder: Path) -> str:
+        return folder.relative_to(self.root).as_posix()
+
+    def _fetch(self, folder: Path) -> None:
+        """Copy the entry from the store behind the cache, if it has one."""
+        if not self._is_shared(folder):
+            return
+
+        def fetch(store: ObjectStore) -> None:
+            try:
+                files = store.get(self._name(folder))
+            except Damaged as error:
+                self.note(f"entry {folder.name[:12]} of {store.url} is damaged ({error}); it is built again")
+                store.remove(self._name(folder))
+                return
+            if files and files.keys() <= _NAMES:
+                with contextlib.suppress(SaveError):  # reported when the index that is built then cannot be kept
+                    self._place(folder, files)
+
+        self._with_store(fetch)
+
+    def _with_store(self, do: Callable[[ObjectStore], None]) -> None:
+        if self.shared is None:
+            return
+        try:
+            do(self.shared)
+        except StoreFailed as error:
+            self.note(f"indexes are kept on this machine only: {error}")
+            self.shared = None
 
     def _discard(self, folder: Path) -> None:
         aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
@@ -284,10 +338,10 @@ class Shared:
 
 
 def _parts_folder(folder: Path) -> Path:
-    return folder.with_name(folder.name + ".parts")
+    return folder.with_name(folder.name + _PARTS)
 
 
-def _write(folder: Path, key: dict[str, Any], entry: Entry) -> None:
+def _files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
     usage = {
         "usage": entry.usage,
         "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -302,8 +356,7 @@ def _write(folder: Path, key: dict[str, Any], entry: Entry) -> None:
         files["arrays.npz"] = entry.packed.arrays
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     files["checksums.json"] = json.dumps(sums, indent=1).encode()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
+    return files
 
 
 def _read(folder: Path, key: dict[str, Any]) -> Entry:

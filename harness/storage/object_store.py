@@ -1,0 +1,125 @@
+"""An object store (s3://, gs://, any fsspec address) behind the index cache of this machine.
+
+    <url>/<implementation>/<first 2>/<digest>/<checksum>.zip     the files of an entry
+    <url>/<implementation>/<first 2>/<digest>/key.json           {"sha256": ..., "bytes": ...}; written last, only once
+
+A store has no rename that is atomic, so a name that depends on its content comes first and the key file last, with a
+conditional put (If-None-Match): of builders that race the first one's entry stands. A reader trusts an entry only
+through its key file, and only if the checksum fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from harness.errors import UserError
+
+_KEY = "key.json"
+
+
+def is_url(text: str) -> bool:
+    """Whether `text` is an address such as s3://bucket/folder, and no folder of this machine."""
+    return "://" in text
+
+
+class StoreFailed(Exception):
+    """The store could not be read or written; the message is a sentence without its full stop."""
+
+
+class Damaged(Exception):
+    """An entry of the store whose checksum does not fit, or that is no entry."""
+
+
+class ObjectStore:
+    """Entries below `url`. requests: how many were sent. Raises UserError where no such store can be opened."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.requests = url.rstrip("/"), 0
+        kind = url.partition("://")[0]
+        extra = "; install it with: pip install 'longdoc-harness[s3]'" if kind == "s3" else ""
+        try:
+            import fsspec
+
+            self._files, self._root = fsspec.core.url_to_fs(self.url)
+        except (ImportError, ValueError) as error:
+            why = str(error).splitlines()[0].rstrip(".")
+            raise UserError(f"the object store {self.url} cannot be used ({why}){extra}") from error
+
+    def check(self) -> None:
+        """Raise UserError where the store does not answer, or refuses the credentials."""
+        bucket = self._root.split("/")[0]  # "" where the address is that of a folder
+        try:
+            if bucket:
+                self._call("ls", bucket)
+        except FileNotFoundError:
+            raise UserError(f"there is no bucket '{bucket}' ({self.url}); make it first, or name another.") from None
+        except StoreFailed as error:
+            raise UserError(f"{error}.") from error
+
+    def get(self, place: str) -> dict[str, bytes] | None:
+        """The files of the entry at `place`, None where there is none. Raises Damaged and StoreFailed."""
+        try:
+            told = self._call("cat_file", f"{self._root}/{place}/{_KEY}")
+        except FileNotFoundError:
+            return None
+        try:
+            digest = str(json.loads(told)["sha256"])
+            packed = self._call("cat_file", f"{self._root}/{place}/{digest}.zip")
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            raise Damaged(f"{type(error).__name__}: {error}") from error
+        if hashlib.sha256(packed).hexdigest() != digest:
+            raise Damaged("its checksum does not fit")
+        with zipfile.ZipFile(io.BytesIO(packed)) as files:
+            return {name: files.read(name) for name in files.namelist()}
+
+    def put(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Store an entry unless there is one. Raises StoreFailed."""
+        packed = _zipped(files)
+        digest = hashlib.sha256(packed).hexdigest()
+        self._call("pipe_file", f"{self._root}/{place}/{digest}.zip", packed)
+        key = json.dumps({"sha256": digest, "bytes": len(packed)}).encode()
+        try:
+            self._call("pipe_file", f"{self._root}/{place}/{_KEY}", key, mode="create")
+        except FileExistsError:  # another builder came first, with the same value
+            return
+
+    def remove(self, place: str) -> None:
+        """Remove the key file of a damaged entry, so that the next builder may write one. Raises StoreFailed."""
+        try:
+            self._call("rm_file", f"{self._root}/{place}/{_KEY}")
+        except FileNotFoundError:
+            return
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        self.requests += 1
+        try:
+            return getattr(self._files, name)(*args, **kwargs)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except Exception as error:  # each store has errors of its own
+            why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise StoreFailed(
+                f"the object store {self.url} cannot be used ({why[:200]}); check its address, the credentials and "
+                "the network"
+            ) from error
+
+
+def shared_store() -> ObjectStore | None:
+    """The store that HARNESS_CACHE names, None where it names a folder or nothing. Raises UserError."""
+    url = os.environ.get("HARNESS_CACHE", "")
+    return ObjectStore(url) if is_url(url) else None
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    """A zip file of the same bytes for the same files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in sorted(files.items()):
+            packed.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return out.getvalue()

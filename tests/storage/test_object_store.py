@@ -1,0 +1,163 @@
+"""Indexes in an object store: a real S3 server on the loopback, builders that race, damage, and a store that fails."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cost.meter import Meter
+from harness.errors import UserError
+from harness.storage.home import check_home
+from harness.storage.index_cache import Entry, IndexCache, cache_root
+from harness.storage.object_store import Damaged, ObjectStore, shared_store
+
+KEY = {"method": "words:Words", "document": "d0", "models": {"reader": "m"}, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of a server that speaks S3, with the bucket "indexes"."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "user",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="indexes")
+        yield address
+    server.stop()
+
+
+@pytest.fixture
+def url(s3: str, request: pytest.FixtureRequest) -> str:
+    return f"s3://indexes/{abs(hash(request.node.name))}"
+
+
+class Machine:
+    """One machine with a cache of its own in front of the store."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.notes: list[str] = []
+        self.store = ObjectStore(url)
+        self.cache = IndexCache(root, self.notes.append, shared=self.store)
+
+    def put(self, value: Any, key: dict[str, Any] = KEY) -> None:
+        self.cache.put(key, Entry.of(value, [], Meter("index")))
+
+    def get(self, key: dict[str, Any] = KEY) -> Any:
+        entry = self.cache.get(key)
+        return None if entry is None else entry.value()
+
+
+def test_an_index_is_built_once_for_two_machines(tmp_path: Path, url: str) -> None:
+    one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    assert two.get() is None
+    one.put({"words": [1, 2]})
+    assert two.get() == {"words": [1, 2]}
+    asked = two.store.requests
+    shutil.rmtree(tmp_path / "one")
+    assert (one.get(), two.get()) == ({"words": [1, 2]}, {"words": [1, 2]})
+    assert two.store.requests == asked, "the second look asks the local tier only"
+    assert one.notes == two.notes == []
+
+
+def test_the_first_builder_s_entry_stands(tmp_path: Path, url: str) -> None:
+    machines = [Machine(tmp_path / str(n), url) for n in range(8)]
+    gate = threading.Barrier(len(machines))
+
+    def build(n: int) -> None:
+        gate.wait()
+        machines[n].put({"builder": n})
+
+    threads = [threading.Thread(target=build, args=(n,)) for n in range(len(machines))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    machines[0].put({"builder": "late"}, {**KEY, "seed": 1})
+    machines[1].put({"builder": "later"}, {**KEY, "seed": 1})
+    assert Machine(tmp_path / "reader", url).get({**KEY, "seed": 1}) == {"builder": "late"}
+    seen = [Machine(tmp_path / f"reader{n}", url).get() for n in range(2)]
+    assert seen[0] == seen[1]
+    assert seen[0]["builder"] in range(8)
+    assert all(not machine.notes for machine in machines)
+
+
+def _objects(store: ObjectStore) -> dict[str, str]:
+    names = store._files.find(store._root)
+    return {name.rsplit("/")[-1].rsplit(".")[-1]: name for name in names}
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "no key"])
+def test_a_damaged_entry_is_built_again(tmp_path: Path, url: str, how: str) -> None:
+    one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    one.put({"words": [1]})
+    objects, files = _objects(one.store), one.store._files
+    data = files.cat_file(objects["zip"])
+    if how == "missing":
+        files.rm_file(objects["zip"])
+    elif how == "no key":
+        files.pipe_file(objects["json"], b"[]")
+    else:
+        files.pipe_file(objects["zip"], data[:-9] if how == "cut" else bytes([data[0] ^ 1]) + data[1:])
+    assert two.get() is None
+    assert "is damaged" in two.notes[0]
+    two.put({"words": [2]})
+    assert Machine(tmp_path / "three", url).get() == {"words": [2]}
+
+
+def test_a_writer_that_dies_before_the_key_file_leaves_no_entry(tmp_path: Path, url: str) -> None:
+    one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
+    one.put({"words": [1]})
+    one.store._files.rm_file(_objects(one.store)["json"])
+    assert two.get() is None
+    two.put({"words": [1]})
+    assert Machine(tmp_path / "three", url).get() == {"words": [1]}
+
+
+def test_a_store_that_fails_on_the_way_is_reported_once(tmp_path: Path, url: str, monkeypatch: Any) -> None:
+    one = Machine(tmp_path / "one", url)
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError("XMinioStorageFull: the disk is full")
+
+    monkeypatch.setattr(one.store._files, "pipe_file", full)
+    one.put({"words": [1]})
+    one.put({"words": [2]}, {**KEY, "seed": 1})
+    assert len(one.notes) == 1
+    assert "the disk is full" in one.notes[0]
+    assert one.get() == {"words": [1]}, "this machine keeps what it built"
+
+
+def test_what_is_wrong_with_a_store_is_said_before_a_run(s3: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+    monkeypatch.setenv("HARNESS_CACHE", "s3://indexes/runs")
+    check_home()
+    assert shared_store() is not None
+    assert cache_root() == tmp_path / "cache"
+    for value, words in (("s3://nobody/x", "there is no bucket 'nobody'"), ("odd://x/y", "cannot be used")):
+        monkeypatch.setenv("HARNESS_CACHE", value)
+        with pytest.raises(UserError, match=words):
+            check_home()
+
+
+def test_a_key_file_with_another_checksum(tmp_path: Path, url: str) -> None:
+    store = ObjectStore(url)
+    store.put("a/b", {"data.json": b"{}"})
+    store._files.pipe_file(_objects(store)["json"], json.dumps({"sha256": "0" * 64}).encode())
+    with pytest.raises(Damaged):
+        store.get("a/b")
