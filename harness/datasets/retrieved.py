@@ -21,17 +21,17 @@ from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Member, Place, first_key, read_rows, whole
 from harness.datasets.loading import Checker, collect
-from harness.datasets.open_rows import parse_question
+from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
-from harness.datasets.rows import Retrieved, Skip
+from harness.datasets.rows import Retrieved, RowError, Skip
 from harness.datasets.sources import FileOptions, find
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
 NONE = "without retrieved documents"
 _GIVE = (
-    "give them: --set dataset.documents=FILE (a JSON object {question: [{title, contents}, ..]}), or rows that bring "
-    "their own (ctxs, docs, retrieval_result); harness show DATASET names the other forms"
+    "make a file of them with harness retrieve --dataset DATASET --corpus FILE, and give it: --set "
+    "dataset.documents=FILE; or rows that bring their own (harness show DATASET names the forms)"
 )
 _PAGES = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
 _SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
@@ -48,6 +48,7 @@ class Options(FileOptions):
 
 
 GIVEN = """\
+From a corpus: harness retrieve --dataset NAME --corpus FILE --top 8 writes a file for dataset.documents.
 In the rows: ctxs, docs, paragraphs, documents or retrieval_result, a list of {title, text} or {title, contents}, best
   first.
 In a file, dataset.documents=FILE: an object {question: [documents]} (LongRefiner), or a row a question with its id or
@@ -118,6 +119,30 @@ def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Pl
 
 def _object(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken("a row should be a JSON object")
+
+
+def questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
+    """The first `limit` questions (None: all) for a retriever; documents that rows bring are not read.
+
+    Raises ConfigError, DataError and CannotRun as harness.datasets.load.
+    """
+    options = _checked(config)
+    if options.documents or options.top:
+        raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
+    source = find(config, tuple(Options.model_fields))
+    kept: list[OpenRow] = []
+    for place, raw in (row for file in source.files for row in _rows(file, config.split)):
+        if limit is not None and len(kept) >= limit:
+            break
+        if isinstance(raw, Broken):
+            raise place.error(None, raw.problem)
+        try:
+            kept.append(parse_question(raw))
+        except RowError as error:
+            raise place.error(error.field, error.problem) from None
+    if not kept:
+        raise DataError(source.name, None, None, "the file has no rows")
+    return kept
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:

@@ -1,0 +1,182 @@
+"""`harness retrieve --dataset NAME --corpus FILE`: write the documents that a retriever returns for each question.
+
+exit 0 written · 2 a mistake, nothing was written · 3 something could not be saved · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json as json_
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from harness.cli.command import choice, output, setting
+from harness.cli.options import Json, sets_of
+from harness.cli.output import say
+from harness.cli.stopping import say_again
+from harness.errors import ConfigError, UserError, erase_line
+from harness.parallel.signals import interrupt_on_signals
+from harness.storage.home import check_home, home
+
+if TYPE_CHECKING:
+    from harness.config.schema import DatasetConfig, EncoderConfig
+    from harness.retrieval.retrieve import Retrieved
+
+_BM25 = "bm25"
+_EVERY = 60.0  # seconds between two lines of a log
+
+
+def retrieve(
+    dataset: Annotated[
+        str, choice("--dataset -d NAME", "Data set of open questions (nq, triviaqa, popqa ...).", complete="datasets")
+    ],
+    corpus: Annotated[
+        str, choice("--corpus FILE", "Wikipedia in FlashRAG's or KILT's form: JSON lines, also gzipped (.gz).")
+    ],
+    retriever: Annotated[
+        str,
+        choice("--retriever NAME", "bm25, or an encoder (harness list encoders), e.g. e5.", complete="encoders"),
+    ] = _BM25,
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder of questions instead of the hub.")] = None,
+    limit: Annotated[int | None, choice("--limit N", "Only the first N questions.", "all", min=1)] = None,
+    top: Annotated[int, setting("--top N", "Documents of each question.", min=1)] = 8,
+    words: Annotated[int, setting("--words N", "Words of a passage, where pages are cut into passages.", min=1)] = 100,
+    sets: Annotated[
+        list[str] | None,
+        setting("--set KEY=VALUE ...", "Any setting of data set or encoder: dataset.split=dev encoder.device=cuda."),
+    ] = None,
+    index: Annotated[
+        str | None, output("--index DIR", "Folder of the corpus's indexes.", "retrieval/ in HARNESS_HOME")
+    ] = None,
+    out: Annotated[str | None, output("--out FILE", "File to write.", "retrieved/DATASET-RETRIEVER.jsonl")] = None,
+    json: Json = False,
+) -> int:
+    """Retrieve whole documents of a corpus for each question, and write them for dataset.documents.
+
+    Ranks passages, by BM25 or by an encoder; a document's score is that of its best passage. Indexes are kept, and the
+    same command resumes one that was interrupted. Answers are used for the printed recall only.
+    """
+    from harness.datasets.retrieved import questions
+    from harness.retrieval.retrieve import Request, check_packages
+    from harness.retrieval.retrieve import retrieve as run
+
+    config, encoder = _configs(dataset, data, retriever, sets or [])
+    check_packages(encoder)
+    path = Path(corpus).expanduser()
+    if not path.is_file():
+        raise UserError(f"--corpus {corpus}: no such file")
+    check_home()
+    place = Path(index).expanduser() if index else home() / "retrieval" / _folder_name(path)
+    target = Path(out).expanduser() if out else Path("retrieved") / f"{_plain(config.name)}-{_plain(retriever)}.jsonl"
+    rows = questions(config, limit)
+    source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
+    with interrupt_on_signals(), _Progress() as progress:
+        try:
+            done = run(Request(path, encoder, top, words, place, target), rows, source, progress)
+        except KeyboardInterrupt:
+            say_again("interrupted; finished parts of the index are kept", ["harness", *sys.argv[1:]])
+            return 130
+    _print(done, target, top, config, json=json)
+    return 0
+
+
+def _configs(
+    dataset: str, data: str | None, retriever: str, sets: list[str]
+) -> tuple[DatasetConfig, EncoderConfig | None]:
+    """The data set and the encoder (None for BM25) that the options name. Raises UserError."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_part
+
+    given = sets_of(sets)
+    parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
+    if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
+        raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])
+    config = resolve_part("datasets", Choices(dataset=dataset, data=data, sets=given)).parts["dataset"]
+    if config.format != "retrieved":
+        own = f"'{config.name}' brings its own documents"
+        if config.name.startswith("pocket/"):
+            raise UserError(f"{own}; name a data set of open questions, such as nq")
+        raise UserError(f"{own}; to ask its questions of a corpus, add --set dataset.format=retrieved")
+    if retriever == _BM25:
+        return config, None
+    chosen = Choices(dataset=dataset, data=data, sets={**given, "encoder": retriever})
+    return config, resolve_part("encoders", chosen).parts["encoder"]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
+
+
+def _folder_name(corpus: Path) -> str:
+    """The corpus's name, and a mark of where it is: two dumps may have one name."""
+    digest = hashlib.sha256(str(corpus.resolve()).encode(errors="surrogateescape")).hexdigest()
+    return f"{_plain(corpus.name)}-{digest[:8]}"
+
+
+class _Progress:
+    """The stage of the work and how far it is: a line of the terminal, or a line a minute in a log."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._stage, self._begun, self._first, self._shown = "", 0.0, 0, 0.0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live and self._stage:
+            erase_line(sys.stderr)
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._begun, self._first, self._shown = stage, now, done, 0.0
+        if now - self._shown < (0.2 if self._live else _EVERY):
+            return
+        self._shown = now
+        line = f"{stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + self._left(now, done, total)
+        if self._live:
+            erase_line(sys.stderr)
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        else:
+            say(line)
+
+    def _left(self, now: float, done: int, total: int | None) -> str:
+        if total is None or done <= self._first:
+            return ""
+        seconds = (now - self._begun) / (done - self._first) * (total - done)
+        return f" · {seconds:.0f} s left" if seconds < 90 else f" · {seconds / 60:.0f} min left"
+
+
+def _print(done: Retrieved, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+    recall, corpus = done.recall, done.facts["corpus"]
+    words, characters = recall.share(recall.words), recall.share(recall.characters)
+    if json:
+        points = {"answer_recall": words, "answer_recall_substring": characters}
+        print(json_.dumps({"file": str(target), **done.facts, **points}))
+    else:
+        searched = f"{corpus['passages']:,} passages of {corpus['documents']:,} documents"
+        print(f"{target}: {done.facts['questions']} questions, at most {top} documents each")
+        print(f"  {done.facts['index']['retriever']} over {searched}")
+        if words is not None:
+            shares = f"{words:.1f} in whole words, {characters:.1f} as a string of characters"
+            print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")
+        if recall.left_out:
+            print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
+    if done.without:
+        say(f"warning: no passage matches {done.without} questions; they have no documents and are left out of runs")
+    form = " dataset.format=retrieved" if _other_format(config) else ""
+    use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}{form}"
+    say(f"use it: {use}")
+
+
+def _other_format(config: DatasetConfig) -> bool:
+    """Whether the preset's own format is another one, so that a run must be told the format too."""
+    from harness.config import presets
+
+    layers: list[Any] = [values for _, values in presets.read("datasets", config.name)]
+    return all(values.get("format") != "retrieved" for values in layers)

@@ -1,0 +1,175 @@
+"""BM25 over the passages of a corpus, by bm25s, in shards that carry the statistics of the whole corpus.
+
+    1. tokens/00000.npz   words of 100,000 passages, and in how many of them each word stands
+    2. shards/00000/      bm25s's own index of these passages, made with N, the mean length and df of all passages
+
+So a passage has the score that one index of the whole corpus gives it, and memory does not grow with the corpus, except
+for the counts of distinct words in step 2. A killed build goes on at the shard it was at. Searching maps the shards
+into memory, one at a time.
+
+Words are bm25s's own (lower case, two letters or more, English stop words left out), without a stemmer, as it would
+need one more package; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+from bm25s import scoring
+
+from harness.retrieval.passages import Report, Table
+from harness.storage.files import save_error, write_atomic
+
+SIZE = 100_000
+"""Passages of a shard."""
+
+OPTIONS: dict[str, Any] = {"method": "lucene", "k1": 1.5, "b": 0.75}
+
+
+def _tokens(texts: Iterable[str], *, ids: bool = True) -> Any:
+    return bm25s.tokenize(texts, stopwords="en", return_ids=ids, show_progress=False)
+
+
+class _Shard(bm25s.BM25):  # type: ignore[misc]
+    """bm25s's index of some passages with the statistics of all; see bm25s.BM25.build_index_from_ids."""
+
+    def __init__(self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64) -> None:
+        """frequencies, local: df of each word of the shard in the whole corpus and in the shard."""
+        super().__init__(**OPTIONS)
+        self._all, self._local, self._passages, self._mean = frequencies, local, passages, mean_length
+
+    def build_index_from_ids(
+        self, unique_token_ids: list[int], corpus_token_ids: list[list[int]], **_: Any
+    ) -> dict[str, Any]:
+        """Scores of each word in each passage."""
+        self.nonoccurrence_array = None
+        idf = scoring._build_idf_array(
+            dict(enumerate(self._all.tolist())), self._passages, scoring._select_idf_scorer(self.idf_method), self.dtype
+        )
+        scores, rows, columns = scoring._build_scores_and_indices_for_matrix(
+            corpus_token_ids=corpus_token_ids,
+            idf_array=idf,
+            avg_doc_len=self._mean,
+            doc_frequencies=dict(enumerate(self._local.tolist())),
+            k1=self.k1,
+            b=self.b,
+            delta=self.delta,
+            nonoccurrence_array=None,
+            method=self.method,
+            show_progress=False,
+        )
+        shape = (len(corpus_token_ids), len(unique_token_ids))
+        data, indices, pointers = self._np_csc(data=scores, rows=rows, cols=columns, shape=shape)
+        return {"data": data, "indices": indices, "indptr": pointers, "num_docs": len(corpus_token_ids)}
+
+
+class BM25Index:
+    """The index in `folder`; `build` makes what is missing."""
+
+    name = "bm25"
+
+    def __init__(self, folder: Path, table: Table) -> None:
+        self._tokens, self._shards, self._table = folder / "tokens", folder / "shards", table
+        self._count = -(-len(table) // SIZE)
+
+    def facts(self) -> dict[str, Any]:
+        """What made the index, for the manifest."""
+        return {"retriever": self.name, "stop words": "en", "stemmer": None, **OPTIONS}
+
+    def build(self, report: Report) -> None:
+        """Make the shards that are missing."""
+        missing = [n for n in range(self._count) if not (self._shards / f"{n:05}").exists()]
+        if not missing:
+            return
+        for folder in (self._tokens, self._shards):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._count_words(report)
+        frequencies: Counter[str] = Counter()
+        tokens = 0
+        for n in range(self._count):
+            with np.load(self._tokens / f"{n:05}.npz") as piece:
+                frequencies.update(dict(zip(_words(piece), piece["frequencies"].tolist(), strict=True)))
+                tokens += int(piece["lengths"].sum())
+        mean = np.float64(tokens / len(self._table))
+        for n in missing:
+            report("indexing passages", n * SIZE, len(self._table))
+            self._make(n, frequencies, mean)
+        shutil.rmtree(self._tokens)
+
+    def _count_words(self, report: Report) -> None:
+        first = next((n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()), self._count)
+        texts = self._table.texts(first * SIZE)
+        for n in range(first, self._count):
+            report("splitting passages into words", n * SIZE, len(self._table))
+            ids, vocabulary = _tokens(itertools.islice(texts, SIZE))
+            local = np.zeros(len(vocabulary), dtype=np.int32)
+            for passage in ids:
+                local[list(set(passage))] += 1
+            packed = io.BytesIO()
+            np.savez(
+                packed,
+                ids=np.fromiter(itertools.chain.from_iterable(ids), dtype=np.int32),
+                lengths=np.array([len(passage) for passage in ids], dtype=np.int32),
+                words=np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8),
+                frequencies=local,
+            )
+            write_atomic(self._tokens / f"{n:05}.npz", packed.getvalue())
+
+    def _make(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
+        """Write one shard; a folder of its name is a whole one."""
+        with np.load(self._tokens / f"{number:05}.npz") as piece:
+            words, local, flat = _words(piece), piece["frequencies"], piece["ids"]
+            ends = np.cumsum(piece["lengths"]).tolist()
+        shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
+        ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
+        shard.index((ids, {word: n for n, word in enumerate(words)}), show_progress=False)
+        folder = self._shards / f"{number:05}"
+        draft = folder.with_name(f".{folder.name}.tmp")
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            shard.save(draft, show_progress=False)
+            for path in draft.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            os.replace(draft, folder)
+        except OSError as error:
+            raise save_error(folder, error, "--index") from error
+
+    def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and passages [questions, k], best first, equal scores by place; passage -1 where none has a word."""
+        words = _tokens(list(questions), ids=False)
+        scores = np.zeros((len(questions), k), dtype=np.float32)
+        passages = np.full((len(questions), k), -1, dtype=np.int64)
+        for n in range(self._count):
+            report("searching passages", n * SIZE, len(self._table))
+            shard = bm25s.BM25.load(self._shards / f"{n:05}", mmap=True, show_progress=False)
+            for q, asked in enumerate(words):
+                if ids := shard.get_tokens_ids(asked):
+                    _merge(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
+        return scores, passages
+
+
+def _words(piece: Any) -> list[str]:
+    text = piece["words"].tobytes().decode()
+    return text.split("\n") if text else []
+
+
+def _merge(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
+    """Merge the scores of a later shard into the best so far, in place."""
+    rows = np.flatnonzero(scores > best[-1])
+    if len(rows) > len(best):
+        least = np.partition(scores[rows], -len(best))[-len(best)]
+        rows = rows[scores[rows] >= least]
+    if len(rows):
+        both, places = np.concatenate([best, scores[rows]]), np.concatenate([passages, rows + offset])
+        order = np.lexsort((places, -both))[: len(best)]
+        best[:], passages[:] = both[order], places[order]

@@ -1,0 +1,115 @@
+"""The rows of a corpus, streamed from JSON lines (or gzipped ones) in one of two published forms.
+
+    FlashRAG   {"id": "0", "contents": "\\"Aaron\\"\\nAaron was a prophet ..."}                a passage of 100 words
+    KILT       {"wikipedia_id": "290", "wikipedia_title": "A", "text": ["A\\n", "Section::::Use.", ..]}     a page
+
+Rows of FlashRAG's form that share a title are one document; in KILT's form each row is one. The words of a page are cut
+into passages; a row of FlashRAG's form is one passage unless it is longer than two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.datasets.files import Broken, Place, opened, parse_line
+from harness.datasets.pages import wiki
+from harness.datasets.rows import type_name
+from harness.errors import DataError
+from harness.storage.limits import lines_of
+
+_KNOWN = "FlashRAG's rows have id and contents, KILT's have wikipedia_id, wikipedia_title and text"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One row. document: equal in all rows of one document."""
+
+    id: str
+    document: str
+    title: str
+    text: str
+
+
+class Corpus:
+    """A file of pages or passages. form: "flashrag" or "kilt"; words: the length of a passage cut here."""
+
+    def __init__(self, path: Path, words: int) -> None:
+        """Raises DataError for a file without rows or in another form."""
+        self.path, self.words, self.name = path, words, path.name
+        if path.name.lower().endswith((".zip", ".tar", ".parquet", ".tsv")):
+            raise DataError(path, None, None, "a corpus is a file of JSON lines (also .gz); unpack or convert it")
+        self.form = self._form()
+
+    def _form(self) -> str:
+        number, line = next(self.lines(), (0, b""))
+        if not line:
+            raise DataError(self.path, None, None, "the corpus has no rows")
+        row = parse_line(line)
+        if isinstance(row, Broken):
+            raise DataError(self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}")
+        if "wikipedia_title" in row:
+            return "kilt"
+        if "contents" in row:
+            return "flashrag"
+        raise DataError(self.path, number + 1, None, f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN}")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (number from 0, line) of the lines that are not blank. Raises DataError."""
+        with opened(self.path) as stream:
+            for number, line in lines_of(self.name, stream):
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if not line.isspace():
+                    yield number - 1, line.strip()
+
+    def page(self, number: int, line: bytes) -> Page:
+        """The row of a line. Raises DataError with the line and the field."""
+        row = parse_line(line)
+        place = Place(self.name, line=number + 1)
+        if isinstance(row, Broken):
+            raise place.error(None, row.problem)
+        return _kilt(row, place) if self.form == "kilt" else _flashrag(row, place)
+
+    def passages(self, page: Page) -> list[str]:
+        """The text of a page as passages of `words` words, the last one shorter; [] for a page without text."""
+        most = self.words if self.form == "kilt" else 2 * self.words
+        # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
+        if self.form == "flashrag" and page.text.count(" ") < most:
+            return [page.text]
+        words = page.text.split()
+        if self.form == "flashrag" and len(words) <= most:
+            return [page.text]
+        return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]
+
+
+def _id(row: Mapping[str, Any], key: str, place: Place) -> str:
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+        raise place.error(key, "is missing" if value is None else "should be a string or a whole number")
+    return str(value)
+
+
+def _string(row: Mapping[str, Any], key: str, place: Place) -> str:
+    value = row.get(key)
+    if not isinstance(value, str):
+        raise place.error(key, "is missing" if key not in row else f"should be a string, is {type_name(value)}")
+    return value
+
+
+def _flashrag(row: Mapping[str, Any], place: Place) -> Page:
+    number, contents = _id(row, "id", place), _string(row, "contents", place)
+    title, _, text = contents.partition("\n")
+    title = title.strip().strip('"')
+    if not text.strip():
+        return Page(number, f"row {number}", "", contents.strip())
+    return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
+
+
+def _kilt(row: Mapping[str, Any], place: Place) -> Page:
+    number, title, text = _id(row, "wikipedia_id", place), _string(row, "wikipedia_title", place), row.get("text")
+    text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
+    if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
+        raise place.error("text", "should be a list of paragraphs")
+    return Page(number, f"page {number}", title, wiki(text, title))

@@ -1,0 +1,86 @@
+"""Vectors of all passages by an encoder of harness/embed, searched exactly by faiss (inner product).
+
+    00000.npy   float32 [8192, width], written when its passages are encoded; a killed build goes on at the next one
+
+Searching maps one file at a time into memory, so neither building nor searching holds the vectors of the corpus.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from harness.config.schema import EncoderConfig, canonical
+from harness.cost.meter import Meter
+from harness.embed.encoder_info import encoder_facts
+from harness.embed.load import load_encoder
+from harness.errors import CannotRun
+from harness.retrieval.passages import Report, Table
+from harness.storage.files import write_atomic
+
+SIZE = 8192
+"""Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there before."""
+BATCH = 1024
+
+
+def folder_name(config: EncoderConfig) -> str:
+    """A name that changes with all that changes a vector. Raises CannotRun for an encoder that cannot be used."""
+    facts = encoder_facts(config)
+    if facts.problems:
+        raise CannotRun(facts.problems[0])
+    digest = hashlib.sha256(canonical(facts.identity).encode()).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', config.name).strip('-.')}-{digest[:8]}"
+
+
+class DenseIndex:
+    """The index in `folder`; `build` makes what is missing."""
+
+    def __init__(self, folder: Path, table: Table, config: EncoderConfig) -> None:
+        self.name, self._folder, self._table, self._config = config.name, folder, table, config
+        self._count = -(-len(table) // SIZE)
+
+    def facts(self) -> dict[str, Any]:
+        """What made the index, for the manifest."""
+        return {"retriever": self.name, **encoder_facts(self._config).identity}
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:05}.npy"
+
+    def build(self, report: Report) -> None:
+        """Encode the passages that are missing. Raises CannotRun."""
+        first = next((n for n in range(self._count) if not self._path(n).exists()), None)
+        if first is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        encoder = load_encoder(self._config, Meter(), "retriever")
+        texts = self._table.texts(first * SIZE)
+        for n in range(first, self._count):
+            whole = itertools.islice(texts, SIZE)
+            parts: list[np.ndarray] = []
+            while batch := list(itertools.islice(whole, BATCH)):
+                report("encoding passages", n * SIZE + len(parts) * BATCH, len(self._table))
+                parts.append(encoder.encode(batch, "passage"))
+            packed = io.BytesIO()
+            np.save(packed, np.concatenate(parts))
+            write_atomic(self._path(n), packed.getvalue())
+
+    def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and passages [questions, k], best first, equal scores by place; passage -1 behind the last one."""
+        queries = load_encoder(self._config, Meter(), "retriever").encode(list(questions), "query")
+        heap = faiss.ResultHeap(len(questions), k, keep_max=True)
+        for n in range(self._count):
+            report("searching passages", n * SIZE, len(self._table))
+            vectors = np.load(self._path(n), mmap_mode="r")
+            scores, rows = faiss.knn(queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
+            heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))
+        heap.finalize()
+        order = np.lexsort((heap.I, -heap.D))
+        return np.take_along_axis(heap.D, order, 1), np.take_along_axis(heap.I, order, 1)

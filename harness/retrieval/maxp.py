@@ -1,0 +1,48 @@
+"""From passages to whole documents by MaxP: a document's score is that of its best passage (Dai and Callan, 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_AT_FIRST = 16  # passages for each document asked for; a page of Wikipedia has 7 of 100 words on average
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A retrieved document by number, with the score of its best passage."""
+
+    document: int
+    score: float
+
+
+def best_documents(
+    search: Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]],
+    documents_of: Callable[[np.ndarray], np.ndarray],
+    questions: Sequence[str],
+    top: int,
+    passages: int,
+) -> list[list[Hit]]:
+    """The `top` documents of each question, best first; fewer where fewer have a passage that matches.
+
+    search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where there are no more;
+    passages: how many there are. Exact: the best passages are ranked, and more of them are asked for until they belong
+    to `top` documents, so any document left out has only passages with lower scores.
+    """
+    hits: list[list[Hit]] = [[] for _ in questions]
+    pending, k = list(range(len(questions))), min(_AT_FIRST * top, passages)
+    while pending:
+        scores, numbers = search([questions[q] for q in pending], k)
+        short = []
+        for q, row, values in zip(pending, numbers, scores, strict=True):
+            known = row >= 0
+            ranked: dict[int, float] = {}
+            for document, score in zip(documents_of(row[known]).tolist(), values[known].tolist(), strict=True):
+                ranked.setdefault(document, score)
+            hits[q] = [Hit(*pair) for pair in list(ranked.items())[:top]]
+            if len(ranked) < top and known.all() and k < passages:
+                short.append(q)
+        pending, k = short, min(8 * k, passages)
+    return hits

@@ -1,0 +1,124 @@
+"""The file of retrieved documents, one row a question, in the form that harness.datasets.row_documents reads.
+
+    retrieved/nq-bm25.jsonl          {"id": "test_0", "question": "..", "docs": [{"id", "title", "text", "score"}]}
+    retrieved/nq-bm25.jsonl.manifest.json     what made it: checksum of the corpus, retriever, versions, answer recall
+
+The texts of the documents are read from the corpus once more and kept in a temporary file, not in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from harness.datasets.open_rows import OpenRow
+from harness.retrieval.maxp import Hit
+from harness.retrieval.passages import Report, Table
+from harness.scorers.flashrag import acc
+from harness.scorers.squad import normalize_answer
+from harness.storage.files import json_line, no_link, save_error
+
+_LONGEST = 10
+"""Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
+
+
+@dataclass
+class Recall:
+    """How many questions have an answer among their documents.
+
+    words: in whole words, both texts normalised as SQuAD does; characters: as FlashRAG does, so "art" is in "party".
+    """
+
+    questions: int = 0
+    words: int = 0
+    characters: int = 0
+    left_out: int = 0
+
+    def add(self, row: OpenRow, texts: Sequence[str]) -> None:
+        """Count a question; one without an answer of at most 10 words is left out."""
+        given = [a for group in row.extra.get("short_answers", ()) for a in group] or list(row.answers)
+        answers = [a for a in given if normalize_answer(a) and len(a.split()) <= _LONGEST]
+        if not answers:
+            self.left_out += 1
+            return
+        plain = [f" {normalize_answer(text)} " for text in texts]
+        self.questions += 1
+        self.words += any(f" {normalize_answer(a)} " in text for a in answers for text in plain)
+        self.characters += any(acc(text, answers) > 0 for text in plain)
+
+    def share(self, count: int) -> float | None:
+        """`count` of the questions that count, in points of 100; None where there are none."""
+        return 100 * count / self.questions if self.questions else None
+
+
+class _Texts:
+    """Documents by number: id and title in memory, the text in a file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._heads: dict[int, tuple[str, str]] = {}
+        self._places: dict[int, list[tuple[int, int]]] = {}
+
+    def read(self, table: Table, documents: set[int], report: Report) -> None:
+        """Copy the text of these documents out of the corpus."""
+        for document, page in table.pages(documents):
+            self._heads.setdefault(document, (page.id, page.title))
+            text = page.text.encode()
+            self._places.setdefault(document, []).append((self._file.tell(), len(text)))
+            self._file.write(text)
+            report("reading documents", len(self._heads), len(documents))
+        self._file.flush()
+
+    def entry(self, hit: Hit) -> dict[str, Any]:
+        """A document as it is written; its passages, where it comes in several, are joined by a space."""
+        parts = []
+        for at, length in self._places[hit.document]:
+            self._file.seek(at)
+            parts.append(self._file.read(length).decode())
+        number, title = self._heads[hit.document]
+        return {"id": number, "title": title, "text": " ".join(parts), "score": round(hit.score, 4)}
+
+
+def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Table, report: Report) -> Recall:
+    """Write the file in one step, and return the recall of answers; a question without documents has no row.
+
+    Raises SaveError; an older file is then kept.
+    """
+    recall = Recall()
+    draft = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out.parent) as spill, open(draft, "wb", opener=no_link) as file:
+            texts = _Texts(spill)
+            texts.read(table, {hit.document for each in hits for hit in each}, report)
+            for number, (row, each) in enumerate(zip(rows, hits, strict=True)):
+                report("writing questions", number, len(rows))
+                entries = [texts.entry(hit) for hit in each]
+                recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
+                if entries:
+                    file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, out)
+    except OSError as error:
+        raise save_error(out, error) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+    return recall
+
+
+def manifest_of(out: Path) -> Path:
+    """Where the manifest of a file of retrieved documents is."""
+    return out.with_name(f"{out.name}.manifest.json")
+
+
+def as_json(value: Any) -> bytes:
+    """A manifest's bytes."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

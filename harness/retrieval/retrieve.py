@@ -1,0 +1,113 @@
+"""Retrieve documents of a corpus for the questions of a data set.
+
+corpus ──► table of passages ──► index (bm25 | an encoder) ──► best passages ──► documents by MaxP ──► file
+questions, without their answers ─────────────────────────────┘                      gold ──► printed recall only
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config.schema import EncoderConfig
+from harness.datasets.open_rows import OpenRow
+from harness.errors import CannotRun
+from harness.retrieval.corpus import Corpus
+from harness.retrieval.maxp import Hit, best_documents
+from harness.retrieval.output import Recall, as_json, manifest_of, write
+from harness.retrieval.passages import Report, Table, open_table
+from harness.storage.code_version import versions
+from harness.storage.files import tidy, touch, write_atomic
+from harness.storage.lock import FolderLock
+from harness.types import VERSION
+
+if TYPE_CHECKING:
+    from harness.retrieval.bm25_index import BM25Index
+    from harness.retrieval.dense_index import DenseIndex
+
+_PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is retrieved. encoder: None for BM25; words: length of a passage; index: the folder of the indexes."""
+
+    corpus: Path
+    encoder: EncoderConfig | None
+    top: int
+    words: int
+    index: Path
+    out: Path
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What was written: facts as in the manifest, and the recall of answers."""
+
+    facts: dict[str, Any]
+    recall: Recall
+    without: int
+
+
+def check_packages(encoder: EncoderConfig | None) -> None:
+    """Raise CannotRun if the package that the retriever needs is missing."""
+    package, module = ("bm25s", "bm25s") if encoder is None else ("faiss-cpu", "faiss")
+    if importlib.util.find_spec(module) is None:
+        raise CannotRun(
+            f"harness retrieve needs the package '{package}', which is not installed: "
+            "pip install 'longdoc-harness[retrieval]'"
+        )
+
+
+def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> Retrieved:
+    """Make what is missing of the index, search it, and write the file and its manifest.
+
+    rows: questions; their answers go to the recall alone. source: what the manifest says of the data set. Raises
+    UserError, and SaveError where something cannot be written.
+    """
+    check_packages(request.encoder)
+    corpus = Corpus(request.corpus, request.words)
+    folder = request.index / f"{corpus.form}-{request.words}"
+    touch(folder)
+    with FolderLock(folder):
+        tidy(folder)
+        table = open_table(corpus, folder, report)
+        index = _index(folder, table, request.encoder)
+        index.build(report)
+        hits = _search(index, table, [row.question for row in rows], request.top, report)
+    recall = write(request.out, rows, hits, table, report)
+    without = sum(not each for each in hits)
+    facts = {
+        "questions": len(rows) - without,
+        "top": request.top,
+        "dataset": source,
+        "corpus": {key: value for key, value in table.facts.items() if key != "modified"},
+        "index": index.facts(),
+        "answer recall": asdict(recall),
+        "versions": {"harness": VERSION, **versions(_PACKAGES)},
+    }
+    write_atomic(manifest_of(request.out), as_json(facts))
+    return Retrieved(facts, recall, without)
+
+
+def _index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
+    # Each needs a package of its own.
+    if encoder is None:
+        from harness.retrieval.bm25_index import BM25Index
+
+        return BM25Index(folder / "bm25", table)
+    from harness.retrieval.dense_index import DenseIndex, folder_name
+
+    return DenseIndex(folder / folder_name(encoder), table, encoder)
+
+
+def _search(
+    index: BM25Index | DenseIndex, table: Table, questions: list[str], top: int, report: Report
+) -> list[list[Hit]]:
+    def search(asked: Sequence[str], k: int) -> tuple[Any, Any]:
+        return index.search(asked, k, report)
+
+    return best_documents(search, table.documents_of, questions, top, len(table))

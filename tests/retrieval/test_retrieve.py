@@ -1,0 +1,274 @@
+"""`harness retrieve`: the libraries' own ranking, whole documents by best passage, resumed builds, mistakes named."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import faiss
+import numpy as np
+import pytest
+
+from harness.cli.main import main
+from harness.config.schema import EncoderConfig
+from harness.datasets import load
+from harness.datasets.open_rows import OpenRow
+from harness.errors import DataError
+from harness.retrieval import bm25_index, dense_index, maxp
+from harness.retrieval.corpus import Corpus
+from harness.retrieval.output import Recall
+from harness.retrieval.retrieve import Request, retrieve
+from tests.datasets.support import config, write_lines
+
+WORDS = ["bridge", "river", "town", "mira", "old", "north", "the", "lies", "of"]
+ASKED = ["the old bridge of mira", "river north", "town", "the"]
+KILT = {
+    "wikipedia_id": "290",
+    "wikipedia_title": "Mira",
+    "text": ["Mira\n", "Mira is a town.\n", "Section::::Sights.\n", "BULLET::::- The old bridge\n"],
+    "anchors": [],
+}
+
+
+def passages(count: int = 60, seed: int = 0) -> list[tuple[str, str]]:
+    """(title, text) of passages of 1 to 9 documents each, some of which come back later."""
+    dice = np.random.default_rng(seed)
+    titles = np.repeat([f"Page {n}" for n in range(count)], dice.integers(1, 9, count))[:count]
+    titles[-3:] = titles[0]
+    return [(str(title), " ".join(dice.choice(WORDS, dice.integers(3, 30)))) for title in titles]
+
+
+def flashrag(path: Path, rows: list[tuple[str, str]]) -> Path:
+    contents = [{"id": str(n), "contents": f'"{title}"\n{text}'} for n, (title, text) in enumerate(rows)]
+    return write_lines(path, contents)
+
+
+def questions(answer: str = "mira") -> list[OpenRow]:
+    return [OpenRow(f"q{n}", text, (answer,)) for n, text in enumerate(ASKED)]
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    """Report nothing."""
+
+
+def run(
+    folder: Path, corpus: Path, encoder: EncoderConfig | None = None, report: Callable[..., None] = silent, **more: Any
+) -> list[dict[str, Any]]:
+    out = folder / "out.jsonl"
+    request = Request(corpus, encoder, more.pop("top", 4), more.pop("words", 100), folder / "index", out)
+    retrieve(request, more.pop("rows", questions()), {}, report)
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def ranked(scores: np.ndarray, titles: list[str], top: int) -> list[tuple[str, float]]:
+    """The titles by their best score, straight from the scores of all passages."""
+    best: dict[str, float] = {}
+    for n in np.argsort(-scores, kind="stable"):
+        best.setdefault(titles[n], float(scores[n]))
+    return list(best.items())[:top]
+
+
+def test_bm25_ranks_as_one_index_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bm25_index, "SIZE", 7)
+    monkeypatch.setattr(maxp, "_AT_FIRST", 1)  # most questions need a second search
+    rows = passages()
+    found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
+    whole = bm25s.BM25()
+    whole.index(bm25s.tokenize([f"{a}\n{b}" for a, b in rows], show_progress=False), show_progress=False)
+    assert [row["id"] for row in found] == ["q0", "q1", "q2"]  # stop words alone match nothing
+    for row, asked in zip(found, bm25s.tokenize(ASKED, return_ids=False, show_progress=False), strict=False):
+        expected = ranked(whole.get_scores(asked), [title for title, _ in rows], 4)
+        assert [(doc["title"], doc["score"]) for doc in row["docs"]] == [(t, round(s, 4)) for t, s in expected]
+    assert not (tmp_path / "index/flashrag-100/bm25/tokens").exists()
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> EncoderConfig:
+    from tests.embed.saved_models import saved
+
+    folder = saved(tmp_path_factory.mktemp("encoder") / "net")
+    return EncoderConfig(name="tiny", source=folder, query_prefix="query : ", passage_prefix="passage : ", device="cpu")
+
+
+def test_an_encoder_ranks_as_the_libraries_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: EncoderConfig
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    monkeypatch.setattr(dense_index, "SIZE", 16)
+    monkeypatch.setattr(dense_index, "BATCH", 5)
+    monkeypatch.setattr(maxp, "_AT_FIRST", 1)
+    rows = passages()
+    found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows), encoder)
+    net = SentenceTransformer(encoder.source, device="cpu")
+    vectors = net.encode([f"passage : {a}\n{b}" for a, b in rows], normalize_embeddings=True)
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    scores, order = index.search(net.encode([f"query : {q}" for q in ASKED], normalize_embeddings=True), len(rows))
+    for n, row in enumerate(found):
+        flat = np.zeros(len(rows))
+        flat[order[n]] = scores[n]
+        expected = ranked(flat, [title for title, _ in rows], 4)
+        assert [doc["title"] for doc in row["docs"]] == [title for title, _ in expected]
+        np.testing.assert_allclose([doc["score"] for doc in row["docs"]], [s for _, s in expected], atol=2e-4)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["bm25", "dense"])
+def test_a_killed_build_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: EncoderConfig, dense: bool
+) -> None:
+    monkeypatch.setattr(bm25_index, "SIZE", 16)
+    monkeypatch.setattr(dense_index, "SIZE", 16)
+    chosen = encoder if dense else None
+    corpus = flashrag(tmp_path / "c.jsonl", passages())
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    run(tmp_path / "a", corpus, chosen)
+    stages: list[tuple[str, int]] = []
+
+    def killed(stage: str, done: int, total: int | None) -> None:
+        stages.append((stage, done))
+        if done >= 32 and stage.split()[0] in kills:
+            kills.remove(stage.split()[0])
+            raise KeyboardInterrupt
+
+    kills = ["encoding"] if dense else ["splitting", "indexing"]
+    while kills:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "b", corpus, chosen, killed)
+    stages.clear()
+    run(tmp_path / "b", corpus, chosen, killed)
+    first = next(done for stage, done in stages if stage.split()[0] in ("encoding", "indexing"))
+    assert first == 32  # the parts made before are not made again
+    files = {p.relative_to(tmp_path / "a"): p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()}
+    assert files == {p.relative_to(tmp_path / "b"): p.read_bytes() for p in (tmp_path / "b").rglob("*") if p.is_file()}
+
+
+def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_path: Path) -> None:
+    pages = [KILT, {"wikipedia_id": 7, "wikipedia_title": "Empty", "text": []}]
+    pages.append({"wikipedia_id": "8", "wikipedia_title": "Norb", "text": ["Norb\n", "A river lies north.\n"]})
+    corpus = tmp_path / "kilt.json.gz"
+    corpus.write_bytes(gzip.compress("\n".join(json.dumps(page) for page in pages).encode()))
+    assert Corpus(corpus, 4).passages(Corpus(corpus, 4).page(0, json.dumps(KILT).encode())) == [
+        "Mira is a town.",
+        "== Sights == -",
+        "The old bridge",
+    ]
+    found = run(tmp_path, corpus, words=4)
+    assert [doc["id"] for doc in found[0]["docs"]] == ["290"]
+    assert [doc["id"] for doc in found[1]["docs"]] == ["8"]
+    rows = [{"id": f"q{n}", "question": text, "answer": ["Mira"]} for n, text in enumerate(ASKED)]
+    data = str(write_lines(tmp_path / "rows.jsonl", rows))
+    ids = write_lines(tmp_path / "ids.jsonl", [{"id": "q0", "docs": [{"wikipedia_id": "290"}]}])
+    pages_file = write_lines(tmp_path / "pages.jsonl", [KILT])
+    ours = load(config("retrieved", data=data, options={"documents": str(tmp_path / "out.jsonl")}))
+    theirs = load(config("retrieved", data=data, options={"documents": [str(ids), str(pages_file)]}))
+    assert len(ours) == 3
+    assert ours.documents[theirs.examples[0].question.document_ids[0]] in theirs.documents.values()
+
+
+def test_answers_change_nothing_but_the_recall(tmp_path: Path) -> None:
+    corpus = flashrag(tmp_path / "c.jsonl", passages())
+    assert run(tmp_path, corpus) == run(tmp_path, corpus, rows=questions("poison"))
+    manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
+    assert manifest["answer recall"]["words"] == 0
+    assert manifest["corpus"]["documents"] == len({title for title, _ in passages()})
+    assert len(manifest["corpus"]["sha256"]) == 64
+
+
+def test_recall_counts_whole_words_and_strings_of_characters() -> None:
+    recall = Recall()
+    recall.add(OpenRow("a", "?", ("The art",)), ["a party"])
+    recall.add(OpenRow("b", "?", ("no", "Ada-Lovelace!")), ["By Ada-Lovelace."])
+    recall.add(OpenRow("c", "?", ("a long answer " * 5,)), ["anything"])
+    recall.add(OpenRow("d", "?", ("long " * 20,), {"short_answers": [["x"], ["mira"]]}), ["Mira."])
+    assert (recall.questions, recall.words, recall.characters, recall.left_out) == (3, 2, 3, 1)
+
+
+def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path: Path) -> None:
+    rows = [("Mira", "Mira one."), ("Norb", "river."), ("Mira", "bridge two.")]
+    found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
+    assert found[0]["docs"][0] | {"score": 0} == {
+        "id": "0",
+        "title": "Mira",
+        "text": "Mira one. bridge two.",
+        "score": 0,
+    }
+
+
+def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
+    corpus = flashrag(tmp_path / "c.jsonl", passages())
+    before = run(tmp_path, corpus)
+
+    def killed(stage: str, done: int, total: int | None) -> None:
+        if stage == "writing questions" and done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, corpus, None, killed, top=1)
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == before
+    assert not list(tmp_path.glob(".out*"))
+
+
+BAD_ROWS = {
+    "an unknown form of corpus (text); FlashRAG's rows have id and contents": [{"text": "x"}],
+    "field 'contents': should be a string, is a number": [{"id": "0", "contents": "A\nb"}, {"id": "1", "contents": 3}],
+    "field 'id': is missing": [{"contents": "A\nb"}],
+    "field 'text': should be a list of paragraphs": [{**KILT, "text": "x"}],
+    "the corpus has no text": [{**KILT, "text": []}],
+    "the corpus has no rows": [],
+}
+
+
+@pytest.mark.parametrize("sentence", BAD_ROWS)
+def test_a_bad_corpus_is_named(tmp_path: Path, sentence: str) -> None:
+    with pytest.raises(DataError, match=r"c\.jsonl") as error:
+        run(tmp_path, write_lines(tmp_path / "c.jsonl", BAD_ROWS[sentence]))
+    assert sentence in str(error.value)
+
+
+def test_mistakes_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    flashrag(tmp_path / "c.jsonl", passages())
+    rows = write_lines(tmp_path / "q.jsonl", [{"question": q, "answer": ["mira"]} for q in ASKED])
+
+    def ended(*more: str, dataset: str = "nq", corpus: str = "c.jsonl") -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["retrieve", "-d", dataset, "--corpus", corpus, "--data", str(rows), *more])
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    code, out, _ = ended("--top", "2")
+    assert code == 0
+    assert "answer recall@2: 75.0 in whole words, 75.0 as a string of characters (4 questions)" in out
+    code, out, err = ended("--set", "dataset.format=retrieved", "--json", dataset="hotpotqa")
+    assert code == 0
+    assert json.loads(out)["file"] == "retrieved/hotpotqa-bm25.jsonl"
+    assert "dataset.documents=retrieved/hotpotqa-bm25.jsonl dataset.format=retrieved" in err
+    with monkeypatch.context() as missing:
+        missing.setattr(importlib.util, "find_spec", lambda name: None)
+        refused = {
+            ended()[2]: "needs the package 'bm25s', which is not installed: pip install 'longdoc-harness[retrieval]'"
+        }
+    refused |= {
+        ended("--top", "0")[2]: "'--top'",
+        ended(corpus="d.jsonl")[2]: "--corpus d.jsonl: no such file",
+        ended(dataset="musique")[2]: "'musique' brings its own documents; to ask its questions of a corpus, add --set",
+        ended(dataset="pocket/retrieved")[2]: "name a data set of open questions, such as nq",
+        ended("--retriever", "e6")[2]: "unknown encoder 'e6'. Did you mean 'e5'",
+        ended("--set", "encoder.device=cpu")[2]: "--set encoder.device: only dataset.KEY can be set here",
+        ended("--set", "dataset.documents=x")[2]: "leave them out to retrieve documents",
+    }
+    flashrag(tmp_path / "c.jsonl", passages(seed=1))
+    refused[ended()[2]] = "c.jsonl has changed since its index was made; remove the folder"
+    for error, sentence in refused.items():
+        assert sentence in error
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
