@@ -54,10 +54,11 @@ def retrieve(
     out: Annotated[str | None, output("--out FILE", "File to write.", "retrieved/DATASET-RETRIEVER.jsonl")] = None,
     json: Json = False,
 ) -> int:
-    """Retrieve whole documents of a corpus for each question, and write them for dataset.documents.
+    """Retrieve documents of a corpus for the questions of a data set.
 
-    Ranks passages, by BM25 or by an encoder; a document's score is that of its best passage. Indexes are kept, and the
-    same command resumes one that was interrupted. Answers are used for the printed recall only.
+    Writes the file that dataset.documents names in a run. Ranks passages by BM25 or an encoder; a document's score is
+    that of its best passage. Indexes are kept, and the same command resumes one that was interrupted. Right answers are
+    used for the printed recall only.
     """
     from harness.datasets.retrieved import questions
     from harness.retrieval.retrieve import Request, check_packages

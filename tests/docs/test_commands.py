@@ -20,6 +20,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, split
 ROWS = {
     "nq.jsonl": '{"id": "q1", "question": "Who did it?", "golden_answers": ["Ann"]}\n',
     "retrieved.jsonl": '{"id": "q1", "docs": [{"title": "The case", "text": "Ann did it."}]}\n',
+    "corpus.jsonl": '{"id": "0", "contents": "\\"The case\\"\\nAnn did it."}\n',
     "dev.jsonl": next(block.text for block in blocks(ROOT / "docs" / "extending.md") if block.file == "ours.jsonl"),
 }
 Cli = Callable[..., tuple[int, str]]

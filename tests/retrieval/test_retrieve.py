@@ -23,7 +23,7 @@ from harness.retrieval import bm25_index, dense_index, maxp
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.output import Recall
 from harness.retrieval.retrieve import Request, retrieve
-from tests.datasets.support import config, write_lines
+from tests.datasets.support import config, needs_real, real, write_lines
 
 WORDS = ["bridge", "river", "town", "mira", "old", "north", "the", "lies", "of"]
 ASKED = ["the old bridge of mira", "river north", "town", "the"]
@@ -213,6 +213,18 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
         run(tmp_path, corpus, None, killed, top=1)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == before
     assert not list(tmp_path.glob(".out*"))
+
+
+@needs_real
+def test_real_pages_come_back_whole(tmp_path: Path) -> None:
+    """LongRefiner's released documents are passages of 100 words, joined by a space."""
+    ((asked, pages),) = json.loads(real("data/nq/longrefiner_sample_docs.json").read_text()).items()
+    texts = {page["title"]: page["contents"].partition("\n")[2] for page in pages}
+    cut = [(title, text.split(" ")) for title, text in texts.items()]
+    rows = [(title, " ".join(words[at : at + 100])) for title, words in cut for at in range(0, len(words), 100)]
+    found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows), rows=[OpenRow("q", asked, ("Wilhelm Röntgen",))], top=8)
+    assert found[0]["docs"][0]["title"] in ("Nobel Prize in Physics", "Wilhelm Röntgen", "Nobel Prize")
+    assert [doc["text"] for doc in found[0]["docs"]] == [texts[doc["title"]] for doc in found[0]["docs"]]
 
 
 BAD_ROWS = {
