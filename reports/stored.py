@@ -288,6 +288,12 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if state != "finished":
         asked = run.summary.get("n_asked")
         found.append(f"the run is {state}, not finished: {total} questions" + (f" of {asked}" if asked else " so far"))
+    if early := run.summary.get("stopped_early"):
+        found.append(
+            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions in random order of "
+            f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n as fixed (harness "
+            "compare) do not hold for it"
+        )
     if failed:
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
         found.append(f"{failed} of {total} questions failed ({fate})")

@@ -31,6 +31,7 @@ COMMANDS = {
         "validate": "Check a run, or every shipped configuration, without running anything",
         "score": "Score stored answers again, without a model",
         "judge": "Let a model decide for each stored answer whether it is right",
+        "duel": "Run methods in step and stop when the comparison is settled",
     },
     "Look up": {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",

@@ -28,7 +28,7 @@ from harness.storage.paths import masked, without_home
 from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.shapes import JUDGES
-from harness.storage.summary import summarise
+from harness.storage.summary import KEPT, summarise
 
 if TYPE_CHECKING:
     from harness.engine.progress import Progress
@@ -183,7 +183,7 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
         seed=config["seed"],
         form=config["dataset"].get("format", ""),
     )
-    judged.summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
+    judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 
 

@@ -155,10 +155,10 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
     return {**before, "finished": None, "starts": [*before["starts"], start]}
 
 
-def ended(manifest: dict[str, Any], state: str) -> dict[str, Any]:
-    """The manifest at the end of this start; `state` is finished, interrupted or stopped."""
+def ended(manifest: dict[str, Any], state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The manifest at the end of this start; `state` is finished, interrupted or stopped, `mark` more keys of it."""
     time = now()
-    last = {**manifest["starts"][-1], "finished": time, "state": state}
+    last = {**manifest["starts"][-1], "finished": time, "state": state, **(mark or {})}
     finished = time if state == "finished" else None
     return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
 

@@ -21,7 +21,7 @@ from harness.errors import erase_line, printable
 _REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long
 _BAR = 20  # characters
-COUNTED = ("error", "scores", "usage")
+COUNTED = ("question_id", "error", "scores", "usage")
 """The keys of a record that `seen` and `done` read."""
 
 

@@ -217,7 +217,7 @@ def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], datas
     dataset: None if it was not read; else the records get the texts of it that they lack.
     """
     from harness import scorers
-    from harness.storage.summary import summarise
+    from harness.storage.summary import KEPT, summarise
 
     def note(text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -238,7 +238,7 @@ def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], datas
             ) from None
         versions = {name: scorers.version(name) for name in config.dataset.scorers}
         numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
-        summary = {**{k: v for k, v in stored.summary.items() if k in ("state", "n_asked")}, **numbers}
+        summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         store.replace(rows)
         if dataset is not None:
             bring_up_to_date(store, dataset, config.dataset.keep_texts, note)

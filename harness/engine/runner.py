@@ -2,6 +2,10 @@
 
     run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
 
+    with opened(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers (duel.py)
+        job.ask(examples)
+        job.finished(mark)
+
 Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
 where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
 end the run with everything recorded so far on disk.
@@ -12,9 +16,10 @@ stay in this one. A question's `seconds` then hold what it waited for the others
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,23 +92,55 @@ def run(
     are in flight at once, which changes no prediction in float32; `fail_fast` stops at the first question that fails.
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
+    try:
+        with interrupt_on_signals():
+            started = opened(
+                plan,
+                out,
+                command=command,
+                progress=progress,
+                retry_failed=retry_failed,
+                parallel=parallel,
+                fail_fast=fail_fast,
+            )
+            with started as job:
+                job.ask(job.examples)
+                return job.finished()
+    except KeyboardInterrupt as error:
+        raise Interrupted(Path(out) / plan.folder, command) from error
+
+
+@contextlib.contextmanager
+def opened(
+    plan: Plan,
+    out: Path,
+    *,
+    command: list[str],
+    progress: Progress,
+    retry_failed: bool = False,
+    parallel: int = 1,
+    fail_fast: bool = False,
+) -> Iterator[Job]:
+    """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
+
+    The caller asks questions and ends with `finished`. What ends the block before is recorded as the run's state:
+    "interrupted" for a KeyboardInterrupt, else "stopped".
+    """
     if parallel < 1:
         raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; call sibling_values.settle first.")
-    folder = Path(out) / plan.folder
-    try:
-        with interrupt_on_signals():
-            config = plan.config.model_dump(mode="json")
-            _check_ids(plan)
-            with RunStore.open(folder, plan.dataset.fingerprint, progress.note) as store:
-                refresh(store, plan, progress.note, unscored_too=retry_failed)
-                store.describe(config, plan.origins)
-                recover(store, plan, progress.note)
-                bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
-                return _Job(plan, store, progress, command, parallel, fail_fast).run(retry_failed)
-    except KeyboardInterrupt as error:
-        raise Interrupted(folder, command) from error
+    config = plan.config.model_dump(mode="json")
+    _check_ids(plan)
+    with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note) as store:
+        refresh(store, plan, progress.note, unscored_too=retry_failed)
+        store.describe(config, plan.origins)
+        recover(store, plan, progress.note)
+        bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
+        job = Job(plan, store, progress, command, parallel, fail_fast)
+        with job.recorded_end():
+            job.begin(retry_failed)
+            yield job
 
 
 def _check_ids(plan: Plan) -> None:
@@ -118,8 +155,8 @@ def _check_ids(plan: Plan) -> None:
             raise UserError(f"question '{question.id}' names document '{missing[0]}', which is not in the data set.")
 
 
-class _Job:
-    """One start of a run, from the first question to the summary."""
+class Job:
+    """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
 
     def __init__(
         self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int, fail_fast: bool
@@ -132,15 +169,15 @@ class _Job:
         self.examples = plan.dataset.examples[: plan.config.limit]
         self.problems: list[str] = []
         self.recorded = 0  # by this start
+        self._known: set[str] = set()  # questions that are answered, or asked by this start
+        self._places: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, parallel)
 
-    def run(self, retry_failed: bool) -> RunResult:
+    @contextlib.contextmanager
+    def recorded_end(self) -> Iterator[None]:
+        """Record what ends the block before its time, with everything that was answered, and raise it again."""
         try:
-            self.store.write(MANIFEST, self.manifest)
-            done = self._done(retry_failed)
-            remaining = [example for example in self.examples if example.question.id not in done]
-            self.store.drop_requests({example.question.id for example in remaining})
-            self._ask(remaining)
+            yield
         except KeyboardInterrupt:
             self._close("interrupted")
             raise
@@ -153,7 +190,16 @@ class _Job:
             if isinstance(error, UserError):
                 self.store.discard()
             raise
-        summary = self._close("finished")
+
+    def begin(self, retry_failed: bool) -> None:
+        """Write the manifest, and read which questions are answered already; `retry_failed` as in `run`."""
+        self.store.write(MANIFEST, self.manifest)
+        self._known = self._done(retry_failed)
+        self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
+
+    def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
+        """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
+        summary = self._close("finished", mark)
         if cut := summary.get("texts_cut"):
             self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), cut['texts'], cut['cut'])}")
         return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
@@ -173,16 +219,19 @@ class _Job:
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         return rows.keys() - again
 
-    def _ask(self, examples: list[Example]) -> None:
-        """Answer the questions and append each record as it is finished."""
+    def ask(self, examples: Sequence[Example]) -> None:
+        """Answer the questions that are not answered yet, and append each record as it is finished."""
+        examples = [example for example in examples if example.question.id not in self._known]
+        self._known |= {example.question.id for example in examples}
         if self.parallel == 1 or not examples:
             for example in examples:
                 self._finish(self._answered(example))
             return
-        places = places_for(self.models.load(), self.parallel, self.progress.note)
-        self.indexer.kept = max(self.indexer.kept, places)
+        if self._places is None:
+            self._places = places_for(self.models.load(), self.parallel, self.progress.note)
+        self.indexer.kept = max(self.indexer.kept, self._places)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, places, self._answered, self._finish)
+            in_flight(examples, self._places, self._answered, self._finish)
 
     def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
         """Run the method on one question, capture its exception, and store the record without scores."""
@@ -271,8 +320,8 @@ class _Job:
             self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
             self.store.write(MANIFEST, self.manifest)
 
-    def _close(self, state: str) -> dict[str, Any]:
-        """Sort the records, write summary and manifest; a failure to save goes to `problems`."""
+    def _close(self, state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Sort the records, write summary and manifest, with `mark`; a failure to save goes to `problems`."""
         self.progress.stop()
         plan = self.plan
         summary: dict[str, Any] = {}
@@ -286,9 +335,9 @@ class _Job:
                 seed=config.seed,
                 form=config.dataset.format,
             )
-            summary = {"state": state, "n_asked": len(self.examples), **numbers}
+            summary = {"state": state, "n_asked": len(self.examples), **(mark or {}), **numbers}
             self.store.write(SUMMARY, summary)
-            self.manifest = manifests.ended(self.manifest, state)
+            self.manifest = manifests.ended(self.manifest, state, mark)
             self.store.write(MANIFEST, self.manifest)
         except SaveError as error:
             self.problems.append(str(error))

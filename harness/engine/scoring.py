@@ -87,10 +87,11 @@ def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
     answered or not; each scores an empty answer to tell. A scorer that fails on the empty answer counts the question.
     Raises UnknownName and CannotRun, as `judge` does.
     """
-    return {name: 0.0 for name in dataset.scorers if _scores(name, gold)}
+    return {name: 0.0 for name in dataset.scorers if applies(name, gold)}
 
 
-def _scores(name: str, gold: Gold) -> bool:
+def applies(name: str, gold: Gold) -> bool:
+    """Whether scorer `name` counts a question with these gold answers; see `zeros`. Raises as it does."""
     from harness import scorers
 
     try:

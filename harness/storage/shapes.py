@@ -207,10 +207,19 @@ class _Mean(TypedDict):
     n: NotRequired[Count]
 
 
+class _StoppedEarly(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    questions: Count
+    of: Count
+    seed: int
+    verdicts: list[str]
+
+
 class _Summary(TypedDict):
     __pydantic_config__ = _OPEN  # type: ignore[misc]
     state: NotRequired[str]
     n_asked: NotRequired[Count]
+    stopped_early: NotRequired[_StoppedEarly]
     n_total: NotRequired[Count]
     n_scored: NotRequired[Count]
     n_failed: NotRequired[Count]

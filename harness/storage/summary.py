@@ -22,6 +22,9 @@ from harness.stats.bootstrap import interval
 from harness.stats.clusters import question_labels
 from harness.storage.shapes import MISSING, PREFIX
 
+KEPT = ("state", "n_asked", "stopped_early")
+"""The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""
+
 
 def summarise(
     records: Iterable[dict[str, Any]],

@@ -121,7 +121,7 @@ def test_usage(folder: Path) -> None:
 def test_documents_and_summary(folder: Path) -> None:
     assert documented("documents") == set(lines(folder / "documents.jsonl")[0]) | {"question_id"}
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    assert documented("summary") == set(summary) | {"texts_cut"}
+    assert documented("summary") == set(summary) | {"texts_cut", "stopped_early"}
     inner = {*summary["index"], *summary["scores"]["evidence_recall"]}
     assert inner <= described("summary")
 

@@ -1,0 +1,185 @@
+"""`harness duel METHOD METHOD...`: run methods in step, and stop when the comparison is settled.
+
+harness duel pecan bm25 --dataset musique                  stop when one is better at 5 %, however often one looks
+harness duel pecan bm25 -d musique --width 5               or when the difference is known to 5 points
+harness duel pecan bm25 -d musique --target table          about exactly these questions, not documents like these
+
+Exit codes: 0 also where nothing was settled; 3 if questions failed. The statistics: harness/stats/sequential.py.
+"""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.command import execution, output, setting
+from harness.cli.options import Json, Out, Score, Selection, split
+from harness.cli.output import columns, say
+from harness.cli.stopping import say_again
+from harness.errors import HarnessError, UserError, attempt, raise_all
+
+if TYPE_CHECKING:
+    from harness.engine.duel import Outcome, Standings
+    from harness.engine.plan import Plan
+
+Contenders = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a comparison is settled, and about what."""
+
+    alpha: Annotated[
+        float, setting("--alpha X", "Largest probability of any wrong verdict, over all pairs and all looks.")
+    ] = 0.05
+    width: Annotated[
+        float | None,
+        setting("--width POINTS", "Also stop a pair whose interval is at most this wide, in points of the score."),
+    ] = None
+    target: Annotated[
+        str,
+        setting(
+            "--target NAME",
+            "What the verdict is about: population (documents like these) or table (exactly these questions).",
+        ),
+    ] = "population"
+    score: Score = None
+
+
+def duel(
+    selection: Selection,
+    stop: Stop,
+    methods: Contenders = None,
+    parallel: Annotated[
+        int, execution("--parallel N", "Questions of a method to run at a time; looks come after as many.", min=1)
+    ] = 1,
+    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False,
+    quiet: Annotated[
+        bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")
+    ] = False,
+    out: Out = "results",
+    json: Json = False,
+) -> int:
+    """Run methods in step and stop when the comparison is settled.
+
+    Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
+    not asked is saved. The same command resumes, and harness run completes a run that was stopped.
+    """
+    from harness.engine.duel import Rules
+    from harness.engine.duel import duel as run_duel
+    from harness.engine.runner import Interrupted
+
+    target, width = stop.target, None if stop.width is None else stop.width / 100
+    rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
+    folder, command = Path(out).expanduser(), ["harness", *sys.argv[1:]]
+    plans = _plans(selection, methods or [], folder)
+    for warning in dict.fromkeys(w for plan in plans for w in plan.warnings):
+        say(f"warning: {warning}")
+    try:
+        outcome = run_duel(
+            plans,
+            rules,
+            folder,
+            command=command,
+            progress=_progress(quiet),
+            parallel=parallel,
+            retry_failed=retry_failed,
+        )
+    except Interrupted:
+        say_again("interrupted; what was answered is saved", command)
+        return 130
+    print(_as_json(outcome) if json else _as_text(outcome), flush=True)
+    for problem in (p for entrant in outcome.entrants for p in entrant.result.save_problems):
+        say(f"error: {problem}")
+    failed = [f"{e.name} {e.result.failed}" for e in outcome.entrants if e.result.failed]
+    if failed:
+        say(f"error: questions failed and count 0: {', '.join(failed)}; --retry-failed runs them again")
+    return 3 if failed or any(entrant.result.save_problems for entrant in outcome.entrants) else 0
+
+
+def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
+    """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
+    from harness.engine import model_warnings
+    from harness.engine.plan import plan_choices
+    from harness.engine.rows import rows
+    from harness.engine.siblings import NotFinished, settled
+    from harness.storage.home import check_home
+
+    names = split([*methods, *selection.method])
+    chosen = rows(selection.choices(), names, split(selection.dataset), {}, say)
+    problems: list[HarnessError] = []
+    plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
+    raise_all(problems)
+    check_home()
+    try:
+        plans = [settled(plan, {}, folder) for plan in plans]
+    except NotFinished as e:
+        raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
+    models = {plan.config.model.name: plan.config.model for plan in plans}.values()
+    for model in models:
+        if model.embedded:
+            say(model_warnings.ticket(model))
+        if model.small:
+            say(model_warnings.small(model.model_dump(), runs=True))
+    return plans
+
+
+def _progress(quiet: bool) -> Standings:
+    from harness.engine.duel import Standings
+    from harness.engine.progress import Quiet
+
+    class QuietStandings(Standings, Quiet):
+        """Prints notes, and no progress."""
+
+    return QuietStandings() if quiet else Standings()
+
+
+def _as_json(outcome: Outcome) -> str:
+    rules = outcome.rules
+    return json_.dumps(
+        {
+            "pairs": [pair.values() for pair in outcome.pairs],
+            "score": outcome.score,
+            "alpha": rules.alpha,
+            "width": rules.width,
+            "target": rules.target,
+            "runs": [
+                {
+                    "method": e.name,
+                    "run": str(e.result.folder),
+                    "questions": e.questions,
+                    "of": e.of,
+                    "saved": dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True)),
+                }
+                for e in outcome.entrants
+            ],
+        }
+    )
+
+
+def _as_text(outcome: Outcome) -> str:
+    """The verdicts, what they are about, and what was saved."""
+    rules, pairs = outcome.rules, len(outcome.pairs)
+    about = "documents like these" if rules.target == "population" else "exactly these questions"
+    over = f" over {pairs} pairs (Holm; intervals: Bonferroni)" if pairs > 1 else ""
+    lines = [pair.sentence for pair in outcome.pairs]
+    lines.append(f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every look")
+    if outcome.left_out:
+        lines.append(f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge")
+    heads = ("method", "questions", "saved", "tokens saved", "seconds saved", "run")
+    rows = [heads]
+    for e in outcome.entrants:
+        left, tokens, seconds = e.saved
+        share = f"{left} ({100 * left / e.of:.0f} %)"
+        told = (f"about {tokens:,.0f}", f"about {seconds:,.0f}") if left else ("0", "0")
+        rows.append((e.name, f"{e.questions} of {e.of}", share, *told, str(e.result.folder)))
+    return "\n".join([*lines, "", columns(rows)])

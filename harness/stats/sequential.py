@@ -1,0 +1,173 @@
+"""A paired comparison that may be looked at after every document, and stopped whenever it is settled.
+
+    race = PairedRace(sizes, finite=False)       sizes: questions of each cluster, in the random order of the run
+    race.add(total)                              the sum of a - b over the next cluster's questions
+    race.p, race.interval(0.05), race.mean       valid at every moment, whatever rule stops the run
+
+An ordinary test holds for one look at a number of questions fixed before; looked at after every question and stopped
+at the first p below 5 %, it is wrong far more often. This one bets against each candidate mean difference d: its
+capital is a nonnegative martingale if d is the true one, so it ever reaches 1 / alpha with probability alpha at most
+(J. Ville 1939). The interval holds every d whose capital has not: a confidence sequence.
+
+**Source.** I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86(1), 2024
+(arXiv 2010.09686): the hedged capital process and Theorem 3 for its confidence sequence, section 5 for sampling
+without replacement, and the mixture over a grid of constant bets ("diversified Kelly") for the bets.
+
+With cluster g of size n_g and sum S_g of differences in [-n_g, n_g], let R_g(d) = S_g - d n_g. If d is the mean over
+questions, sum S_g / sum n_g, then R has mean 0 over clusters, for sizes as unequal as they may be: a ratio, linearised
+exactly. Let m be the largest size. The bet of the fraction f that the mean is above d multiplies the capital by
+
+    1 + f (R_g(d) - c) / (m (1 + d) + c)          which is at least 1 - f
+
+where c is what the next R has as its mean if d is true. It decreases in d, so the candidates that are not rejected are
+an interval. The other side is the same with -S and -d; each side has half of alpha (hedging).
+
+finite=False   clusters as draws from a population of documents like these: c = 0. What `harness compare` is about. It
+               assumes that no cluster of the population is larger than the largest of the data set.
+finite=True    clusters in random order without replacement, and nothing beyond them: c = -(sum of the R so far) /
+               (number of clusters left), and m is the largest size left. It says what the full table would show, which
+               is known exactly once all clusters are used.
+
+With clusters of one this equals, to rounding, the capital of `betting_mart` in the authors' package confseq for the
+same bets (docs/guide.md#duel). Clusters of very different sizes are paid for in power, not in validity: the bets are
+scaled to the largest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats.bootstrap import Floats, check_level
+from harness.stats.paired_tests import holm
+
+FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
+"""The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against the best of them."""
+STEP = 0.0025
+"""Distance of the candidates: an end of an interval is rounded outwards by a quarter of a point at most."""
+_NOWHERE = 1e-12
+
+
+class _Side:
+    """The capital of bets that the mean difference is above each candidate.
+
+    candidates: any shape K; best: K, the largest logarithm of the capital so far. Candidates and totals are matched
+    element by element, so that one object also runs many simulations at once.
+    """
+
+    def __init__(self, candidates: Floats) -> None:
+        self.candidates = candidates
+        self._fractions = np.asarray(FRACTIONS).reshape(-1, *[1] * candidates.ndim)
+        self._logs: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
+        self.best: Floats = np.zeros(candidates.shape)
+
+    def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
+        """One cluster: expected is c of the module's docstring (K), largest is m."""
+        worst = largest * (1.0 + self.candidates) + expected
+        gain = (total - self.candidates * size - expected) / np.where(worst > _NOWHERE, worst, 1.0)
+        gain = np.where(worst > _NOWHERE, np.maximum(gain, -1.0), 0.0)
+        self._logs += np.log1p(self._fractions * gain)
+        top = self._logs.max(axis=0)
+        mean = top + np.log(np.exp(self._logs - top).mean(axis=0))
+        self.best = np.maximum(self.best, mean)
+
+    def exclude(self, below: Floats | float) -> None:
+        """Reject every candidate below `below`, which no values of the clusters left could make the mean."""
+        self.best = np.where(self.candidates < below - _NOWHERE, np.inf, self.best)
+
+
+class PairedRace:
+    """Cluster sums of a - b, one after the other, and what may be concluded from them at every moment.
+
+    sizes: (G,) questions of each cluster in the order of the run, all at least 1; candidates: mean differences that are
+    tested, by default every STEP from -1 to 1. Raises ValueError where there is no cluster, or a size below 1.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int] | Floats, *, finite: bool = False, candidates: Floats | None = None
+    ) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.float64)
+        if not len(self.sizes) or self.sizes.min() < 1:
+            raise ValueError("a race needs clusters of at least one question")
+        self.finite = finite
+        steps = round(1.0 / STEP)
+        grid = np.arange(-steps, steps + 1) / steps if candidates is None else candidates
+        self._above, self._below = _Side(grid), _Side(-grid)
+        self._left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]  # the largest size from here on
+        self.clusters = 0
+        self._sum: Floats = np.zeros(())
+        self._n: Floats = np.zeros(())
+
+    def add(self, total: float | Floats) -> None:
+        """The next cluster's sum of a - b over its questions.
+
+        Raises ValueError for one beyond the last cluster, and for a sum that scores in [0, 1] cannot have.
+        """
+        if self.clusters == len(self.sizes):
+            raise ValueError(f"all {len(self.sizes)} clusters are in the race already")
+        size, value = self.sizes[self.clusters], np.asarray(total, dtype=np.float64)
+        if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
+            raise ValueError(f"a sum of {total} over {size:g} questions: scores must lie in [0, 1]")
+        largest = self._left[self.clusters if self.finite else 0]
+        for side, sign in ((self._above, 1.0), (self._below, -1.0)):
+            expected = np.zeros(())
+            if self.finite:
+                so_far = sign * self._sum - side.candidates * self._n
+                expected = -so_far / (len(self.sizes) - self.clusters)
+            side.add(sign * value, size, expected, largest)
+        self._sum, self._n = self._sum + value, self._n + size
+        self.clusters += 1
+        if self.finite:
+            whole = self.sizes.sum(axis=0)
+            left = whole - self._n
+            self._above.exclude((self._sum - left) / whole)
+            self._below.exclude((-self._sum - left) / whole)
+
+    @property
+    def n(self) -> int:
+        """Questions so far."""
+        return int(self._n)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean difference over the questions so far; None before the first."""
+        return float(self._sum / self._n) if self.clusters else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cluster is in."""
+        return self.clusters == len(self.sizes)
+
+    @property
+    def p(self) -> float:
+        """Anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so far, at most 1."""
+        at = int(np.argmin(np.abs(self._above.candidates)))
+        return min(1.0, 2.0 * math.exp(-max(float(self._above.best[at]), float(self._below.best[at]))))
+
+    def interval(self, alpha: float = 0.05) -> tuple[float, float]:
+        """The confidence sequence at this moment: it holds the true mean at all moments with probability 1 - alpha.
+
+        Its ends are candidates, rounded outwards. Raises ValueError for an alpha outside (0, 1).
+        """
+        check_level(alpha)
+        bar = math.log(2.0 / alpha)
+        candidates = self._above.candidates
+        low, high = candidates[self._above.best >= bar], candidates[self._below.best >= bar]
+        return float(low.max()) if len(low) else -1.0, float(high.min()) if len(high) else 1.0
+
+    def crossed(self, alpha: float) -> tuple[NDArray[np.bool], NDArray[np.bool]]:
+        """Of each candidate, whether the mean was shown to be above it, and below it: what simulations read."""
+        bar = math.log(2.0 / alpha)
+        return self._above.best >= bar, self._below.best >= bar
+
+
+def settled(p_values: Sequence[float], alpha: float) -> list[bool]:
+    """Which pairs of a family are settled, by Holm's procedure on anytime-valid p values.
+
+    The probability that any settled pair is settled wrongly, at any moment, is at most alpha: p values that only fall
+    stay valid at the moment the run stops, and Holm's rejections then only grow.
+    """
+    return [p <= alpha for p in holm(p_values)]

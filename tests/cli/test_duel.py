@@ -1,0 +1,43 @@
+"""`harness duel` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROW = ("--dataset", "pocket/musique", "--limit", "3")
+
+
+def test_two_methods(here: Any, tmp_path: Path) -> None:
+    done = here("duel", "echo", "dice", *ROW, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("echo and dice are not settled: echo minus dice is ")
+    assert "longbench.qa_f1_score, about documents like these; alpha 5 %, valid at every look" in done.stdout
+    assert done.stdout.count("3 of 3") == 2
+    again = here("duel", "echo", "--method", "dice", *ROW, "--json", "--target", "table", "--width", "150")
+    values = json.loads(again.stdout)
+    (pair,) = values["pairs"]
+    assert (pair["a"], pair["b"]) == ("echo", "dice")
+    assert pair["settled_by"] in ("level", "width")
+    assert {run["of"] for run in values["runs"]} == {3}
+    assert len(list(Path("results").rglob("run.yaml"))) == 2
+
+
+def test_failed_questions(here: Any) -> None:
+    done = here("duel", "echo", "fails-once", *ROW)
+    assert done.returncode == 3
+    assert "error: questions failed and count 0: fails-once 1; --retry-failed runs them again" in done.stderr
+
+
+def test_mistakes(here: Any) -> None:
+    for words, sentence in (
+        (("echo", *ROW), "a duel needs two methods or more"),
+        (("echo", "ecko", *ROW), "Did you mean 'echo'"),
+        (("echo", "dice", *ROW, "--alpha", "2"), "--alpha 2: should be between 0 and 1"),
+        (("walks", "walks-fixed", *ROW), "run that method first, then name its folder"),
+    ):
+        done = here("duel", *words)
+        assert done.returncode == 2, done.stderr
+        assert sentence in done.stderr
+        assert not Path("results").exists()
