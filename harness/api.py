@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from harness.cost.flops import DEFAULT
 from harness.method import Method
+from harness.storage.remote_runs import working_copy
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_folder import read_run as read_run
 
@@ -256,9 +257,10 @@ def run(
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
     wanted = rows(shared, _names(method), _names(dataset), axes, show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, suite, show)
-    trackers = Trackers(Path(out), mlflow, suite, MOST_TRACES if traces is None else traces)
+    folder = working_copy(out)
+    trackers = Trackers(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_rows(wanted, Path(out), trackers, suitable if progress else Silent, options, single)
+    runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single)
     for problem in (missed := tuple(trackers.missed())):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs

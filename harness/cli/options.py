@@ -26,7 +26,7 @@ RunsFolders = Annotated[
     typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default="results"),
 ]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
-Out = Annotated[str, output("--out DIR", "Folder for the results.")]
+Out = Annotated[str, output("--out DIR", "Folder for the results, or an object store: s3://bucket/folder.")]
 Convention = Annotated[
     str | None,
     output(

@@ -16,6 +16,7 @@ import shlex
 import sys
 import traceback
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ from harness.engine.siblings import Key, Lost, NotFinished, key, settled
 from harness.errors import FirstFailure, HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
+from harness.storage.remote_runs import working_copy
 from harness.tracking.track import MOST_TRACES
 from harness.tracking.trackers import Trackers
 
@@ -96,10 +98,10 @@ class Execution:
     json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
     convention: Convention = None
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The results folder."""
-        return Path(self.out).expanduser()
+        return working_copy(self.out)
 
     @property
     def record(self) -> dict[str, float]:

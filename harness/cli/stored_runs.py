@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import check_pandas
 from harness.errors import UserError, close_matches
 from harness.storage.named_runs import read_runs, run_folders
+from harness.storage.object_store import is_url
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -24,7 +25,7 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
 
     Raises UserError when none can be shown.
     """
-    if not Path(folder).is_dir():
+    if not (is_url(folder) or Path(folder).is_dir()):
         near = close_matches(folder, FIGURES, most=1)
         figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
         raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")

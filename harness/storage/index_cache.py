@@ -266,7 +266,7 @@ class IndexCache:
                 files = store.get(self._name(folder))
             except Damaged as error:
                 self.note(f"entry {folder.name[:12]} of {store.url} is damaged ({error}); it is built again")
-                store.remove(self._name(folder))
+                store.drop(self._name(folder))
                 return
             if files and files.keys() <= _NAMES:
                 with contextlib.suppress(SaveError):  # reported when the index that is built then cannot be kept

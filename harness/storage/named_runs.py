@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.storage.object_store import is_url
+from harness.storage.remote_runs import working_copy
 from harness.storage.run_folder import RUN, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
     """The run folder that `text` names. Raises UserError with the nearest existing ones."""
-    folder = Path(text)
+    folder = _named(text)
     if (folder / RUN).is_file():
         return folder
     root = folder
@@ -35,9 +37,14 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
     """The run folders that are named, or lie below the folders that are named; each once. Raises UserError."""
     folders: list[Path] = []
     for text in texts:
-        inside = find_runs(Path(text)) if Path(text).is_dir() else []
+        folder = _named(text)
+        inside = find_runs(folder) if folder.is_dir() else []
         folders += inside or [run_folder(text)]
     return list(dict.fromkeys(folders))
+
+
+def _named(text: str) -> Path:
+    return working_copy(text) if is_url(text) else Path(text)
 
 
 def read_runs(folders: Iterable[Path]) -> list[StoredRun]:

@@ -1,4 +1,4 @@
-"""An object store (s3://, gs://, any fsspec address) behind the index cache of this machine.
+"""An object store (s3://, gs://, any fsspec address), and the entries of the index cache in one.
 
     <url>/<implementation>/<first 2>/<digest>/<checksum>.zip     the files of an entry
     <url>/<implementation>/<first 2>/<digest>/key.json           {"sha256": ..., "bytes": ...}; written last, only once
@@ -10,6 +10,7 @@ through its key file, and only if the checksum fits.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -62,19 +63,51 @@ class ObjectStore:
         except StoreFailed as error:
             raise UserError(f"{error}.") from error
 
-    def get(self, place: str) -> dict[str, bytes] | None:
-        """The files of the entry at `place`, None where there is none. Raises Damaged and StoreFailed."""
+    def read(self, name: str) -> bytes | None:
+        """The content of an object, None where there is none. Raises StoreFailed."""
         try:
-            told = self._call("cat_file", f"{self._root}/{place}/{_KEY}")
+            data: bytes = self._call("cat_file", f"{self._root}/{name}")
         except FileNotFoundError:
             return None
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make or replace an object. Raises StoreFailed."""
+        self._call("pipe_file", f"{self._root}/{name}", data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object; False where there is one. Of several that try, one succeeds. Raises StoreFailed."""
         try:
-            digest = str(json.loads(told)["sha256"])
-            packed = self._call("cat_file", f"{self._root}/{place}/{digest}.zip")
-        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-            raise Damaged(f"{type(error).__name__}: {error}") from error
-        if hashlib.sha256(packed).hexdigest() != digest:
-            raise Damaged("its checksum does not fit")
+            self._call("pipe_file", f"{self._root}/{name}", data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if there is one. Raises StoreFailed."""
+        with contextlib.suppress(FileNotFoundError):
+            self._call("rm_file", f"{self._root}/{name}")
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names of all objects below a folder, sorted. Raises StoreFailed."""
+        root = f"{self._root}/{folder}".rstrip("/")
+        self._files.invalidate_cache()
+        try:
+            return sorted(name[len(self._root) + 1 :] for name in self._call("find", root))
+        except FileNotFoundError:
+            return []
+
+    def get(self, place: str) -> dict[str, bytes] | None:
+        """The files of the entry at `place`, None where there is none. Raises Damaged and StoreFailed."""
+        if (key := self.read(f"{place}/{_KEY}")) is None:
+            return None
+        try:
+            digest = str(json.loads(key)["sha256"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Damaged(f"{_KEY}: {error}") from error
+        packed = self.read(f"{place}/{digest}.zip")
+        if packed is None or hashlib.sha256(packed).hexdigest() != digest:
+            raise Damaged("its checksum does not fit" if packed else "its files are missing")
         with zipfile.ZipFile(io.BytesIO(packed)) as files:
             return {name: files.read(name) for name in files.namelist()}
 
@@ -82,19 +115,13 @@ class ObjectStore:
         """Store an entry unless there is one. Raises StoreFailed."""
         packed = _zipped(files)
         digest = hashlib.sha256(packed).hexdigest()
-        self._call("pipe_file", f"{self._root}/{place}/{digest}.zip", packed)
-        key = json.dumps({"sha256": digest, "bytes": len(packed)}).encode()
-        try:
-            self._call("pipe_file", f"{self._root}/{place}/{_KEY}", key, mode="create")
-        except FileExistsError:  # another builder came first, with the same value
-            return
+        self.write(f"{place}/{digest}.zip", packed)
+        # Where another builder came first, its entry has the same value.
+        self.create(f"{place}/{_KEY}", json.dumps({"sha256": digest, "bytes": len(packed)}).encode())
 
-    def remove(self, place: str) -> None:
+    def drop(self, place: str) -> None:
         """Remove the key file of a damaged entry, so that the next builder may write one. Raises StoreFailed."""
-        try:
-            self._call("rm_file", f"{self._root}/{place}/{_KEY}")
-        except FileNotFoundError:
-            return
+        self.remove(f"{place}/{_KEY}")
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self.requests += 1

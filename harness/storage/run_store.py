@@ -40,6 +40,7 @@ from harness.storage.kept_requests import REQUESTS, without
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import append_packed, read_packed, repair_packed
 from harness.storage.paths import without_home
+from harness.storage.remote_runs import Remote
 from harness.storage.run_folder import (
     ANSWERED,
     DOCUMENTS,
@@ -71,6 +72,7 @@ class RunStore:
         self._closed = False
         self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
         self._packed: dict[str, int] = {}  # the side files are opened at their first write
+        self._remote: Remote | None = None  # where the folder is the working copy of a run in an object store
         self._texts = {row["sha256"] for row in read_packed(folder / TEXTS, "sha256")}
 
     @classmethod
@@ -91,6 +93,9 @@ class RunStore:
         touch(folder)
         with ExitStack() as stack:
             stack.enter_context(FolderLock(folder))
+            remote = Remote.claim(folder)
+            if remote is not None:
+                fresh = not (folder / RUN).exists()
             check_plain(folder)
             tidy(folder)
             for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
@@ -101,6 +106,7 @@ class RunStore:
                     note(problem)
             _same_data(folder, fingerprint)
             store = cls(folder, stack, fresh)
+            store._remote = remote
             store._stack = stack.pop_all()
         return store
 
@@ -124,6 +130,8 @@ class RunStore:
                 f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
                 "saved; put it back if you can, then run the same command again."
             )
+        if self._remote is not None:
+            self._remote.check()
         for path in (self.folder, self.folder / RECORDS, self.folder / DOCUMENTS):
             if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
@@ -273,7 +281,7 @@ class RunStore:
         """Remove a folder that this process made and no question was recorded in."""
         if not self.fresh or self._lost() or next(self.records(), None) is not None:
             return
-        self._close()
+        self._close(keep=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
             self.folder.parent.rmdir()
@@ -284,13 +292,16 @@ class RunStore:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._close()
 
-    def _close(self) -> None:
+    def _close(self, keep: bool = True) -> None:
         with self._writing:
             if not self._closed and not self._unscored and not self._lost():
                 with contextlib.suppress(OSError):
                     (self.folder / ANSWERED).unlink()
             self._closed = True
-            self._stack.close()
+            with self._stack:  # the lock goes last
+                if (remote := self._remote) is not None:
+                    self._remote = None
+                    remote.close(keep)
 
 
 def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:

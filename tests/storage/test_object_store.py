@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +17,6 @@ from harness.storage.index_cache import Entry, IndexCache, cache_root
 from harness.storage.object_store import Damaged, ObjectStore, shared_store
 
 KEY = {"method": "words:Words", "document": "d0", "models": {"reader": "m"}, "seed": 0}
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """The address of a server that speaks S3, with the bucket "indexes"."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {
-            "AWS_ENDPOINT_URL": address,
-            "AWS_ACCESS_KEY_ID": "user",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }.items():
-            patch.setenv(name, value)
-        boto3.client("s3").create_bucket(Bucket="indexes")
-        yield address
-    server.stop()
-
-
-@pytest.fixture
-def url(s3: str, request: pytest.FixtureRequest) -> str:
-    return f"s3://indexes/{abs(hash(request.node.name))}"
 
 
 class Machine:

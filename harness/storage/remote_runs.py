@@ -1,0 +1,246 @@
+"""Run folders in an object store: a working copy on this machine, its files as parts in the store.
+
+    out = working_copy("s3://bucket/results")       the folder of this machine that stands for it, with every run in it
+    remote = Remote.claim(out / "musique/bm25--...")    become its one writer; what is appended is sent every 30 s
+    remote.close()                                  send the rest; another machine may then go on
+
+    <url>/<data set>/<run>/parts/<sha256>           bytes of a file
+    <url>/<data set>/<run>/layout.json              {"files": {name: [[sha256, bytes], ...]}, "time": ...}: what counts
+    <url>/<data set>/<run>/writer/<n>.json          who the n-th writer is, made with a conditional put
+
+Parts never change and `layout.json` is replaced as a whole, so a reader sees one state of a run. Nobody appends to a
+file of another: a writer that was cut off (no sign of life for STALE seconds) is replaced by the next number, which it
+sees before its next layout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.errors import RunLocked, SaveError, UserError
+from harness.storage.home import home
+from harness.storage.lock import FolderLock, process_start
+from harness.storage.object_store import ObjectStore, StoreFailed, is_url
+
+EVERY = 30.0  # seconds between two sends
+STALE = 300.0  # seconds without a sign of life after which a writer of another machine counts as gone
+_LAYOUT, _STORE, _APPLIED = "layout.json", ".store", ".layout.json"
+_APPENDED = ("records", "documents", "texts", "requests")  # files that only grow, by the beginnings of their names
+Parts = list[list[Any]]  # of a file: [sha256, bytes] of each part, in order
+
+
+def working_copy(out: str | os.PathLike[str]) -> Path:
+    """The folder that `out` names; for an address its working copy, with the runs of the store. Raises UserError."""
+    if not is_url(str(out)):
+        return Path(out).expanduser()
+    store = ObjectStore(str(out))
+    store.check()
+    folder = home() / "results" / hashlib.sha256(store.url.encode()).hexdigest()[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _STORE).write_text(store.url, encoding="utf-8")
+    try:
+        for name in store.names():
+            place, _, last = name.rpartition("/")
+            if last == _LAYOUT and ".." not in place.split("/"):
+                _fetch_run(store, place, folder / place)
+    except StoreFailed as error:
+        raise UserError(f"{error}.") from error
+    return folder
+
+
+def _fetch_run(store: ObjectStore, place: str, folder: Path) -> None:
+    """Bring a run here, unless a process of this machine writes it: then the folder is ahead of the store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(RunLocked), FolderLock(folder):
+        _bring(store, place, folder)
+
+
+def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
+    """Make `folder` what the store's layout says, unless it is that layout that it grew from; returns the layout."""
+    for _ in range(3):
+        layout = _layout(store, place)
+        applied = _read(folder / _APPLIED)
+        if layout == applied or not layout:
+            return layout
+        try:
+            for name, parts in layout["files"].items():
+                if Path(name).name == name and parts != applied.get("files", {}).get(name):
+                    _bring_file(store, place, folder / name, parts)
+        except _Gone:  # its writer has joined the parts since
+            continue
+        (folder / _APPLIED).write_text(json.dumps(layout), encoding="utf-8")
+        return layout
+    raise UserError(f"{store.url}/{place} lacks parts that its {_LAYOUT} names; run the same command again.")
+
+
+class _Gone(Exception):
+    """A part that a layout names is not there any more."""
+
+
+def _bring_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(draft, "wb") as file:
+        for digest, _ in parts:
+            data = store.read(f"{place}/parts/{digest}")
+            if data is None or hashlib.sha256(data).hexdigest() != digest:
+                draft.unlink()
+                raise _Gone
+            file.write(data)
+    os.replace(draft, path)
+
+
+def _layout(store: ObjectStore, place: str) -> dict[str, Any]:
+    data = store.read(f"{place}/{_LAYOUT}")
+    return {} if data is None else dict(json.loads(data))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_bytes())) if path.exists() else {}
+
+
+class Remote:
+    """The one writer of a run in a store. Begin with `claim`."""
+
+    def __init__(self, store: ObjectStore, place: str, folder: Path, number: int) -> None:
+        self._store, self._place, self._folder, self._number = store, place, folder, number
+        self._sent: dict[str, tuple[Parts, tuple[int, int, int]]] = {}  # parts, and (inode, bytes, time) then
+        self._problem: str | None = None
+        self._lock, self._end = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._go, name="object store", daemon=True)
+
+    @classmethod
+    def claim(cls, folder: Path) -> Remote | None:
+        """Become the writer of a run whose folder is locked here, and bring it up to date; None for any other folder.
+
+        Raises RunLocked where another machine writes it, SaveError where the store fails.
+        """
+        root = next((parent for parent in folder.parents if (parent / _STORE).is_file()), None)
+        if root is None:
+            return None
+        store = ObjectStore((root / _STORE).read_text(encoding="utf-8"))
+        place = folder.relative_to(root).as_posix()
+        try:
+            remote = cls(store, place, folder, _next_number(store, place))
+            layout = _bring(store, place, folder)
+        except StoreFailed as error:
+            raise SaveError(f"{error}.") from error
+        for name, parts in layout.get("files", {}).items():
+            path = folder / name
+            if path.exists() and path.stat().st_size == sum(size for _, size in parts):
+                remote._sent[name] = (parts, _state(path))
+        remote._thread.start()
+        return remote
+
+    def check(self) -> None:
+        """Raise SaveError where another machine took the run over, or the store fails for STALE seconds."""
+        if self._problem:
+            raise SaveError(
+                f"{self._problem}; what was answered is kept in {self._folder}, and the same command sends it."
+            )
+
+    def close(self, keep: bool = True) -> None:
+        """Send what is left, each file as one part, and let go of the run. Raises SaveError.
+
+        keep: False for a run in which nothing was recorded, which the store then does not get.
+        """
+        self._end.set()
+        self._thread.join()
+        try:
+            if keep and self._problem is None:
+                self._send(whole=True)
+                self._tidy()
+            self._store.write(self._claim(), b'{"released": true}')
+        except StoreFailed as error:
+            self._problem = self._problem or str(error)
+        self.check()
+
+    def _claim(self) -> str:
+        return f"{self._place}/writer/{self._number}.json"
+
+    def _go(self) -> None:
+        last = time.monotonic()
+        while not self._end.wait(EVERY):
+            try:
+                self._send()
+                last = time.monotonic()
+            except StoreFailed as error:  # a short failure of the network is no reason to stop
+                if time.monotonic() - last > STALE / 2:
+                    self._problem = str(error)
+            if self._problem:
+                return
+
+    def _send(self, whole: bool = False) -> None:
+        """Send what is new, then the layout."""
+        if self._store.read(f"{self._place}/writer/{self._number + 1}.json") is not None:
+            self._problem = f"another machine took over {self._store.url}/{self._place}"
+            return
+        with self._lock:
+            paths = [p for p in sorted(self._folder.iterdir()) if p.is_file() and not p.name.startswith(".")]
+            files = {path.name: self._send_file(path, whole) for path in paths if path.name != "lock"}
+            layout = {"files": files, "time": time.time()}
+            self._store.write(f"{self._place}/{_LAYOUT}", json.dumps(layout).encode())
+            (self._folder / _APPLIED).write_text(json.dumps(layout), encoding="utf-8")
+
+    def _send_file(self, path: Path, whole: bool) -> Parts:
+        parts, before = self._sent.get(path.name, ([], (0, 0, 0)))
+        now = _state(path)
+        if now == before and not (whole and len(parts) > 1):
+            return parts
+        grows = path.name.startswith(_APPENDED) and now[0] == before[0] and now[1] >= before[1] and not whole
+        start = before[1] if grows else 0
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = file.read()
+        new = hashlib.sha256(data).hexdigest()
+        self._store.write(f"{self._place}/parts/{new}", data)
+        parts = [*(parts if grows else []), [new, len(data)]]
+        self._sent[path.name] = (parts, (now[0], start + len(data), now[2]))
+        return parts
+
+    def _tidy(self) -> None:
+        """Remove the parts that were joined."""
+        kept = {digest for parts, _ in self._sent.values() for digest, _ in parts}
+        for name in self._store.names(f"{self._place}/parts"):
+            if name.rpartition("/")[2] not in kept:
+                self._store.remove(name)
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """Inode, bytes, and time of the last change (ns)."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _next_number(store: ObjectStore, place: str) -> int:
+    """Take the next writer's number. Raises RunLocked where the last writer is still at work, StoreFailed."""
+    names = store.names(f"{place}/writer")
+    last = max((int(name.rpartition("/")[2].removesuffix(".json")) for name in names), default=0)
+    if last:
+        holder = json.loads(store.read(f"{place}/writer/{last}.json") or b"{}")
+        seen = max(float(_layout(store, place).get("time", 0)), float(holder.get("time", 0)))
+        if not holder.get("released") and _at_work(holder, seen):
+            raise RunLocked(
+                f"process {holder.get('pid')} on {holder.get('host')} writes {store.url}/{place}; wait for it or stop "
+                f"it; one that was cut off is replaced {STALE:.0f} seconds after its last sign of life."
+            )
+    pid = os.getpid()
+    own = {"pid": pid, "start": process_start(pid), "host": socket.gethostname(), "time": time.time()}
+    if not store.create(f"{place}/writer/{last + 1}.json", json.dumps(own).encode()):
+        raise RunLocked(f"another machine has just begun to write {store.url}/{place}; wait for it or stop it.")
+    return last + 1
+
+
+def _at_work(holder: dict[str, Any], seen: float) -> bool:
+    if holder.get("host") == socket.gethostname():  # the folder's lock is held here, so an older writer is gone
+        start: Callable[[int], str | None] = process_start
+        return holder.get("pid") != os.getpid() and start(int(holder.get("pid") or 0)) == holder.get("start")
+    return time.time() - seen < STALE
