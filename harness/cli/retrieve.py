@@ -23,7 +23,7 @@ from harness.storage.home import check_home, home
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, EncoderConfig
-    from harness.retrieval.retrieve import Retrieved
+    from harness.retrieval.retrieval_run import Written
 
 _BM25 = "bm25"
 _EVERY = 60.0  # seconds between two lines of a log
@@ -61,8 +61,8 @@ def retrieve(
     used for the printed recall only.
     """
     from harness.datasets.retrieved import questions
-    from harness.retrieval.retrieve import Request, check_packages
-    from harness.retrieval.retrieve import retrieve as run
+    from harness.retrieval.retrieval_run import Request, check_packages
+    from harness.retrieval.retrieval_run import retrieve as run
 
     config, encoder = _configs(dataset, data, retriever, sets or [])
     check_packages(encoder)
@@ -153,7 +153,7 @@ class _Progress:
         return f" · {seconds:.0f} s left" if seconds < 90 else f" · {seconds / 60:.0f} min left"
 
 
-def _print(done: Retrieved, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+def _print(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
     recall, corpus = done.recall, done.facts["corpus"]
     words, characters = recall.share(recall.words), recall.share(recall.characters)
     if json:

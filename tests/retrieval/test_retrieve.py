@@ -22,7 +22,7 @@ from harness.errors import DataError
 from harness.retrieval import bm25_index, dense_index, maxp
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.output import Recall
-from harness.retrieval.retrieve import Request, retrieve
+from harness.retrieval.retrieval_run import Request, retrieve
 from tests.datasets.support import config, needs_real, real, write_lines
 
 WORDS = ["bridge", "river", "town", "mira", "old", "north", "the", "lies", "of"]

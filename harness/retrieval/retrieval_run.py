@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class Written:
     """What was written: facts as in the manifest, and the recall of answers."""
 
     facts: dict[str, Any]
@@ -62,7 +62,7 @@ def check_packages(encoder: EncoderConfig | None) -> None:
         )
 
 
-def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> Retrieved:
+def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report) -> Written:
     """Make what is missing of the index, search it, and write the file and its manifest.
 
     rows: questions; their answers go to the recall alone. source: what the manifest says of the data set. Raises
@@ -90,7 +90,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
     write_atomic(manifest_of(request.out), as_json(facts))
-    return Retrieved(facts, recall, without)
+    return Written(facts, recall, without)
 
 
 def _index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
