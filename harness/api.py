@@ -161,6 +161,7 @@ class Settings(TypedDict, total=False):
 
     model: PathLike | None
     data: PathLike | Rows | None
+    unset: Sequence[str]
     limit: int | None
     require_full: bool
     profile: str | None
@@ -199,6 +200,7 @@ def run(
     suite: str | None = None,
     model: PathLike | None = None,
     data: PathLike | Rows | None = None,
+    unset: Sequence[str] = (),
     limit: int | None = None,
     require_full: bool = False,
     profile: str | None = None,
@@ -251,7 +253,7 @@ def run(
         sets={key: _plain(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
         require_full=require_full,
-        suite=None if suite is None else suites.read(suite),
+        suite=suites.chosen(suite, unset),
     )
     show = suitable() if progress else Silent()
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)

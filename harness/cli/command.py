@@ -33,7 +33,7 @@ PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose r
 
 _DEFAULT = re.compile(r"\[default: \((.*)\)([;\]])")  # click puts a default that is described in parentheses
 _SEVERAL = ("--set", "--sweep")  # options that take several assignments
-_ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*=")
+_ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
 def spread_sets(arguments: list[str]) -> list[str]:

@@ -70,6 +70,9 @@ class Selection:
         str | None,
         choice("--suite NAME", "A named set of methods and data sets (harness list suites).", complete="suites"),
     ] = None
+    unset: Annotated[list[str], setting("--unset KEY,...", "Leave out these settings of the suite.")] = field(
+        default_factory=list
+    )
     model: Annotated[
         str | None,
         choice(
@@ -93,7 +96,8 @@ class Selection:
         default_factory=list
     )
     sets: Annotated[
-        list[str], setting("--set KEY=VALUE ...", "Any setting: method.x=1 dataset.y=2 model.z=3 roles.builder=NAME.")
+        list[str],
+        setting("--set KEY=VALUE ...", "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME."),
     ] = field(default_factory=list)
     seed: Annotated[int | None, setting("--seed N", "Random seed.", "0")] = None
 
@@ -113,7 +117,7 @@ class Selection:
             sets=sets_of(self.sets),
             files=tuple(self.config),
             require_full=self.require_full,
-            suite=None if self.suite is None else suites.read(self.suite),
+            suite=suites.chosen(self.suite, split(self.unset)),
         )
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:

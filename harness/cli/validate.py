@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json as json_
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +91,13 @@ def _check_suite(name: str) -> None:
 
     suite = suites.read(name)
     problems: list[HarnessError] = []
-    for dataset in suite.datasets:
-        for method in suite.methods:
-            r = resolve(Choices(method=method, dataset=dataset, suite=suite))
-            problems += r.problems
-            if "method" in r.parts:
-                attempt(problems, make_method, r)
+    for part in suite.parts or (suite,):
+        for model in part.models or (None,):
+            for dataset, method in itertools.product(part.datasets, part.methods):
+                r = resolve(Choices(method=method, dataset=dataset, model=model, suite=part))
+                problems += r.problems
+                if "method" in r.parts:
+                    attempt(problems, make_method, r)
     raise_all(problems)
 
 

@@ -24,7 +24,7 @@ Layer = tuple[str, dict[str, Any]]
 
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
 SCALARS = ("seed", "limit", "failed", "keep_prompts")
-_FILE_KEYS = (*PARTS, "roles", "methods", "profile", *SCALARS)
+_FILE_KEYS = (*PARTS, "roles", "methods", "datasets", "profile", *SCALARS)
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,22 @@ def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -
 def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
     """The settings of a suite, its profile apart."""
     label = f"suite {suite.name}"
-    made = [(label, attempt(problems, _assignment, *item, label) or {}) for item in suite.sets.items()]
-    trust(*(target for _, values in made for target in code_named(_parsed(values))))
+    made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
+    for item in suite.sets.items():
+        _lay(made, attempt(problems, _assignment, *item, label) or {})
+    trust(*code_named(_parsed(made)))
     rows = [(label, {"methods": {name: dict(own) for name, own in suite.params.items()}})] if suite.params else []
-    return rows + made + ([(label, {"limit": suite.limit})] if suite.limit is not None else [])
+    limit = {} if suite.limit is None else {"limit": suite.limit}
+    return [*rows, *([(label, made | limit)] if made | limit else [])]
+
+
+def _lay(into: dict[str, Any], values: dict[str, Any]) -> None:
+    """Lay nested mappings over others, in place."""
+    for key, value in values.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _lay(into[key], value)
+        else:
+            into[key] = value
 
 
 def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
@@ -132,7 +144,7 @@ def _shape(problems: list[HarnessError], values: dict[str, Any], origin: str) ->
     for key, value in values.items():
         if key not in _FILE_KEYS:
             problems.append(unknown(f"key '{key}' ({origin})", key, _FILE_KEYS))
-        elif key in PARTS or key in ("roles", "methods"):
+        elif key in PARTS or key in ("roles", "methods", "datasets"):
             if key == "roles" and isinstance(value, dict):
                 value = {r: {"name": v} if isinstance(v, str) else v for r, v in value.items()}
             if isinstance(value, str) and key in PARTS:
@@ -151,7 +163,9 @@ def _assignment(key: str, value: Any, origin: str) -> dict[str, Any]:
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):
         raise UserError(f"'{root}' is chosen with --{root}, not with --set")
-    if root not in (*PARTS, "roles", *SCALARS):
+    if root == "datasets" and len(rest) < 2:
+        raise UserError(f"'{key}' ({origin}): name a data set and its key: datasets.nq.documents=FILE")
+    if root not in (*PARTS, "roles", "datasets", *SCALARS):
         if not rest and not close_matches(root, (*PARTS, "roles", *SCALARS)):
             homes = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
             near = [f"{part}.{key}" for part, fields in homes if key in fields.model_fields] or [f"method.{key}"]
@@ -161,7 +175,7 @@ def _assignment(key: str, value: Any, origin: str) -> dict[str, Any]:
         raise UserError(f"unknown key '{key}' ({origin}): '{root}' is a single value")
     if root == "roles" and not rest:
         raise UserError("name the role: --set roles.builder=NAME")
-    named = len(rest) == (1 if root == "roles" else 0) and root not in SCALARS
+    named = root != "datasets" and len(rest) == (1 if root == "roles" else 0) and root not in SCALARS
     if named:
         rest.append("name")
         value = str(value)  # a name stays as typed: "7b" or "1e5" is no number here

@@ -7,7 +7,8 @@
     resolution.origins["method.params.chunk_tokens"]     "--set"
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
-`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (method_settings.py).
+`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (method_settings.py),
+`datasets` settings of data sets by name: {datasets: {nq: {documents: FILE}}}, or --set datasets.nq.documents=FILE.
 An encoder given as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
 
@@ -146,10 +147,18 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
             if each
         ]
     if kind == "datasets":
+        settings = [
+            (origin, each)
+            for origin, values in layers
+            for each in (_of_dataset(values.get("datasets", {}), name, origin), _at(values, path))
+            if each
+        ]
         settings = _options(settings, tree)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
             values = _execution(r, values, origin, noun, name)
+            if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
+                values = {key: value for key, value in values.items() if key == "window"}
         attempt(r.problems, tree.merge, _own_files({k: v for k, v in values.items() if k != "name"}, tree), origin)
     tree.values["name"] = name
     named = r.origins.get(f"method.{path}", "default") if own else "default"
@@ -182,6 +191,17 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
         r.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
         r.origins["method.encoder"] = origin
     return [(o, {**v, "encoder": {k: x for k, x in _at(v, "encoder").items() if k != "default"}}) for o, v in layers]
+
+
+def _of_dataset(table: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
+    """The settings for data set `name` in the mapping `datasets` of a layer; raises UserError for an unknown name."""
+    known = {presets.fold(n): n for n in presets.names("datasets")} if table else {}
+    for key, values in table.items():
+        if presets.fold(key) not in known:
+            raise unknown(f"data set '{key}' ({origin})", key, known.values())
+        if not isinstance(values, dict):
+            raise UserError(f"{origin}: datasets.{key} must be a mapping of settings")
+    return next((v for key, v in table.items() if presets.fold(key) == presets.fold(name)), {})
 
 
 def _options(settings: list[Layer], tree: Tree) -> list[Layer]:

@@ -9,17 +9,20 @@ set: [dataset.tokens=1640]              as after --set
 limit: 24
 models: [pocket-llama, smollm2-135m]    may be left out; every row with each of them
 sweep: {method.k: [1, 3]}               may be left out; every row at each combination of these values
+parts:                                  may be left out; each is a suite, with what it does not say from above
+  - models: [llama-2-70b-chat]          (its `set` is laid over the one above)
+  - methods: [full-context-16k]
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config import presets
 from harness.config.yaml_tree import assignments
-from harness.errors import ConfigError, unknown
+from harness.errors import ConfigError, UserError, close_matches, unknown
 
 _LISTS = {
     "methods": "names, or NAME: {PARAMETER: VALUE}",
@@ -28,14 +31,15 @@ _LISTS = {
     "models": "names",
 }
 _OPTIONAL = ("set", "models")
-_KEYS = (*_LISTS, "profile", "limit", "sweep")
+_KEYS = (*_LISTS, "profile", "limit", "sweep", "parts")
 
 
 @dataclass(frozen=True)
 class Suite:
     """sets: as in Choices; params: parameters of single methods, by name; sweep: key -> values, as in config/sweep.py.
 
-    limit: questions, as it stands in the file: the run's configuration checks it.
+    limit: questions, as it stands in the file: the run's configuration checks it. parts: the suites that it is made of,
+    () for one without; methods and datasets are then those of all parts.
     """
 
     name: str
@@ -47,18 +51,62 @@ class Suite:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     models: Sequence[str] = ()
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    parts: tuple[Suite, ...] = ()
 
 
 def read(name: str) -> Suite:
     """The suite `name`. Raises UnknownName, and ConfigError with all that is wrong in its file."""
     layers = presets.read("suites", name)
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
-    shown = layers[-1][0]
+    shown, name = layers[-1][0], presets.find("suites", name)
+    listed = merged.pop("parts", None)
+    if listed is None:
+        return _checked(name, merged, shown)
+    if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
+        raise ConfigError([f"{shown}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
+    above, problems = assignments(merged.pop("set", None) or [], f"{shown}, set: ")
+    if problems:
+        raise ConfigError(problems)
+    own = [_checked(name, {**merged, **part}, shown) for part in listed]
+    parts = tuple(replace(part, sets={**above, **part.sets}) for part in own)
+    return replace(
+        parts[0],
+        methods=list(dict.fromkeys(method for part in parts for method in part.methods)),
+        datasets=list(dict.fromkeys(dataset for part in parts for dataset in part.datasets)),
+        parts=parts,
+    )
+
+
+def chosen(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
+    """The suite `name` without the settings `unset`; None for none. Raises UserError."""
+    if name is None:
+        if unset:
+            raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
+        return None
+    return without(read(name), unset)
+
+
+def without(suite: Suite, keys: Sequence[str]) -> Suite:
+    """The suite without some of its settings. Raises UserError for one that it does not have."""
+    parts = suite.parts or (suite,)
+    known = list(dict.fromkeys(key for part in parts for key in part.sets))
+    for key in keys:
+        if key not in known:
+            near = close_matches(key, known)
+            hint = f"did you mean '{near[0]}'?" if near else f"it sets: {', '.join(known) or 'nothing'}"
+            raise UserError(f"--unset {key}: suite {suite.name} does not set it; {hint}")
+    left = [replace(part, sets={k: v for k, v in part.sets.items() if k not in keys}) for part in parts]
+    return replace(suite, sets=left[0].sets, parts=tuple(left) if suite.parts else ())
+
+
+def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
+    """The suite of a file's keys, or of a part's. Raises ConfigError."""
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
+    merged = dict(merged)
     params = _own_parameters(merged)
     for key in _LISTS:
         items, value = _LISTS[key], merged.get(key)
-        if value is None and key in _OPTIONAL:
+        if not value and key in _OPTIONAL:
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
             problems.append(f"{shown}: '{key}' must be a list of {items}")
@@ -72,7 +120,7 @@ def read(name: str) -> Suite:
     if problems + mistakes:
         raise ConfigError(problems + mistakes)
     return Suite(
-        presets.find("suites", name),
+        name,
         merged["methods"],
         merged["datasets"],
         merged.get("profile"),

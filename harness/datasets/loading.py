@@ -27,7 +27,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
-from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed
+from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import FileOptions, find
 from harness.errors import ConfigError, DataError, UnknownName
@@ -45,7 +45,8 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
     if (loader := _loader(name)) is not None:
         return dict(loader.Options.model_fields)
-    return {**FileOptions.model_fields, **(PlaceOptions.model_fields if name in PLACED else {})}
+    placing = PlaceOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
+    return {**FileOptions.model_fields, **placing}
 
 
 def option_names(name: str) -> list[str]:
@@ -83,7 +84,7 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
 
 def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:
     """The config without the options that say where supporting paragraphs stand, and where that is."""
-    if config.format not in PLACED:
+    if config.format not in (*PLACED, LOOKED_UP):
         return config, None
     try:
         where, rest = placed(config.options)
@@ -181,7 +182,17 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     parser, row_keys = _parser(config)
     known = option_names(config.format)
     config, where = _placed(config)
-    checker = Checker(parser if where is None else partial(_put, parser, where))
+    if config.format == LOOKED_UP:
+        support = config.options.get("support")
+        config = config.model_copy(update={"options": {k: v for k, v in config.options.items() if k != "support"}})
+        if where is not None:
+            from harness.datasets.longbench_support import marked_parser
+
+            checker = Checker(marked_parser(config, support, where))
+        else:
+            checker = Checker(parser)
+    else:
+        checker = Checker(parser if where is None else partial(_put, parser, where))
     source = find(config, known)
     examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)
     checker.finish(source.name)

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.datasets.rows import SEPARATOR, Row
 
 PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
+LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench_support.py)
 
 
 class PlaceOptions(BaseModel):
@@ -41,6 +42,15 @@ class PlaceOptions(BaseModel):
         le=1,
         strict=True,
         description="from the first to the last supporting paragraph, as a share of the text (0 to 1)",
+    )
+
+
+class LookUpOptions(PlaceOptions):
+    """The options of LongBench's data sets for it."""
+
+    support: str | None = Field(
+        default=None,
+        description="with place or distance: the original data set, a preset or a file, which marks the support",
     )
 
 

@@ -266,7 +266,8 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
         _check_pair(r, method, role, known[key])
     for path in parts:
         role = path.removeprefix("roles.")
-        if path.startswith("roles.") and role not in method.needs:
+        shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
+        if path.startswith("roles.") and role not in method.needs and not shared:
             r.warnings.append(
                 f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
                 f"{', '.join(method.needs) or 'none'}"

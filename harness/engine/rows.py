@@ -9,17 +9,22 @@ a row that cannot be planned     its mistakes go to `note`, the other rows remai
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from harness.config import presets, registry
+from harness.config.schema import DatasetConfig
 from harness.config.sweep import words
-from harness.engine.siblings import Lost, arrange
+from harness.engine.siblings import Key, Lost, arrange, key
 from harness.errors import ConfigError, HarnessError, UserError, raise_all
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.plan import Plan
+
+
+_ALIKE = 3  # rows that may share a sentence before it is said once for all of them
 
 
 @dataclass
@@ -43,6 +48,20 @@ def rows(
     shared: what all rows have in common, with the suite; swept: key -> values, beside what the suite sweeps; note: gets
     a sentence for each method that lacks a swept parameter. Raises UserError.
     """
+    suite = shared.suite
+    _check_named(shared, datasets or (suite.datasets if suite else ()))
+    if suite is not None and suite.parts:
+        return _of_parts(shared, methods, datasets, swept, note)
+    return _rows(shared, methods, datasets, swept, note)
+
+
+def _rows(
+    shared: Choices,
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    swept: Mapping[str, Sequence[Any]],
+    note: Callable[[str], None],
+) -> list[Choices]:
     from harness.config import sweep
 
     suite = shared.suite
@@ -51,7 +70,10 @@ def rows(
         methods, datasets = methods or suite.methods, datasets or suite.datasets
         axes = sweep.of_suite(suite, shared.model, shared.sets) | axes
     if shared.data is not None and len(datasets) > 1:
-        raise UserError(f"--data holds the rows of one data set, but {len(datasets)} are named; keep one")
+        raise UserError(
+            f"--data holds the rows of one data set, but {len(datasets)} are named; keep one, or name each one's: "
+            f"--set {' '.join(f'datasets.{name}.data=PATH' for name in datasets)}"
+        )
     none: list[str | None] = [None]  # nothing is named: a file may name it, and planning says what is missing
     choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:
@@ -60,6 +82,69 @@ def rows(
     for line in notes:
         note(f"note: {line}")
     return choices
+
+
+def _of_parts(
+    shared: Choices,
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    swept: Mapping[str, Sequence[Any]],
+    note: Callable[[str], None],
+) -> list[Choices]:
+    """The rows of a suite of several parts. A method or data set that is named and that a part has is run in the parts
+    that have it, any other one in all of them; a row that two parts would run alike is run once.
+    """
+    suite = shared.suite
+    assert suite is not None
+    several = shared.data is not None and len(datasets or suite.datasets) > 1  # refused below
+    made: dict[str, Choices] = {}
+    notes: dict[str, None] = {}
+    for part in suite.parts:
+        kept_methods = _of_part(methods, part.methods, suite.methods)
+        kept_datasets = datasets or suite.datasets if several else _of_part(datasets, part.datasets, suite.datasets)
+        if not kept_methods or not kept_datasets:
+            continue
+        for row in _rows(replace(shared, suite=part), kept_methods, kept_datasets, swept, notes.setdefault):
+            settings = (part.sets, part.params.get(str(row.method)), part.profile, part.limit)
+            made.setdefault(repr((row.method, row.dataset, row.model, row.point, settings)), row)
+    for line in notes:
+        note(line)
+    common = set.intersection(*(set(part.sets.items()) for part in suite.parts))
+    return _told_apart(made.values(), {name for name, _ in common})
+
+
+def _told_apart(rows: Iterable[Choices], common: Collection[str]) -> list[Choices]:
+    """The rows, those of two parts that are alike by name with the settings of their parts as points of a sweep.
+
+    common: keys that all parts set to the same value.
+    """
+    taken: set[Key] = set()
+    out = []
+    for row in rows:
+        for name, value in row.suite.sets.items() if row.suite else ():
+            if name in common:
+                continue
+            if key(row) not in taken:
+                break
+            row = replace(row, point={**row.point, name: value})
+        taken.add(key(row))
+        out.append(row)
+    return out
+
+
+def _of_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
+    """Of the named ones those of the part and those of no part; without a name, those of the part."""
+    part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
+    return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
+
+
+def _check_named(shared: Choices, datasets: Sequence[str]) -> None:
+    """Raise UserError for a setting of a data set that is not run, --set datasets.NAME.KEY."""
+    run = {presets.fold(name) for name in datasets}
+    for setting in shared.sets:
+        root, _, rest = setting.partition(".")
+        if root == "datasets" and run and presets.fold(name := rest.partition(".")[0]) not in run:
+            raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(datasets)}")
 
 
 def with_seeds(
@@ -82,24 +167,26 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned
     from harness.engine.plan import plan_choices
 
     planned = Planned()
+    if sentences := _unfit(choices):
+        raise ConfigError(sentences)
     if len(choices) == 1:
         planned.plans, _ = arrange([plan_choices(choices[0])], choices)
         return planned
     raise_all([problem for row in choices for problem in _mistakes(row)])
-    problems: list[str] = []
+    wrong: list[tuple[str, str]] = []
     for row in choices:
         name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row))
         except UserError as e:
-            problems += [f"{name}: {sentence}" for sentence in e.sentences]
+            wrong += [(sentence, name) for sentence in e.sentences]
             planned.lost.append(Lost(name, "; ".join(e.sentences)))
         except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
             traceback.print_exc()
             planned.lost.append(Lost(name, bug(e)))
             planned.code = 1
     planned.plans, waiting = arrange(planned.plans, choices)
-    problems += [f"{lost.row}: {lost.why}" for lost in waiting]
+    problems = _grouped([*wrong, *((lost.why, lost.row) for lost in waiting)])
     planned.lost += waiting
     if not planned.plans and not planned.code:
         raise ConfigError(problems)
@@ -107,6 +194,48 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned
         note(f"error: {problem}")
     planned.code = planned.code or (2 if problems else 0)
     return planned
+
+
+def _grouped(wrong: Sequence[tuple[str, str]]) -> list[str]:
+    """Sentences with the names of their rows; one that many rows share is said once."""
+    rows: dict[str, list[str]] = {}
+    for sentence, name in wrong:
+        rows.setdefault(sentence, []).append(name)
+    alike = {sentence: names for sentence, names in rows.items() if len(names) > _ALIKE}
+    grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
+    return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
+
+
+def _unfit(choices: Sequence[Choices]) -> list[str]:
+    """A sentence for the settings of the suite that chosen data sets do not have, with what to do; else nothing."""
+    unfit: dict[str, dict[str, None]] = {}
+    for row in choices:
+        keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []
+        lacking = [key for key in keys if _is_of_another(key.split(".")[1], row)]
+        if lacking and _mistakes(row):  # none where a bundled sample that has the key takes the data set's place
+            for key in lacking:
+                unfit.setdefault(key, {}).setdefault(str(row.dataset))
+    if not unfit:
+        return []
+    name = next(row.suite.name for row in choices if row.suite)
+    names = list(dict.fromkeys(dataset for datasets in unfit.values() for dataset in datasets))
+    has = f"{', '.join(names)} {'does' if len(names) == 1 else 'do'} not have"
+    return [f"suite {name} sets {', '.join(unfit)}, which {has}; leave out: --unset {','.join(unfit)}"]
+
+
+def _is_of_another(key: str, row: Choices) -> bool:
+    """Whether only data sets of another format than the row's have the key."""
+    from harness.datasets import formats
+
+    assert row.suite is not None
+    try:
+        merged = {k: v for _, values in presets.read("datasets", str(row.dataset)) for k, v in values.items()}
+    except UserError:  # an unknown data set; planning says so
+        return False
+    form = str(row.sets.get("dataset.format") or row.suite.sets.get("dataset.format") or merged.get("format", ""))
+    if key in {*DatasetConfig.model_fields, *registry.dataset_options(form)}:
+        return False
+    return any(key in registry.dataset_options(other) for other in formats())
 
 
 def bug(error: Exception) -> str:

@@ -28,7 +28,7 @@ _MODEL = ("backend", "revision", "tokenizer", "dtype", "attention", "template", 
 _ENCODER = ("query_source", "revision", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.
 _NOT_DATA = {"name", "data", "scorers", "licence", "citation", "options"}
-_FILES = {"documents"}
+_FILES = {"documents", "support"}
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _model(value: Value, r: Resolution, role: str) -> Model | None:
         return None
     name = str(wanted.get(role) or (tail(own.source or own.name) if own is not None else value.paper.model))
     config: ModelConfig = r.parts["model"] if own is None else own
-    if tail(config.source or config.name).lower() != name.lower():
+    if tail(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
     ours = value.paper.model_settings
     settings = {**_picked(config, _MODEL), **ours}

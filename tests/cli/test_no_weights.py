@@ -8,11 +8,12 @@ from pathlib import Path
 from tests.cli.conftest import Cli
 
 SIZES = ["--set", "dataset.questions=1", "--limit", "1", "--mlflow", "off"]
+METHODS, MODEL = "naive-generation,longrefiner-rival-bm25", "qwen2.5-7b-instruct"
 ROW = r"{} on pocket/retrieved: not run: weights: the model 'Qwen/Qwen2\.5-7B-Instruct' could not be fetched"
 
 
 def test_a_suite_whose_reader_is_not_there(here: Cli) -> None:
-    done = here("run", "--suite", "longrefiner-table5", "--method", "naive-generation,longrefiner-rival-bm25", *SIZES)
+    done = here("run", "--suite", "pocket-longrefiner-table5", "--method", METHODS, "--model", MODEL, *SIZES)
     assert (done.returncode, done.stdout) == (2, "")
     for row in ("naive-generation", "longrefiner-rival-bm25"):
         assert re.search(ROW.format(row), done.stderr), done.stderr
@@ -22,7 +23,7 @@ def test_a_suite_whose_reader_is_not_there(here: Cli) -> None:
 
 def test_a_row_whose_refiner_is_not_there_is_lost_alone(here: Cli) -> None:
     done = here(
-        "run", "--suite", "longrefiner-table2", "--method", "naive-generation,longrefiner", *SIZES,
+        "run", "--suite", "pocket-longrefiner-table2", "--method", "naive-generation,longrefiner", *SIZES,
         "--set", "roles.refiner=qwen2.5-7b-instruct", "--plan",
     )  # fmt: skip
     assert done.returncode != 0

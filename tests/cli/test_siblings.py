@@ -208,7 +208,7 @@ def test_pecan_bm25_top_x_and_pecan_without_progress_control(here: Cli) -> None:
     # A graph of two levels, and a search that ends early, so that the text has more chunks than the search pays for.
     Path("small.yaml").write_text("methods: {'*': {max_levels: 2}, pecan: {max_nodes: 3}}\n")
     small = ["--config", "small.yaml", "--limit", "2", "--set", "dataset.tokens=300", "--mlflow", "off", "--json"]
-    done = here("run", "--suite", "pecan-table1", "--method", methods, "--dataset", "pocket/qasper", *small)
+    done = here("run", "--suite", "pocket-pecan-table1", "--method", methods, "--dataset", "pocket/qasper", *small)
     assert done.returncode == 0, done.stderr
     pecan, fixed, top = folders(done)
     rows = [harness.read_run(folder) for folder in (pecan, fixed, top)]

@@ -83,7 +83,8 @@ def test_config_files(name: str) -> None:
     assert config.hub is not None
     assert config.data is None
     assert config.revision is None
-    assert config.options == {}
+    original = config.options.get("support", "musique")
+    assert {**config.options, "support": original} == {"support": presets.find("datasets", original)}
 
 
 @pytest.mark.parametrize("name", LONGBENCH)

@@ -65,7 +65,7 @@ def test_steps_behind_the_stop_and_without_a_node_are_no_visits() -> None:
 
 
 def planned(method: str, **sets: Any) -> Plan:
-    said = {"profile": "pocket", "suite": read("pecan-table1"), "limit": 2}
+    said = {"profile": "pocket", "suite": read("pocket-pecan-table1"), "limit": 2}
     return plan_choices(Choices(method=method, dataset="pocket/musique", sets=sets, **said))
 
 

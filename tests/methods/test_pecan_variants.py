@@ -329,14 +329,17 @@ def test_edges_come_from_the_builder_and_the_rest_from_the_searcher():
     assert roles == {("builder", "builder"), ("searcher", "searcher")}
 
 
-@pytest.mark.parametrize(("suite", "searcher"), [("pecan-two-models", "3B"), ("pecan-two-models-1b", "1B")])
-def test_the_suite_of_two_models_names_a_builder_and_a_searcher(suite, searcher):
-    found = suites.read(suite)
-    for method, dataset in itertools.product(found.methods, found.datasets):
-        config = resolve(Choices(method=method, dataset=dataset, suite=found)).config
-        assert config.roles["builder"].name == "Llama-3.1-8B-Instruct"
-        assert (config.model.name, config.model.window) == (f"Llama-3.2-{searcher}-Instruct", 131072)
-        assert set(config.roles) == {"builder"}  # so the searcher is the model itself
+def test_the_suite_of_two_models_has_the_papers_five_pairs():
+    suite = suites.read("pecan-table2")
+    pairs = []
+    for part in suite.parts:
+        for model, dataset in itertools.product(part.models, part.datasets):
+            config = resolve(Choices(method="pecan", dataset=dataset, model=model, suite=part)).config
+            assert config.model.window == 131072
+            assert set(config.roles) <= {"builder"}  # so the searcher is the model itself
+            sizes = [one.name.split("-")[2] for one in (config.roles.get("builder", config.model), config.model)]
+            pairs.append("/".join(sizes))
+    assert list(dict.fromkeys(pairs)) == ["8B/8B", "3B/3B", "1B/1B", "8B/3B", "8B/1B"]
 
 
 # --- presets -----------------------------------------------------------------------------------------------------------
@@ -455,7 +458,7 @@ def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
 
 
 def test_all_questions_of_the_ablations_are_two_hundred():
-    for name in ("pecan-ablations", "pecan-choices"):
+    for name in ("pocket-pecan-table3", "pocket-pecan-choices"):
         suite = suites.read(name)
         rows = [resolve(Choices(method=suite.methods[0], dataset=d, suite=suite)).config for d in suite.datasets]
         assert sum(row.dataset.options["questions"] for row in rows) >= 200

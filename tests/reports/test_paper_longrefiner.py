@@ -27,7 +27,7 @@ SETS = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read("longrefiner-table2-short").sets["dataset.demonstration"],
+    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
 }
 
 
@@ -138,8 +138,9 @@ class TestReasons:
             ("selective-context", "Selective-Context", None, None),
             ("selective-context", "Selective-Context", "phi-2", "compressor is phi-2, the paper's is gpt2"),
             ("longllmlingua-2k", "LongLLMLingua", "phi-2", "compressor is phi-2, the paper's is Llama-2-7b-hf"),
-            ("longllmlingua-2k", "LongLLMLingua", None, "is Llama-3.1-8B-Instruct, the paper's is Llama-2-7b-hf"),
-            ("meta-chunking", "Meta-Chunking", None, "the builder is Llama-3.1-8B-Instruct, the paper's is Qwen2-1"),
+            ("longllmlingua-2k", "LongLLMLingua", None, None),
+            ("meta-chunking", "Meta-Chunking", None, None),
+            ("meta-chunking", "Meta-Chunking", "phi-2", "the builder is phi-2, the paper's is Qwen2-1"),
         ],
     )
     def test_models_of_compression(

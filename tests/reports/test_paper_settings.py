@@ -23,7 +23,7 @@ NQ = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read("longrefiner-table2-short").sets["dataset.demonstration"],
+    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
     "roles.refiner": "qwen2.5-3b-instruct",
 }
 LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2-70b-chat-hf", "backend": "hf"}}
