@@ -40,6 +40,7 @@ COMMANDS = {
     },
     "Report stored runs": {
         "report": "Print tables of runs, or write them as a page",
+        "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
         "report curves": "Plot score and TFLOPs of other stopping rules",
         "report front": "Plot score against TFLOPs a question, with intervals",
         "report nodes": "Plot how many nodes each question retrieved",

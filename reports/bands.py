@@ -1,0 +1,294 @@
+"""Score bands: stored answers under every scorer that applies, and whether the ranking depends on the choice.
+
+    bands = of_runs(pairs)               pairs: (run, its rows); a Band for each data set and model
+    bands[0].sentence                    "The ranking depends on the scorer: 1 of 3 pairs changes order ..."
+    sections(bands), frame(bands)        tables for people; one row a run and scorer for programs
+
+FAMILIES says which scorers answer the same question: F1 of tokens under eight official normalisations, exact match,
+containment, ROUGE-L. Precision and recall alone are left out, as each rewards answers of one length. A run's own
+scores are taken as they are stored, a judge's too; the others are computed from the stored answer and gold answers. All
+methods of a table are compared on the questions that all of them answered.
+
+A pair changes order where one method has the higher mean by one scorer and the lower by another. It is "clear" where
+both differences are: each of the two intervals (95 %, bootstrap by cluster) excludes 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness import scorers
+from harness.errors import UserError
+from harness.scorers.base import installed
+from harness.scorers.table import TABLE
+from harness.stats.clusters import question_labels
+from harness.stats.paired_tests import paired_test
+from reports import stored as facts
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from harness.types import Gold
+    from reports.gold_rows import Rows
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "F1": (
+        "longbench.qa_f1_score",
+        "longbench.qa_f1_score.first_line",
+        "musique.answer_f1",
+        "hotpotqa.f1",
+        "2wikimultihopqa.f1",
+        "triviaqa.f1",
+        "flashrag.f1",
+        "qasper.token_f1_score",
+    ),
+    "exact match": ("musique.answer_em", "hotpotqa.em", "2wikimultihopqa.em", "triviaqa.em", "flashrag.em"),
+    "containment": ("flashrag.acc", "alce.str_em", "alce.str_hit"),
+    "ROUGE-L": ("longbench.rouge_score", "rouge_score.rougeL", "rouge_score.rougeL_stem"),
+}
+_CHINESE: dict[str, tuple[str, ...]] = {
+    "F1": ("longbench.qa_f1_zh_score",),
+    "ROUGE-L": ("longbench.rouge_zh_score",),
+    "containment": ("flashrag.acc",),
+}
+_OTHER, _JUDGES = "other", "judges"
+_CLOSE = 1e-9  # means that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """A pair that changes order. above: scorers by which `a` has the higher mean, below: by which `b` has."""
+
+    a: str
+    b: str
+    above: tuple[str, ...]
+    below: tuple[str, ...]
+    clear: bool
+
+
+@dataclass(frozen=True)
+class Band:
+    """The methods of one data set and model under every scorer.
+
+    means: scorer -> method -> mean in [0, 1] over the `n` questions; families: scorer -> family; same: whether all
+    methods answered the same questions.
+    """
+
+    dataset: str
+    model: str
+    headline: str
+    n: int
+    means: Mapping[str, Mapping[str, float]]
+    families: Mapping[str, str]
+    reversals: tuple[Reversal, ...]
+    same: bool = True
+
+    @property
+    def methods(self) -> list[str]:
+        """Best first by the headline."""
+        own = self.means[self.headline]
+        return sorted(own, key=lambda name: -own[name])
+
+    @property
+    def sentence(self) -> str:
+        """Whether the ranking depends on the scorer."""
+        pairs, count = len(self.methods) * (len(self.methods) - 1) // 2, len(self.means)
+        if not pairs:
+            return f"One method alone has no ranking; its score is shown under {count} scorers."
+        if not self.reversals:
+            count_of = f"no pair of {len(self.methods)} methods changes order over {count} scorers"
+            return f"The ranking does not depend on the scorer: {count_of}."
+        changing = len(self.reversals)
+        clear = sum(one.clear for one in self.reversals)
+        within = _within(self)
+        some = f"{changing} of {pairs} pair{'s' if pairs > 1 else ''} change{'s' if changing == 1 else ''} order"
+        return (
+            f"The ranking depends on the scorer: {some} over {count} scorers, {clear or 'none'} clearly (both "
+            f"intervals exclude 0); within {'; within '.join(within)}."
+        )
+
+
+def _within(band: Band) -> list[str]:
+    """How many pairs change order within each family of several scorers."""
+    told = []
+    for family in dict.fromkeys(band.families.values()):
+        own = {name for name, its in band.families.items() if its == family}
+        if len(own) > 1:
+            changing = sum(bool(own & set(r.above)) and bool(own & set(r.below)) for r in band.reversals)
+            told.append(f"{family} ({len(own)} scorers) {changing or 'none'}")
+    return told or ["each family none"]
+
+
+def applying(run: StoredRun, golds: Sequence[Gold]) -> dict[str, str]:
+    """Scorer -> family, for all that apply to the run's answers; those of the run itself come first.
+
+    Chinese scorers go with Chinese ones; a question with options is scored by its own scorers alone, because a letter
+    is an answer there; a scorer whose extra inputs or package are missing is left out.
+    """
+    own = [name for name in facts.score_names(run) if not name.startswith("evidence_recall")]
+    chinese = any("_zh" in name for name in own)
+    table = _CHINESE if chinese else FAMILIES
+    families = {name: family for family, names in table.items() for name in names}
+    judged = set(facts.judges(run))
+    chosen = {name: _JUDGES if name in judged else families.get(name, _family(name)) for name in own}
+    if any("all_classes" in gold.extra for gold in golds):
+        return chosen
+    for name, family in families.items():
+        line = TABLE[name]
+        if not all(installed(package) for package in line.packages):
+            continue
+        if line.kind == "short_answers" and not all("short_answers" in gold.extra for gold in golds):
+            continue
+        chosen.setdefault(name, family)
+    return chosen
+
+
+def _family(name: str) -> str:
+    """The family of a run's own scorer that is in none of the lists."""
+    return "BLEU" if name.startswith("hf_bleu.") else "ROUGE-L" if name.startswith("rouge_score.") else _OTHER
+
+
+def values(run: StoredRun, golds: Mapping[str, Gold], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Scorer -> question -> value. Failed questions as the run counts them: 0, or left out (failed: skip)."""
+    out: dict[str, dict[str, float]] = {name: {} for name in names}
+    skip = run.config.get("failed", "zero") == "skip"
+    for record in run.records:
+        question, error = record["question_id"], record["error"]
+        if error is not None and skip:
+            continue
+        lacking = [name for name in names if name not in record["scores"] and name in TABLE]
+        text = (record.get("notes") or {}).get("scored", record["prediction"])
+        fresh = {} if error is not None else scorers.score_record(lacking, text, (), golds[question]).scores
+        for name in names:
+            value = 0.0 if error is not None else record["scores"].get(name, fresh.get(name))
+            if value is not None:
+                out[name][question] = float(value)
+    return out
+
+
+def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
+    """A band for each data set and model, in the order of the runs; other rows of a data set are another band.
+
+    Raises UserError for runs of one band that answered no question in common.
+    """
+    groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
+    labels = facts.labels([run for run, _ in pairs])
+    for label, (run, rows) in zip(labels, pairs, strict=True):
+        key = str(run.config["dataset"]["name"]), str(run.config["model"]["name"]), facts.fingerprint(run)
+        groups.setdefault(key, []).append((label, run, rows))
+    return [_band(dataset, model, group) for (dataset, model, _), group in groups.items()]
+
+
+def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
+    golds = {q: example.gold for _, _, rows in group for q, example in rows.examples.items()}
+    each = [applying(run, list(golds.values())) for _, run, _ in group]
+    families = {name: family for name, family in each[0].items() if all(name in one for one in each)}
+    by_method = {label: values(run, golds, list(families)) for label, run, _ in group}
+    asked = [set(itertools.chain(*columns.values())) for columns in by_method.values()]
+    common = set.intersection(*asked)
+    first = group[0][1]
+    order = [r["question_id"] for r in first.records if r["question_id"] in common]
+    documents = [r["document_ids"] for r in first.records if r["question_id"] in common]
+    labels = question_labels(first.config["dataset"].get("format", ""), order, documents)
+    clusters = dict(zip(order, labels, strict=True))
+    columns: dict[str, dict[str, list[float]]] = {}
+    questions: dict[str, list[str]] = {}
+    for name in families:
+        held = [q for q in order if all(q in columns_[name] for columns_ in by_method.values())]
+        if held:
+            questions[name] = held
+            columns[name] = {label: [own[name][q] for q in held] for label, own in by_method.items()}
+    if not columns:
+        raise UserError(f"the methods on {dataset} answered no question in common; name runs over the same questions")
+    means = {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in columns.items()}
+    headline = facts.headline(first)
+    headline = headline if headline in means else next(iter(means))
+
+    def clearly(a: str, b: str, name: str) -> bool:
+        test = paired_test(columns[name][a], columns[name][b], [clusters[q] for q in questions[name]])
+        return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
+
+    reversals = []
+    for a, b in itertools.combinations(by_method, 2):
+        apart = {name: means[name][a] - means[name][b] for name in means}
+        above = tuple(name for name, value in apart.items() if value > _CLOSE)
+        below = tuple(name for name, value in apart.items() if value < -_CLOSE)
+        if above and below:
+            ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
+            reversals.append(Reversal(a, b, above, below, all(clearly(a, b, name) for name in ends)))
+    same = all(one == common for one in asked)
+    return Band(dataset, model, headline, len(order), means, families, tuple(reversals), same)
+
+
+def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
+    """For each band a table of methods, and one of the pairs that change order."""
+    out = []
+    for band in bands:
+        title = f"{band.dataset} · {band.model}"
+        note = "" if band.same else "; methods answered different questions, these are in common"
+        legend = f"lowest and highest mean in points, n = {band.n}{note}"
+        table = pd.DataFrame([{**_row(band, method), "notes": (band.sentence, legend)} for method in band.methods])
+        out.append((title, table))
+        if band.reversals:
+            out.append((f"{title}: pairs that change order", pd.DataFrame([_reversed(one) for one in band.reversals])))
+    return out
+
+
+def _row(band: Band, method: str) -> dict[str, Any]:
+    own = {name: means[method] for name, means in band.means.items()}
+    row: dict[str, Any] = {"method": method, band.headline: _points([own[band.headline]])}
+    for family in dict.fromkeys(band.families.values()):
+        held = [value for name, value in own.items() if band.families[name] == family]
+        if held:
+            row[family] = _points(held)
+    ranks = [rank(band, name, method) for name in own]
+    row["rank"] = str(ranks[0]) if len(set(ranks)) == 1 else f"{min(ranks)} to {max(ranks)}"
+    return row
+
+
+def rank(band: Band, name: str, method: str) -> int:
+    """1 for the best mean by scorer `name`; methods with equal means share a rank."""
+    means = band.means[name]
+    return 1 + sum(value > means[method] + _CLOSE for value in means.values())
+
+
+def _points(held: Sequence[float]) -> str:
+    low, high = f"{100 * min(held):.1f}", f"{100 * max(held):.1f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _reversed(one: Reversal) -> dict[str, str]:
+    def told(names: Sequence[str]) -> str:
+        return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+    return {
+        "pair": f"{one.a}, {one.b}",
+        "first is higher by": told(one.above),
+        "second is higher by": told(one.below),
+        "clear": "yes" if one.clear else "no",
+    }
+
+
+def frame(bands: Sequence[Band]) -> pd.DataFrame:
+    """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]), rank, n."""
+    return pd.DataFrame(
+        [
+            {
+                "dataset": band.dataset,
+                "model": band.model,
+                "method": method,
+                "scorer": name,
+                "family": band.families[name],
+                "score": means[method],
+                "rank": rank(band, name, method),
+                "n": band.n,
+            }
+            for band in bands
+            for name, means in band.means.items()
+            for method in means
+        ]
+    )

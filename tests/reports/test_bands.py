@@ -1,0 +1,113 @@
+"""Score bands: which scorers apply, lowest and highest means, and the pairs that change order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.stored_runs import with_rows
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun, read_run
+from reports import bands
+from reports.render import render_sections
+from tests.reports.build import record, write_run
+
+F1 = "longbench.qa_f1_score"
+GOLD = "Mira Toren"
+RIGHT, LONG, WRONG = GOLD, f"It may well have been {GOLD} who did it in the end", "Ardun"
+
+
+def run(
+    root: Path, method: str, answers: Sequence[str | None], *, extra: dict[str, Any] | None = None, **more: Any
+) -> StoredRun:
+    """A run whose records hold questions and gold answers; None is a failed question."""
+    rows = []
+    for n, answer in enumerate(answers):
+        gold = {"answers": [GOLD], "supporting": [], "extra": extra or {}}
+        known = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
+        row = record(n, None if answer is None else 0.0, **known)
+        rows.append(row | {"prediction": answer or "", "scores": {F1: _f1(answer)}})
+    dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
+    settings = {"dataset": dataset} | more
+    return read_run(write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}}))
+
+
+def _f1(answer: str | None) -> float:
+    words = (answer or "").split()
+    hits = len(set(words) & set(GOLD.split()))
+    return 2 * hits / (len(words) + 2) if hits else 0.0
+
+
+def of(*runs: StoredRun) -> list[bands.Band]:
+    return bands.of_runs(with_rows(runs, None))
+
+
+def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:
+    (band,) = of(run(tmp_path, "good", [RIGHT] * 8), run(tmp_path, "bad", [WRONG] * 6 + [RIGHT] * 2))
+    assert band.methods == ["good", "bad"]
+    assert band.reversals == ()
+    assert band.sentence.startswith(
+        "The ranking does not depend on the scorer: no pair of 2 methods changes order over "
+    )
+    assert len(band.means) >= 16
+    assert band.means["flashrag.em"] == {"good": 1.0, "bad": 0.25}
+
+
+def test_containment_turns_a_pair_around(tmp_path: Path) -> None:
+    pair = run(tmp_path, "short", [RIGHT, WRONG] * 30), run(tmp_path, "long", [LONG] * 60)
+    (band,) = of(*pair)
+    (turned,) = band.reversals
+    assert (turned.a, turned.b, turned.clear) == ("short", "long", True)
+    assert {F1, "flashrag.em", "rouge_score.rougeL"} <= set(turned.above)
+    assert turned.below == ("flashrag.acc",)
+    assert "depends on the scorer: 1 of 1 pair changes order" in band.sentence
+    assert "1 clearly" in band.sentence
+    assert "within F1 (8 scorers) none; within exact match (5 scorers) none" in band.sentence
+    text = render_sections(bands.sections([band]))
+    assert "pairs that change order" in text
+    assert "1 to 2" in text  # the rank of both
+    assert "0.0 to 50.0" not in text.splitlines()[1]
+    rows = bands.frame([band])
+    acc = rows[(rows["scorer"] == "flashrag.acc") & (rows["method"] == "long")].iloc[0]
+    assert (acc["score"], acc["rank"], acc["family"], acc["n"]) == (1.0, 1, "containment", 60)
+
+
+def test_a_pair_that_changes_by_chance_is_not_clear(tmp_path: Path) -> None:
+    (band,) = of(run(tmp_path, "short", [RIGHT] + [WRONG] * 7), run(tmp_path, "long", [LONG] * 2 + [WRONG] * 6))
+    assert [one.clear for one in band.reversals] == [False]
+    assert "none clearly" in band.sentence
+
+
+def test_failed_questions_and_questions_in_common(tmp_path: Path) -> None:
+    (band,) = of(run(tmp_path, "a", [RIGHT, None, RIGHT, RIGHT]), run(tmp_path, "b", [RIGHT, RIGHT]))
+    assert (band.n, band.same) == (2, False)
+    assert band.means["flashrag.acc"] == {"a": 0.5, "b": 1.0}
+    (skipped,) = of(run(tmp_path / "s", "a", [RIGHT, None], failed="skip"))
+    assert (skipped.n, skipped.means["musique.answer_em"]["a"]) == (1, 1.0)
+    assert skipped.sentence.startswith("One method alone has no ranking")
+    with pytest.raises(UserError, match="no question in common"):
+        of(run(tmp_path / "x", "a", [None], failed="skip"), run(tmp_path / "x", "b", [RIGHT], failed="skip"))
+
+
+def test_which_scorers_apply(tmp_path: Path) -> None:
+    options = run(tmp_path, "options", [RIGHT], extra={"all_classes": [GOLD, WRONG]})
+    chinese = read_run(
+        write_run(
+            tmp_path / "zh",
+            [record(0, 1.0)],
+            settings={"dataset": {"name": "dureader", "scorers": ["longbench.rouge_zh_score", "evidence_recall"]}},
+        )
+    )
+    nested = run(tmp_path / "n", "nested", [RIGHT], extra={"short_answers": [[GOLD]]})
+
+    def names(one: StoredRun) -> set[str]:
+        return set(bands.applying(one, [e.gold for e in with_rows([one], None)[0][1].examples.values()]))
+
+    assert names(options) == {F1}
+    assert set(bands.applying(chinese, [])) & {F1, "evidence_recall"} == set()
+    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(bands.applying(chinese, []))
+    assert {"alce.str_em", "alce.str_hit"} <= names(nested)
+    assert "alce.str_em" not in names(run(tmp_path / "p", "plain", [RIGHT]))
