@@ -13,7 +13,6 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,8 +22,11 @@ from harness.cli.options import Json, Out, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
 from harness.errors import HarnessError, UserError, attempt, raise_all
+from harness.storage.remote_runs import working_copy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.engine.duel import Outcome, Standings
     from harness.engine.plan import Plan
 
@@ -80,7 +82,7 @@ def duel(
 
     target, width = stop.target, None if stop.width is None else stop.width / 100
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
-    folder, command = Path(out).expanduser(), ["harness", *sys.argv[1:]]
+    folder, command = working_copy(out), ["harness", *sys.argv[1:]]
     plans = _plans(selection, methods or [], folder)
     for warning in dict.fromkeys(w for plan in plans for w in plan.warnings):
         say(f"warning: {warning}")
