@@ -11,7 +11,8 @@ HarnessError
 │   ├── WindowExceeded      more tokens than the model's window
 │   ├── ForgedTurn          text from data that the model would read as the beginning or end of a turn
 │   ├── ModelOutputError    NaN logits, an answer that cannot be decoded
-│   └── RequestFailed       a server that gave no usable reply, however often it was asked
+│   ├── RequestFailed       a server that gave no usable reply, however often it was asked
+│   └── WorkerLost          worker processes that ended while they answered it
 └── SaveError               exit 3: a result could not be written
 """
 
@@ -146,6 +147,10 @@ class ModelOutputError(QuestionError):
 
 class RequestFailed(QuestionError):
     """A server gave no usable reply; this question fails, and `harness run --retry-failed` asks it again."""
+
+
+class WorkerLost(QuestionError):
+    """Worker processes ended, one after the other, while they answered this question (harness/scale/driver.py)."""
 
 
 class FirstFailure(HarnessError):

@@ -28,6 +28,7 @@ COMMANDS = {
     "Run methods": {
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
+        "merge": "Merge the shards of runs (run --shard) that are not merged yet",
         "validate": "Check a run, or every shipped configuration, without running anything",
         "score": "Score stored answers again, without a model",
         "judge": "Let a model decide for each stored answer whether it is right",

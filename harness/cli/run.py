@@ -18,12 +18,13 @@ import traceback
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
 from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces, split
 from harness.cli.output import mean_texts, say
+from harness.cli.scaling import Scaling
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
@@ -120,17 +121,23 @@ class Execution:
 
 @dataclass(frozen=True)
 class Job:
-    """What the rows of one command share. before: the plans of the rows that ran; waiting: rows that could not."""
+    """What the rows of one command share.
+
+    shard: K and N of --shard; before: the plans of the rows that ran; waiting: rows that could not.
+    """
 
     options: Execution
     trackers: Trackers
     command: list[str]
     several: bool
+    shard: tuple[int, int] | None = None
     before: dict[Key, Plan] = field(default_factory=dict)
     waiting: list[Plan] = field(default_factory=list)
 
 
-def run(selection: Selection, execution: Execution, sweep: Sweep = None, repeat: Repeat = None) -> int:
+def run(
+    selection: Selection, execution: Execution, scaling: Scaling, sweep: Sweep = None, repeat: Repeat = None
+) -> int:
     """Run methods on data sets; the same command again resumes.
 
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
@@ -140,13 +147,16 @@ def run(selection: Selection, execution: Execution, sweep: Sweep = None, repeat:
     with interrupt_on_signals():
         try:
             rows = selection.rows(sweep, repeat)
-            return _run_all(rows, selection, execution, command)
+            return _run_all(rows, selection, execution, scaling, command)
         except KeyboardInterrupt:
             say_again("interrupted; what was answered is saved", command)
             return 130
 
 
-def _run_all(rows: list[Choices], selection: Selection, options: Execution, command: list[str]) -> int:
+def _run_all(
+    rows: list[Choices], selection: Selection, options: Execution, scaling: Scaling, command: list[str]
+) -> int:
+    shard = scaling.parsed()
     if options.convention is not None:
         _check_convention(options, selection.suite)
     wanted = [_with_kept(row, options.kept) for row in rows]
@@ -167,7 +177,7 @@ def _run_all(rows: list[Choices], selection: Selection, options: Execution, comm
         say(f"warning: {warning}")
     if selection.suite is not None:
         say(_forecast_table(planned, options, selection.suite))
-    job = Job(options, trackers, command, several=len(planned) > 1)
+    job = Job(options, trackers, command, several=len(planned) > 1, shard=shard)
     ran = False
     for i, plan in enumerate(planned, 1):
         waited = len(job.waiting)
@@ -295,16 +305,23 @@ def execute(plan: Plan, job: Job) -> RunResult:
     from harness.engine.progress import Progress, Quiet
 
     options = job.options
-    with job.trackers.follow(options.folder / plan.folder):
-        return runner.run(
-            plan,
-            options.folder,
-            command=job.command,
-            progress=Quiet() if options.quiet else Progress(),
-            retry_failed=options.retry_failed,
-            parallel=options.parallel,
-            fail_fast=options.fail_fast,
-        )
+    progress = Quiet() if options.quiet else Progress()
+    how: dict[str, Any] = {
+        "command": job.command,
+        "retry_failed": options.retry_failed,
+        "parallel": options.parallel,
+        "fail_fast": options.fail_fast,
+    }
+    if job.shard is None:
+        with job.trackers.follow(options.folder / plan.folder):
+            return runner.run(plan, options.folder, progress=progress, **how)
+    from harness.scale.shard import run_shard
+
+    result, merged = run_shard(plan, options.folder, *job.shard, progress=progress, **how)
+    if merged:  # MLflow has one writer: who merged
+        with job.trackers.follow(result.folder):
+            pass
+    return result
 
 
 def _failures(result: RunResult, row: str, debug: bool) -> str:
@@ -314,9 +331,11 @@ def _failures(result: RunResult, row: str, debug: bool) -> str:
     """
     from harness.storage.failures import summary_of, unscored
     from harness.storage.files import read_lines
+    from harness.storage.parts import part_name
     from harness.storage.run_folder import RECORDS
 
-    errors = {r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")}
+    records = result.folder / part_name(RECORDS, result.part)
+    errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
     question, error = next((q, e) for q, e in errors.items() if e is not None)
     ways = []
     answered = sum(unscored(e) for e in errors.values())
@@ -337,7 +356,7 @@ def _print_result(result: RunResult, json: bool) -> None:
         print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
         return
     summary = result.summary
-    lines = [f"{result.folder}"]
+    lines = [f"{result.folder}" + (f", shard {result.part}" if result.part else "")]
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())

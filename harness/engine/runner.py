@@ -17,6 +17,7 @@ stay in this one. A question's `seconds` then hold what it waited for the others
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -34,15 +35,17 @@ from harness.engine.progress import COUNTED
 from harness.engine.rescore import recover, refresh, rejudged
 from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
-from harness.errors import FirstFailure, HarnessError, SaveError, UserError
+from harness.errors import FirstFailure, HarnessError, SaveError, UserError, WorkerLost
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure, summary_of
+from harness.storage.files import read_lines
 from harness.storage.index_cache import IndexCache, cache_root
 from harness.storage.kept_requests import lines_of
 from harness.storage.object_store import shared_store
+from harness.storage.parts import TRIES, Part, write_order
 from harness.storage.paths import masked
-from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
@@ -59,12 +62,16 @@ _NO_EVIDENCE = "no evidence"
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written."""
+    """A finished run. `failed` counts questions; `save_problems` are sentences about what could not be written.
+
+    part: the number of the part that it is, None for the whole run.
+    """
 
     folder: Path
     summary: dict[str, Any]
     failed: int
     save_problems: list[str] = field(default_factory=list)
+    part: int | None = None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -84,12 +91,15 @@ def run(
     retry_failed: bool = False,
     parallel: int = 1,
     fail_fast: bool = False,
+    part: Part | None = None,
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
     Stored answers are scored again if the plan's scorers are not those of the records. `retry_failed` asks again the
     questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
     are in flight at once, which changes no prediction in float32; `fail_fast` stops at the first question that fails.
+    `part`: answer the questions of this part alone, into its own files (harness/storage/parts.py).
+
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     try:
@@ -102,6 +112,7 @@ def run(
                 retry_failed=retry_failed,
                 parallel=parallel,
                 fail_fast=fail_fast,
+                part=part,
             )
             with started as job:
                 job.ask(job.examples)
@@ -120,6 +131,7 @@ def opened(
     retry_failed: bool = False,
     parallel: int = 1,
     fail_fast: bool = False,
+    part: Part | None = None,
 ) -> Iterator[Job]:
     """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
 
@@ -132,15 +144,30 @@ def opened(
         raise UserError(f"method.{name}={text} has no number yet; call sibling_values.settle first.")
     config = plan.config.model_dump(mode="json")
     _check_ids(plan)
-    with RunStore.open(Path(out) / plan.folder, plan.dataset.fingerprint, progress.note) as store:
+    folder = Path(out) / plan.folder
+    with RunStore.open(folder, plan.dataset.fingerprint, progress.note, part) as store:
+        if part is not None:
+            _check_merged(plan, folder)
+            write_order(folder, [example.question.id for example in plan.dataset.examples])
         refresh(store, plan, progress.note, unscored_too=retry_failed)
         store.describe(config, plan.origins)
         recover(store, plan, progress.note)
         bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
-        job = Job(plan, store, progress, command, parallel, fail_fast)
+        job = Job(plan, store, progress, command, parallel, fail_fast, part)
         with job.recorded_end():
             job.begin(retry_failed)
             yield job
+
+
+def _check_merged(plan: Plan, folder: Path) -> None:
+    """Raise UserError where the merged records have other scores than this part will have."""
+    from harness import scorers
+
+    before = read_json(folder / MANIFEST).get("scorers")
+    if before and before != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
+        raise UserError(
+            f"{folder} has scores of {', '.join(before)}, not of this run; first run: harness score {folder}"
+        )
 
 
 def _check_ids(plan: Plan) -> None:
@@ -159,19 +186,30 @@ class Job:
     """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
 
     def __init__(
-        self, plan: Plan, store: RunStore, progress: Progress, command: list[str], parallel: int, fail_fast: bool
+        self,
+        plan: Plan,
+        store: RunStore,
+        progress: Progress,
+        command: list[str],
+        parallel: int,
+        fail_fast: bool,
+        part: Part | None,
     ) -> None:
         self.plan, self.store, self.parallel, self.fail_fast = plan, store, parallel, fail_fast
         self.progress = progress
         self.models = Models(plan)
         cache = IndexCache(cache_root(), progress.note, plan.served(), shared_store())
         self.indexer = Indexer(plan, self.models, cache, store, progress)
-        self.examples = plan.dataset.examples[: plan.config.limit]
+        asked = plan.dataset.examples[: plan.config.limit]
+        self.part = part
+        self.examples = asked if part is None else tuple(e for e in asked if e.question.id in part.ids)
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._places: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, parallel)
+        if part is not None:
+            self.manifest["shard"] = {"number": part.number, "of": part.of, "asked": len(asked)}
 
     @contextlib.contextmanager
     def recorded_end(self) -> Iterator[None]:
@@ -202,14 +240,16 @@ class Job:
         summary = self._close("finished", mark)
         if cut := summary.get("texts_cut"):
             self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), cut['texts'], cut['cut'])}")
-        return RunResult(self.store.folder, summary, summary["n_failed"], self.problems + self.indexer.problems)
+        problems = self.problems + self.indexer.problems
+        return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.part)
 
     def _done(self, retry_failed: bool) -> set[str]:
         """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         question_ids = {example.question.id for example in self.examples}
         # The last record of a question counts; only the counted keys of a record are held in memory.
-        rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in self.store.records()}
+        stored = self.store.records() if self.part is None else itertools.chain(self._merged(), self.store.records())
+        rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
         # An answer that could not be scored was paid for: the question is not asked again.
         again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
         for question_id, row in rows.items():
@@ -218,6 +258,11 @@ class Job:
         if beyond := len(rows.keys() - question_ids):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         return rows.keys() - again
+
+    def _merged(self) -> Iterator[dict[str, Any]]:
+        """The merged records of this part's questions."""
+        ids = {example.question.id for example in self.examples}
+        return (r for r in read_lines(self.store.folder / RECORDS, "question_id") if r["question_id"] in ids)
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished."""
@@ -240,6 +285,8 @@ class Job:
         notes: dict[str, Any] = {}
         answer, error = Answer(""), NOT_YET
         try:
+            if self.part is not None and example.question.id in self.part.given_up:
+                raise WorkerLost(f"{TRIES} workers in a row ended while they answered this question")
             answer = self._answer(example, meter, notes)
         except STOPS:
             raise

@@ -24,9 +24,14 @@ _MANY = 20
 """Fewer questions than this are not worth a word about the size of their clusters."""
 
 
+def by_question(form: str) -> bool:
+    """Whether each question of a data set of this format is a cluster of its own."""
+    return form in _BY_QUESTION
+
+
 def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]) -> list[str]:
     """A label for each question, the same for those that are resampled as one; `form` is the data set's format."""
-    if form in _BY_QUESTION:
+    if by_question(form):
         return list(question_ids)
     return document_clusters(document_ids)
 

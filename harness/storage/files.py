@@ -12,9 +12,10 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from harness.errors import DataError, SaveError
 from harness.storage.limits import nesting_problem, too_deep
@@ -60,32 +61,49 @@ def identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def draft_of(path: Path) -> Path:
+    """Where this process writes the next version of `path`; two hosts may share a folder and have equal process ids."""
+    return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that replaces `path` in one step where the block ends. Raises SaveError; the old file is then still there.
+
+    Any exception of the block leaves the old file too.
+    """
+    draft = draft_of(path)
     try:
         with open(draft, "wb", opener=no_link) as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
-        raise save_error(path, error) from error
+        if isinstance(error, OSError):
+            raise save_error(path, error) from error
+        raise
 
 
-def tidy(folder: Path) -> None:
-    """Remove the drafts that a killed writer left in `folder`; call it with the folder's lock held."""
-    for draft in folder.glob(".*.tmp"):
+def tidy(folder: Path, names: Sequence[str] = ("*",)) -> None:
+    """Remove the drafts of `names` that a killed writer left in `folder`; call it with their lock held."""
+    for draft in (draft for name in names for draft in folder.glob(f".{name}.*.tmp")):
         with contextlib.suppress(OSError):
             draft.unlink()
 
 
 def touch(folder: Path) -> None:
     """Make `folder` and prove that it can be written. Raises SaveError."""
-    probe = folder / f".touch.{os.getpid()}.tmp"
+    probe = draft_of(folder / "touch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(probe, "wb", opener=no_link) as file:
@@ -164,10 +182,18 @@ def read_lines(
     A bad last line is what a killed writer leaves: it is left out, and reported in `notes`. A bad line before the end
     raises DataError with its number.
     """
+    for _, _, value in indexed_lines(path, field, notes, shape):
+        yield value
+
+
+def indexed_lines(
+    path: Path, field: str, notes: list[str] | None = None, shape: Shape | None = None
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield (byte offset, length, object) of every line, as `read_lines` does."""
     if not path.exists():
         return
     bad: tuple[int, str] | None = None
-    for number, _, line in _numbered(path):
+    for number, offset, line in _numbered(path):
         if bad is not None:
             raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
         value, problem = _parse(line, field, shape)
@@ -176,7 +202,7 @@ def read_lines(
         if value is None:
             bad = (number, problem)
         else:
-            yield value
+            yield offset, len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
 

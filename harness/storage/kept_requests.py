@@ -2,7 +2,7 @@
 
 lines_of(requests, {"question_id": "q1"})    the rows of one question, or of one index
 read_requests(folder, {"q1", "q2"})          -> {"q1": [{"phase", "role", "kind", "prompt", "reply"}, ...], ...}
-without(folder, {"q1"})                      the file's bytes without the requests of these questions
+without(path, {"q1"})                        the file's bytes without the requests of these questions
 
 A context grows from request to request, so a row holds what is new in its prompt: the first `same` characters are those
 of the prompt before. What is read has whole prompts.
@@ -63,12 +63,11 @@ def read_requests(
     return requests
 
 
-def without(folder: Path, questions: Container[str]) -> bytes | None:
-    """The file without the requests of these questions; None where it has none of them.
+def without(path: Path, questions: Container[str]) -> bytes | None:
+    """The file at `path` without the requests of these questions; None where it has none of them.
 
     Raises DataError for a damaged file.
     """
-    path = folder / REQUESTS
     if not any(row.get("question_id") in questions for row in read_packed(path, "kind")):
         return None
     kept = (row for row in read_packed(path, "kind") if row.get("question_id") not in questions)

@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from harness.errors import RunLocked, UserError
 from harness.storage.files import save_error
+from harness.storage.parts import part_name
 
 _SIGNED = b'{"pid":'  # how every signature begins
 
@@ -47,11 +48,11 @@ def _alive(pid: int) -> bool:
 
 
 class FolderLock:
-    """The writer's lock of one run folder. Raises RunLocked when another live process holds it."""
+    """The writer's lock of one run folder, or of one part of it. Raises RunLocked if another live process holds it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / "lock"
+    def __init__(self, folder: Path, part: int | None = None) -> None:
+        self.folder, self._part = folder, part
+        self.path = folder / part_name("lock", part)
         self._fd: int | None = None
 
     def __enter__(self) -> Self:
@@ -76,9 +77,23 @@ class FolderLock:
                 raise
             os.close(fd)
 
-    def _take(self, fd: int) -> None:
+    def check_free(self) -> None:
+        """Raise RunLocked while another live process holds the lock; takes nothing, and any number may look at once."""
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise save_error(self.path, error) from error
+        try:
+            self._check_ours(fd)
+            self._take(fd, fcntl.LOCK_SH)
+        finally:
+            os.close(fd)
+
+    def _take(self, fd: int, kind: int = fcntl.LOCK_EX) -> None:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._locked(self._holder(fd)) from None
         except OSError as error:
@@ -136,7 +151,8 @@ class FolderLock:
         fix = "wait for it or stop it"
         if holder and holder.get("host") != socket.gethostname():
             fix = f"if it is gone, delete {self.path}"
-        return RunLocked(f"{who} is writing the run folder {self.folder}; {fix}.")
+        shard = f" (shard {self._part})" if self._part else ""
+        return RunLocked(f"{who} is writing the run folder {self.folder}{shard}; {fix}.")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         fd, self._fd = self._fd, None

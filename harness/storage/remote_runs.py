@@ -82,6 +82,21 @@ def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
     raise UserError(f"{store.url}/{place} lacks parts that its {_LAYOUT} names; run the same command again.")
 
 
+def _root(folder: Path) -> Path | None:
+    """The results folder above a run, if it is the working copy of a store."""
+    return next((parent for parent in folder.parents if (parent / _STORE).is_file()), None)
+
+
+def check_shared(folder: Path) -> None:
+    """Raise UserError for a working copy: only this machine sees it, and shards meet in a folder that all share."""
+    if (root := _root(folder)) is not None:
+        url = (root / _STORE).read_text(encoding="utf-8")
+        raise UserError(
+            f"a run in an object store has one writer, so its shards cannot be in --out {url}; give a folder that all "
+            "processes share (the indexes may be in the store: HARNESS_CACHE)"
+        )
+
+
 class _Gone(Exception):
     """A part that a layout names is not there any more."""
 
@@ -123,7 +138,7 @@ class Remote:
 
         Raises RunLocked where another machine writes it, SaveError where the store fails.
         """
-        root = next((parent for parent in folder.parents if (parent / _STORE).is_file()), None)
+        root = _root(folder)
         if root is None:
             return None
         store = ObjectStore((root / _STORE).read_text(encoding="utf-8"))

@@ -26,6 +26,7 @@ from harness.errors import DataError, UserError
 from harness.storage.files import read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.limits import yaml_problem
+from harness.storage.parts import ORDER, part_name, parts_in
 from harness.storage.shown_texts import TEXTS, read_texts
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def read_run(folder: Path) -> StoredRun:
     check_plain(folder)
     from harness.storage import shapes
 
-    run = _yaml(folder / RUN)
+    run = run_yaml(folder)
     notes: list[str] = []
     try:
         records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes, shapes.RECORD)}
@@ -120,16 +121,20 @@ def read_run(folder: Path) -> StoredRun:
 
 def check_plain(folder: Path) -> None:
     """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end."""
-    for name in (RUN, MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS):
-        path = folder / name
+    own = (MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS)
+    parts = [part_name(name, part) for part in parts_in(folder) for name in own]
+    for path in (folder / name for name in (RUN, ORDER, *own, *parts)):
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")
 
 
-def _yaml(path: Path) -> dict[str, Any]:
+def run_yaml(folder: Path) -> dict[str, Any]:
+    """What run.yaml holds. Raises DataError for a damaged one."""
     import yaml
 
     from harness.storage import shapes
+
+    path = folder / RUN
 
     try:
         text = path.read_bytes()

@@ -39,8 +39,9 @@ from harness.storage.files import (
 from harness.storage.kept_requests import REQUESTS, without
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import append_packed, read_packed, repair_packed
+from harness.storage.parts import Part, check_no_parts, part_name
 from harness.storage.paths import without_home
-from harness.storage.remote_runs import Remote
+from harness.storage.remote_runs import Remote, check_shared
 from harness.storage.run_folder import (
     ANSWERED,
     DOCUMENTS,
@@ -55,34 +56,47 @@ from harness.storage.run_folder import (
 from harness.storage.shown_texts import TEXTS
 
 Note = Callable[[str], None]
+_REPLACED = (MANIFEST, SUMMARY, RECORDS, REQUESTS, "touch")  # files of a part that are written by way of a draft
 
 
 class RunStore:
     """The writer of one run folder; holds its lock from `open` to the end of the `with` block."""
 
-    def __init__(self, folder: Path, stack: ExitStack, fresh: bool) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, fresh: bool, part: Part | None = None) -> None:
         self.folder, self.fresh = folder, fresh
+        self.part: int | None = None if part is None else part.number
+        self._ids: frozenset[str] | None = None if part is None else part.ids
         self._stack = stack
         self._writing = threading.RLock()  # documents are added by every thread of a run
-        self._identities = {LOCK: identity(folder / LOCK)}  # files that must not change under a running run
+        # Files that must not change under a running run.
+        self._identities = {self._name(LOCK): identity(self._path(LOCK))}
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
         self._answered = self._appender(ANSWERED)
         self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
         self._closed = False
-        self._known = {_document_key(row) for row in read_lines(folder / DOCUMENTS, "document_id")}
+        self._known = {_document_key(row) for row in self.documents()}
         self._packed: dict[str, int] = {}  # the side files are opened at their first write
         self._remote: Remote | None = None  # where the folder is the working copy of a run in an object store
-        self._texts = {row["sha256"] for row in read_packed(folder / TEXTS, "sha256")}
+        self._texts = {row["sha256"] for row in read_packed(self._path(TEXTS), "sha256")}
+
+    def _name(self, name: str) -> str:
+        return part_name(name, self.part)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / self._name(name)
 
     @classmethod
-    def open(cls, folder: Path, fingerprint: str | None, note: Note) -> RunStore:
+    def open(cls, folder: Path, fingerprint: str | None, note: Note, part: Part | None = None) -> RunStore:
         """Lock the folder, repair what a killed writer left, and check that it has the same data (None: no check).
 
-        What the folder says of the run stays as it is until `describe`.
+        part: write the files of this part of the run, beside the writers of others. What the folder says of the run
+        stays as it is until `describe`.
 
-        Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed).
+        Raises RunLocked, SaveError (it cannot be written), DataError (damaged), UserError (the data changed, or the
+        folder holds parts that are not merged).
         """
+        number = None if part is None else part.number
         try:
             fresh = not (folder / RUN).exists()
         except OSError as error:  # a name of more bytes than the file system takes
@@ -92,32 +106,39 @@ class RunStore:
             ) from None
         touch(folder)
         with ExitStack() as stack:
-            stack.enter_context(FolderLock(folder))
-            remote = Remote.claim(folder)
+            stack.enter_context(FolderLock(folder, number))
+            remote = Remote.claim(folder) if part is None else None
+            if part is not None:
+                check_shared(folder)
             if remote is not None:
                 fresh = not (folder / RUN).exists()
             check_plain(folder)
-            tidy(folder)
+            if part is None:
+                check_no_parts(folder)
+            elif not part.driven:
+                FolderLock(folder).check_free()  # a writer of the whole run would ask the same questions
+            tidy(folder, ("*",) if part is None else [part_name(name, number) for name in _REPLACED])
             for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
-                if problem := repair(folder / name, key):
+                if problem := repair(folder / part_name(name, number), key):
                     note(problem)
             for name in (TEXTS, REQUESTS):
-                if problem := repair_packed(folder / name):
+                if problem := repair_packed(folder / part_name(name, number)):
                     note(problem)
-            _same_data(folder, fingerprint)
-            store = cls(folder, stack, fresh)
+            for name in dict.fromkeys([MANIFEST, part_name(MANIFEST, number)]):
+                _same_data(folder / name, fingerprint)
+            store = cls(folder, stack, fresh, part)
             store._remote = remote
             store._stack = stack.pop_all()
         return store
 
     def _appender(self, name: str) -> int:
-        path = self.folder / name
+        path = self._path(name)
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise save_error(path, error) from error
         self._stack.callback(os.close, fd)
-        self._identities[name] = identity(path)
+        self._identities[path.name] = identity(path)
         return fd
 
     def check(self) -> None:
@@ -132,7 +153,7 @@ class RunStore:
             )
         if self._remote is not None:
             self._remote.check()
-        for path in (self.folder, self.folder / RECORDS, self.folder / DOCUMENTS):
+        for path in (self.folder, self._path(RECORDS), self._path(DOCUMENTS)):
             if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
 
@@ -144,22 +165,27 @@ class RunStore:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
         with self._writing:
             self.check()
-            write_atomic(self.folder / name, data)
+            path = self._path(name)
+            write_atomic(path, data)
             if name != SUMMARY:
-                self._identities[name] = identity(self.folder / name)
+                self._identities[path.name] = identity(path)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
         import yaml
 
         plain = without_home({"config": config, "origins": origins})
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-        self._replace(RUN, text.encode())
+        data = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode()
+        path = self.folder / RUN
+        if self.part is None:
+            self._replace(RUN, data)
+        elif not path.exists() or path.read_bytes() != data:  # the one file that parts share, the same for each
+            write_atomic(path, data)
 
     def append(self, row: dict[str, Any]) -> None:
         """Put a record on disk; it is there when this returns. Raises SaveError."""
         with self._writing:
-            append_line(self._records, self.folder / RECORDS, json_line(row))
+            append_line(self._records, self._path(RECORDS), json_line(row))
             self.check()
             self._unscored.discard(row["question_id"])
             if not self._unscored:
@@ -174,7 +200,7 @@ class RunStore:
         with self._writing:
             if self._closed:
                 return
-            append_line(self._answered, self.folder / ANSWERED, json_line(row))
+            append_line(self._answered, self._path(ANSWERED), json_line(row))
             self._unscored.add(row["question_id"])
             self.check()
 
@@ -202,7 +228,7 @@ class RunStore:
 
         Before any request is kept.
         """
-        if (data := without(self.folder, questions)) is not None:
+        if (data := without(self._path(REQUESTS), questions)) is not None:
             self._replace(REQUESTS, data)
 
     def _pack(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -210,27 +236,30 @@ class RunStore:
             return
         if name not in self._packed:
             self._packed[name] = self._appender(name)
-        append_packed(self._packed[name], self.folder / name, rows)
+        append_packed(self._packed[name], self._path(name), rows)
         self.check()
 
     def drop_texts(self) -> None:
         """Remove the side files, once no record points to a text and before one is kept. Raises SaveError."""
         for name in (TEXTS, REQUESTS):
             try:
-                (self.folder / name).unlink(missing_ok=True)
+                self._path(name).unlink(missing_ok=True)
             except OSError as error:
-                raise save_error(self.folder / name, error) from error
+                raise save_error(self._path(name), error) from error
         self._texts.clear()
 
     def left(self) -> list[dict[str, Any]]:
         """Rows that `keep` wrote in a run that was stopped before it scored them."""
-        rows = {row["question_id"]: row for row in read_lines(self.folder / ANSWERED, "question_id")}
+        paths = dict.fromkeys([self.folder / ANSWERED, self._path(ANSWERED)])
+        rows = {row["question_id"]: row for path in paths for row in read_lines(path, "question_id")}
+        if self._ids is not None:
+            rows = {question_id: row for question_id, row in rows.items() if question_id in self._ids}
         done = {row["question_id"]: answered(row) for row in self.records()} if rows else {}
         return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
-        path = self.folder / RECORDS
+        path = self._path(RECORDS)
         self._replace(RECORDS, b"".join(json_line(row) for row in rows))
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
@@ -243,21 +272,21 @@ class RunStore:
         """Put the line of an index on disk, unless this run has it already. Raises SaveError."""
         with self._writing:
             if not self._closed and (key := _document_key(row)) not in self._known:
-                append_line(self._documents, self.folder / DOCUMENTS, json_line(row))
+                append_line(self._documents, self._path(DOCUMENTS), json_line(row))
                 self.check()
                 self._known.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Stream the records in file order; of a question with several records the last one counts."""
-        return read_lines(self.folder / RECORDS, "question_id")
+        return read_lines(self._path(RECORDS), "question_id")
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Stream the lines of documents.jsonl."""
-        return read_lines(self.folder / DOCUMENTS, "document_id")
+        return read_lines(self._path(DOCUMENTS), "document_id")
 
     def manifest(self) -> dict[str, Any]:
         """The manifest on disk, {} before the first one."""
-        return read_json(self.folder / MANIFEST)
+        return read_json(self._path(MANIFEST))
 
     def write(self, name: str, value: dict[str, Any]) -> None:
         """Replace manifest.json or summary.json in one step. Raises SaveError."""
@@ -278,10 +307,14 @@ class RunStore:
         self._replace(RECORDS, b"".join(json_line(rows[q]) for q in in_order))
 
     def discard(self) -> None:
-        """Remove a folder that this process made and no question was recorded in."""
-        if not self.fresh or self._lost() or next(self.records(), None) is not None:
+        """Remove what this process made of a run, or a part of one, in which no question was recorded."""
+        if self._lost() or next(self.records(), None) is not None or not (self.fresh or self.part):
             return
         self._close(keep=False)
+        if self.part is not None:
+            for name in (MANIFEST, SUMMARY, RECORDS, DOCUMENTS, TEXTS, REQUESTS):
+                self._path(name).unlink(missing_ok=True)
+            return
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
             self.folder.parent.rmdir()
@@ -296,7 +329,7 @@ class RunStore:
         with self._writing:
             if not self._closed and not self._unscored and not self._lost():
                 with contextlib.suppress(OSError):
-                    (self.folder / ANSWERED).unlink()
+                    self._path(ANSWERED).unlink()
             self._closed = True
             with self._stack:  # the lock goes last
                 if (remote := self._remote) is not None:
@@ -308,10 +341,10 @@ def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
 
 
-def _same_data(folder: Path, fingerprint: str | None) -> None:
-    before = read_json(folder / MANIFEST).get("dataset", {}).get("fingerprint")
+def _same_data(manifest: Path, fingerprint: str | None) -> None:
+    before = read_json(manifest).get("dataset", {}).get("fingerprint")
     if before is not None and fingerprint is not None and before != fingerprint:
         raise UserError(
-            f"the rows of the data set are not those that {folder} was begun with "
+            f"the rows of the data set are not those that {manifest.parent} was begun with "
             f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or delete that folder."
         )

@@ -13,13 +13,16 @@ summarise(records, documents) -> {
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import numpy as np
+
 from harness.cost.meter import add_usage, texts_of
 from harness.stats.bootstrap import interval
-from harness.stats.clusters import question_labels
+from harness.stats.clusters import by_question, question_labels
 from harness.storage.shapes import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "stopped_early")
@@ -33,33 +36,36 @@ def summarise(
     failed: Literal["zero", "skip"] = "zero",
     seed: int = 0,
     form: str = "",
+    unique: bool = False,
 ) -> dict[str, Any]:
     """Return the table above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
-    n_scored + n_failed = n_total always. Where a question comes twice its last record counts. Costs are those of
-    questions answered and indexes built: half-spent ones say nothing about what an answer costs. form: the data set's
-    format, which says what questions are resampled as one (harness.stats.clusters).
+    n_scored + n_failed = n_total always. Where a question comes twice its last record counts; unique: none does, and
+    the records are then streamed in about 100 bytes a question. Costs are those of questions answered and indexes
+    built: half-spent ones say nothing about what an answer costs. form: the data set's format, which says what
+    questions are resampled as one (harness.stats.clusters).
     """
-    rows = {row["question_id"]: _needed(row) for row in records}
-    errors = Counter(row["error"] for row in rows.values() if row["error"] is not None)
-    counted = [row for row in rows.values() if row["error"] is None or failed == "zero"]
-    n_failed = sum(errors.values())
-    documents = list(documents)
-    built = [row["usage"] for row in documents if row["status"] != "failed"]
-    texts, cut = texts_of([*built, *(row["usage"] for row in rows.values())])
-    prefixes = [row["prefix"] for row in rows.values() if row["prefix"] is not None]
+    needed = map(_needed, records)
+    tally = _Tally(failed, form)
+    for row in needed if unique else {row["question"]: row for row in needed}.values():
+        tally.add(row)
+    index = _Index()
+    for document in documents:
+        index.add(document)
+    texts, cut = index.texts.plus(tally.texts)
+    prefixes = tally.prefixes
     return {
-        "n_total": len(rows),
-        "n_scored": len(rows) - n_failed,
-        "n_failed": n_failed,
-        "n_truncated": sum(row["truncated"] for row in rows.values()),
-        **({} if not prefixes else {"n_without_prefix": prefixes.count(MISSING)}),
+        "n_total": tally.total,
+        "n_scored": tally.total - tally.errors.total(),
+        "n_failed": tally.errors.total(),
+        "n_truncated": tally.truncated,
+        **({} if not prefixes else {"n_without_prefix": prefixes[MISSING]}),
         "failed_count_as": failed,
-        "scores": _scores(counted, seed, form),
-        "usage": _mean([row["usage"] for row in rows.values() if row["error"] is None]),
-        "index": _index(documents),
+        "scores": tally.scores(seed),
+        "usage": _divided(tally.usage, tally.total - tally.errors.total()),
+        "index": index.numbers(),
         **({"texts_cut": {"texts": texts, "cut": cut}} if cut else {}),
-        "errors": dict(sorted(errors.items())),
+        "errors": dict(sorted(tally.errors.items())),
     }
 
 
@@ -76,38 +82,93 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scores(rows: list[dict[str, Any]], seed: int, form: str) -> dict[str, dict[str, float | None]]:
-    clusters = question_labels(form, [row["question"] for row in rows], [row["documents"] for row in rows])
-    names = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-    scores: dict[str, dict[str, float | None]] = {}
-    for name in names:
-        held = [n for n, row in enumerate(rows) if name in row["scores"]]
-        i = interval([rows[n]["scores"][name] for n in held], [clusters[n] for n in held], seed=seed)
-        scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
-    return scores
+class _Tally:
+    """Sums over records, and of each the values that an interval needs."""
+
+    def __init__(self, failed: str, form: str) -> None:
+        self._failed, self._form = failed, form
+        self.total = self.truncated = 0
+        self.errors: Counter[str] = Counter()
+        self.prefixes: Counter[str] = Counter()
+        self.usage: dict[str, dict[str, Any]] = {}
+        self.texts = _Texts()  # those of failed questions too
+        self._questions: list[str] = []
+        self._documents: list[tuple[str, ...]] = []  # equal ones are one object
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Count a row of `_needed`."""
+        self.total += 1
+        self.truncated += row["truncated"]
+        self.prefixes.update([] if row["prefix"] is None else [row["prefix"]])
+        self.errors.update([] if row["error"] is None else [row["error"]])
+        self.texts.add(row["usage"])
+        if row["error"] is None:
+            add_usage(self.usage, row["usage"])
+        elif self._failed != "zero":
+            return
+        documents = tuple(row["documents"])
+        self._documents.append(self._known.setdefault(documents, documents))
+        self._questions.append(row["question"] if by_question(self._form) else "")
+        for name, value in row["scores"].items():
+            values, rows = self._scores.setdefault(name, (array("d"), array("L")))
+            values.append(value)
+            rows.append(len(self._documents) - 1)
+
+    def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
+        """Scorer -> mean, interval and the number of questions that have it."""
+        clusters = question_labels(self._form, self._questions, self._documents)
+        scores: dict[str, dict[str, float | None]] = {}
+        for name, (values, rows) in self._scores.items():
+            i = interval(np.frombuffer(values), [clusters[n] for n in rows], seed=seed)
+            scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
+        return scores
 
 
-def _mean(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, dict[str, Any]] = {}
-    for usage in usages:
-        add_usage(total, usage)
-    mean: dict[str, Any] = _divided(total, len(usages))
-    return mean
+class _Texts:
+    """Texts that encoders were given, None if that is unknown, and those that they cut."""
+
+    def __init__(self) -> None:
+        self._given: int | None = 0
+        self._cut = 0
+
+    def add(self, usage: dict[str, dict[str, Any]]) -> None:
+        """Count those of a question or an index."""
+        given, cut = texts_of([usage])
+        self._given = None if given is None or self._given is None else self._given + given
+        self._cut += cut
+
+    def plus(self, other: _Texts) -> tuple[int | None, int]:
+        """The sums of both."""
+        known = self._given is not None and other._given is not None
+        return (self._given or 0) + (other._given or 0) if known else None, self._cut + other._cut
+
+
+class _Index:
+    """Sums over the lines of documents.jsonl; what a failed index spent is not among them."""
+
+    def __init__(self) -> None:
+        self.usage: dict[str, dict[str, Any]] = {}
+        self.texts = _Texts()
+        self._counts = {"built": 0, "hit": 0, "failed": 0}
+        self._ids: set[str] = set()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Count a line."""
+        self._counts[row["status"]] += 1
+        if row["status"] != "failed":
+            self._ids.add(row["document_id"])
+            add_usage(self.usage, row["usage"])
+            self.texts.add(row["usage"])
+
+    def numbers(self) -> dict[str, Any]:
+        """The summary's "index"."""
+        mean = _divided(self.usage, len(self._ids))
+        return {"documents": len(self._ids), **self._counts, "usage": self.usage, "usage_per_document": mean}
 
 
 def _divided(value: Any, by: int) -> Any:
     if isinstance(value, dict):
         return {k: _divided(v, by) for k, v in value.items()}
     return value / by if by else value
-
-
-def _index(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, dict[str, Any]] = {}
-    counts = {"built": 0, "hit": 0, "failed": 0}
-    ids = set()
-    for row in documents:
-        counts[row["status"]] += 1
-        if row["status"] != "failed":
-            ids.add(row["document_id"])
-            add_usage(total, row["usage"])
-    return {"documents": len(ids), **counts, "usage": total, "usage_per_document": _divided(total, len(ids))}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.datasets.stories import _Folder
 from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
-from harness.storage.files import write_atomic
+from harness.storage.files import draft_of, write_atomic
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
@@ -84,7 +84,7 @@ def test_a_record_is_never_appended_through_a_link(tmp_path: Path, name: str) ->
 
 def test_a_draft_is_never_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / f".summary.json.{os.getpid()}.tmp").symlink_to(tmp_path / "victim")
+    draft_of(tmp_path / "summary.json").symlink_to(tmp_path / "victim")
     with pytest.raises(SaveError, match="link"):
         write_atomic(tmp_path / "summary.json", b"{}")
     assert (tmp_path / "victim").read_text() == "precious"

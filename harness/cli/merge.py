@@ -1,0 +1,26 @@
+"""`harness merge RUN...`: merge the shards of run folders; the last shard does so by itself when it ends."""
+
+from __future__ import annotations
+
+import json as json_
+
+from harness.cli.options import Json, Runs
+from harness.cli.output import say
+from harness.storage.named_runs import run_folders
+
+
+def merge(runs: Runs, json: Json = False) -> int:
+    """Merge the shards of runs (run --shard) that are not merged yet.
+
+    The last shard of `harness run --shard K/N` merges all by itself. This command merges what there is when a shard was
+    lost for good, or before the run is divided in another way; what is left is then answered by any harness run.
+    """
+    from harness.scale.merge import merge as merge_shards
+
+    for folder in run_folders(runs):
+        summary = merge_shards(folder, say)
+        if json:
+            print(json_.dumps({"run": str(folder), "summary": summary}))
+        else:
+            print(f"{folder}: {summary.get('n_total', 0)} questions, {summary.get('n_failed', 0)} failed")
+    return 0

@@ -1,0 +1,213 @@
+"""Merge the shards of a run into records.jsonl and the other files of one process, in memory that does not grow.
+
+    records.jsonl + records.1.jsonl + records.2.jsonl ...  ──►  records.jsonl    by question, in the data set's order
+
+Of a question with several records the first complete one wins: answered before answered and not scored before failed;
+the shards come in the order of their numbers, after what was merged before. An index on disk (SQLite) holds where each
+record is, so that no more than one record is in memory. Every file is replaced in one step and the shards are
+removed last: a merge that was killed is repeated by the next one, with the same result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from harness.errors import UserError
+from harness.scale.merge_files import merge_manifests, merge_requests, merge_texts
+from harness.storage.failures import answered
+from harness.storage.files import indexed_lines, json_line, no_link, read_lines, replacing, tidy, write_atomic
+from harness.storage.kept_requests import REQUESTS
+from harness.storage.lock import FolderLock
+from harness.storage.parts import ORDER, order_of, part_name, parts_in
+from harness.storage.run_folder import (
+    ANSWERED,
+    DOCUMENTS,
+    MANIFEST,
+    RECORDS,
+    RUN,
+    SUMMARY,
+    check_plain,
+    read_json,
+    run_yaml,
+)
+from harness.storage.shown_texts import TEXTS
+from harness.storage.summary import summarise
+
+Note = Callable[[str], None]
+_OPEN = 64  # files that are open at a time
+_CACHE = -32_000  # KiB of the index in memory
+_TABLES = """
+CREATE TABLE place (id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
+CREATE TABLE record (id TEXT PRIMARY KEY, rank INTEGER, file INTEGER, at INTEGER, size INTEGER) WITHOUT ROWID;
+CREATE TABLE document (key TEXT PRIMARY KEY, rank INTEGER, file INTEGER, at INTEGER, size INTEGER);
+"""
+_RECORD = """
+INSERT INTO record VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
+SET rank = excluded.rank, file = excluded.file, at = excluded.at, size = excluded.size
+WHERE excluded.file = file OR excluded.rank > rank OR (excluded.rank = 0 AND rank = 0)
+"""
+_DOCUMENT = """
+INSERT INTO document VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+SET rank = excluded.rank, file = excluded.file, at = excluded.at, size = excluded.size WHERE excluded.rank > rank
+"""
+_IN_ORDER = """
+SELECT record.file, record.at, record.size FROM record LEFT JOIN place USING (id)
+ORDER BY place.n IS NULL, place.n, record.file, record.at
+"""
+
+
+def merge(folder: Path, note: Note, *, locked: bool = False) -> dict[str, Any]:
+    """Merge the shards of a run folder and return its new summary; without shards, the one that is there.
+
+    locked: the caller holds the folder's lock. Raises UserError where it is no run folder, RunLocked while a shard is
+    being written, DataError for a damaged file, SaveError.
+    """
+    if not (folder / RUN).is_file():
+        raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
+    with ExitStack() as stack:
+        if not locked:
+            stack.enter_context(FolderLock(folder))
+        numbers = parts_in(folder)
+        if not numbers:
+            return read_json(folder / SUMMARY)
+        for number in numbers:
+            with FolderLock(folder, number):  # nobody writes it; who starts it now is refused by the folder's lock
+                pass
+        check_plain(folder)
+        tidy(folder)
+        return _Merge(folder, numbers, note).run()
+
+
+class _Merge:
+    def __init__(self, folder: Path, numbers: list[int], note: Note) -> None:
+        self.folder, self.numbers, self.note = folder, numbers, note
+        self.parts: list[int | None] = [None, *numbers]  # the merged files are the first source
+        self.index = sqlite3.connect("")  # a temporary file of SQLite's own, removed when it is closed
+        self.index.execute(f"PRAGMA cache_size = {_CACHE}")
+        self.index.executescript(_TABLES)
+        self._files: OrderedDict[Path, IO[bytes]] = OrderedDict()
+
+    def run(self) -> dict[str, Any]:
+        """Merge every file, records last of those that readers count, and remove the shards."""
+        notes: list[str] = []
+        with contextlib.closing(self.index):
+            manifest = merge_manifests(self.folder, self.numbers)
+            self._read(notes)
+            merge_texts(self.folder, self.parts)
+            merge_requests(self.folder, self.parts, self._source)
+            self._documents()
+            asked = int((manifest.get("shard") or {}).get("asked") or 0)
+            config = run_yaml(self.folder)["config"]
+            with replacing(self.folder / RECORDS) as file:
+                numbers = summarise(
+                    self._copied(file),
+                    read_lines(self.folder / DOCUMENTS, "document_id"),
+                    failed=config.get("failed", "zero"),
+                    seed=config["seed"],
+                    form=config["dataset"].get("format", ""),
+                    unique=True,
+                )
+            unscored = self._unscored()
+            self._close()
+        before = read_json(self.folder / SUMMARY)
+        asked = max(asked, before.get("n_asked") or 0)
+        state = "finished" if numbers["n_total"] >= asked else "interrupted"
+        summary = {"state": state, "n_asked": asked, **numbers}
+        manifest.pop("shard", None)
+        manifest["finished"] = max(s.get("finished") or "" for s in manifest["starts"]) if state == "finished" else None
+        self._write(MANIFEST, manifest)
+        self._write(SUMMARY, summary)
+        self._remove(state == "finished" and not unscored)
+        for line in notes:
+            self.note(line)
+        count = len(self.numbers)
+        self.note(f"merged {count} shard{'s'[: count > 1]}: {numbers['n_total']} of {asked} questions have a record")
+        return summary
+
+    def _read(self, notes: list[str]) -> None:
+        """Index where every record and document line is."""
+        places = ((row["question_id"], n) for n, row in enumerate(order_of(self.folder)))
+        self.index.executemany("INSERT OR IGNORE INTO place VALUES (?, ?)", places)
+        for file, part in enumerate(self.parts):
+            lines = indexed_lines(self.folder / part_name(RECORDS, part), "question_id", notes)
+            self.index.executemany(_RECORD, ((r["question_id"], _rank(r), file, at, n) for at, n, r in lines))
+            lines = indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes)
+            rows = ((_key(r), _WORTH[r["status"]], file, at, n) for at, n, r in lines)
+            self.index.executemany(_DOCUMENT, rows)
+
+    def _source(self, question_id: str) -> int | None:
+        """The place in `parts` of the file whose record of the question wins; None without a record."""
+        row = self.index.execute("SELECT file FROM record WHERE id = ?", (question_id,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _lines(self, query: str, name: str) -> Iterator[bytes]:
+        for file, at, size in self.index.execute(query):
+            yield self._line(self.folder / part_name(name, self.parts[file]), at, size)
+
+    def _line(self, path: Path, at: int, size: int) -> bytes:
+        if path not in self._files:
+            while len(self._files) >= _OPEN:
+                self._files.popitem(last=False)[1].close()
+            self._files[path] = open(path, "rb", opener=no_link)  # noqa: SIM115 - closed by _close
+        self._files.move_to_end(path)
+        self._files[path].seek(at)
+        line = self._files[path].read(size)
+        return line if line.endswith(b"\n") else line + b"\n"
+
+    def _copied(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
+        for line in self._lines(_IN_ORDER, RECORDS):
+            into.write(line)
+            yield json.loads(line)
+
+    def _documents(self) -> None:
+        with replacing(self.folder / DOCUMENTS) as file:
+            for line in self._lines("SELECT file, at, size FROM document ORDER BY rowid", DOCUMENTS):
+                file.write(line)
+
+    def _unscored(self) -> int:
+        """Gather the answers that no shard scored; the next start scores them. Returns how many there are."""
+        rows: dict[str, dict[str, Any]] = {}
+        for part in self.parts:
+            for row in read_lines(self.folder / part_name(ANSWERED, part), "question_id"):
+                found = self.index.execute("SELECT rank FROM record WHERE id = ?", (row["question_id"],)).fetchone()
+                if found is None or (found[0] == 0 and answered(row)):
+                    rows[row["question_id"]] = row
+        if rows:
+            write_atomic(self.folder / ANSWERED, b"".join(map(json_line, rows.values())))
+        else:
+            (self.folder / ANSWERED).unlink(missing_ok=True)
+        return len(rows)
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _remove(self, whole: bool) -> None:
+        """Remove the shards' files; their records last, and the order only if no question is left."""
+        for number in self.numbers:
+            for name in (MANIFEST, SUMMARY, ANSWERED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
+                (self.folder / part_name(name, number)).unlink(missing_ok=True)
+        if whole:
+            (self.folder / ORDER).unlink(missing_ok=True)
+
+
+_WORTH = {"failed": 0, "hit": 1, "built": 2}
+
+
+def _rank(row: dict[str, Any]) -> int:
+    return 2 if row["error"] is None else int(answered(row))
+
+
+def _key(row: dict[str, Any]) -> str:
+    return json.dumps([row["document_id"], row.get("key"), row.get("question_id"), row["status"] == "failed"])

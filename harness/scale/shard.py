@@ -1,0 +1,117 @@
+"""One shard of a run: the questions of some documents, answered by a plain process into files of its own.
+
+    harness run ... --shard 3/16   ──►  records.3.jsonl, documents.3.jsonl, manifest.3.json ...   in the run folder
+    the last shard to end          ──►  merge (harness/scale/merge.py): records.jsonl, as one process would write it
+
+parsed("3/16")                    (3, 16)
+partition(examples, documents, 16)   16 lists of question ids; questions about the same documents stay together
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engine import runner
+from harness.errors import RunLocked, UserError
+from harness.scale.merge import merge
+from harness.storage.files import read_lines
+from harness.storage.parts import Part, part_name, parts_in
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+    from harness.engine.runner import RunResult
+    from harness.types import Document, Example
+
+_MOST = 100_000
+_TRIES = 40  # times that a process tries to merge while another one closes its shard, 0.1 s apart
+
+
+def parsed(text: str) -> tuple[int, int]:
+    """ "3/16" as (3, 16). Raises UserError."""
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= of <= _MOST:
+        raise UserError(f"--shard {text}: should be K/N with K from 1 to N, for example 3/16")
+    return number, of
+
+
+def partition(examples: Sequence[Example], documents: Mapping[str, Document], of: int) -> list[list[str]]:
+    """Question ids of each of `of` shards, the same for every caller; some are empty if there are few documents.
+
+    Questions about the same documents are in one shard, so that an index is built once. The largest groups are dealt
+    out first, each to the shard that has least so far (Graham's LPT rule). The size of a group is its text, counted
+    once for the index and once for each question.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for example in examples:
+        groups.setdefault(tuple(sorted(example.question.document_ids)), []).append(example.question.id)
+    sized = [
+        ((1 + len(ids)) * (1 + sum(len(documents[d].text) for d in names)), n, ids)
+        for n, (names, ids) in enumerate(groups.items())
+    ]
+    shards: list[list[str]] = [[] for _ in range(of)]
+    load = [(0, n) for n in range(of)]
+    for size, _, ids in sorted(sized, key=lambda group: (-group[0], group[1])):
+        least, n = load[0]
+        heapq.heapreplace(load, (least + size, n))
+        shards[n] += ids
+    return shards
+
+
+def run_shard(
+    plan: Plan, out: Path, number: int, of: int, *, progress: Progress, **options: Any
+) -> tuple[RunResult, bool]:
+    """Run shard `number` of `of`, and merge if it was the last one. Returns its result, and whether it merged.
+
+    options: those of runner.run. The result of a merge is that of the whole run. Raises what runner.run raises, and
+    UserError where the folder holds shards that were cut in another way.
+    """
+    folder = Path(out) / plan.folder
+    asked = plan.dataset.examples[: plan.config.limit]
+    shards = partition(asked, plan.dataset.documents, of)
+    _check_alike(folder, of, len(asked))
+    part = Part(number, of, frozenset(shards[number - 1]))
+    result = runner.run(plan, out, progress=progress, part=part, **options)
+    for _ in range(_TRIES):
+        if not _all_ended(folder, shards):
+            return result, False
+        try:
+            summary = merge(folder, progress.note)
+        except RunLocked:  # another process merges, or is about to release its shard
+            time.sleep(0.1)
+            continue
+        return runner.RunResult(folder, summary, summary["n_failed"], result.save_problems), True
+    return result, False
+
+
+def _check_alike(folder: Path, of: int, asked: int) -> None:
+    """Raise UserError where shards that are not merged were cut in another way: questions would be asked twice."""
+    for number in parts_in(folder)[:1]:  # all others were checked like this one
+        shard = read_json(folder / part_name(MANIFEST, number)).get("shard") or {}
+        if shard and (shard["of"], shard["asked"]) != (of, asked):
+            raise UserError(
+                f"{folder} holds shards of another division ({shard['of']} shards of {shard['asked']} questions; now "
+                f"{of} of {asked}); first run: harness merge {folder}"
+            )
+
+
+def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
+    """Whether there are shards to merge and every one ended, now or before an earlier merge."""
+    if not parts_in(folder):
+        return False
+    merged: set[str] | None = None
+    for number, ids in enumerate(shards, 1):
+        if not ids or read_json(folder / part_name(SUMMARY, number)).get("state") == "finished":
+            continue
+        if merged is None:
+            merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
+        if not merged.issuperset(ids):
+            return False
+    return True

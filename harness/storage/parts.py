@@ -1,0 +1,77 @@
+"""A run whose questions several processes answer: each writes a part, files of its own in the same run folder.
+
+records.jsonl      what was merged; every reader sees this file alone
+records.3.jsonl    part 3, written by one process; also documents.3.jsonl, texts.3.jsonl.gz, manifest.3.json, lock.3 ...
+order.jsonl        the questions in the order of the data set, for the merge (harness/scale/merge.py)
+
+part_name("records.jsonl", 3)   "records.3.jsonl"
+parts_in(folder)                [1, 2, 3]        parts whose files are not merged yet
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+from harness.storage.files import json_line, read_lines, write_atomic
+
+ORDER = "order.jsonl"
+TRIES = 3
+"""A question that ended as many workers is recorded as failed."""
+_PART = re.compile(r"(?:records|documents|answered|manifest|summary)\.([1-9]\d{0,6})\.jsonl?")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a run.
+
+    number: from 1; of: how many parts there are; ids: its questions; driven: a driver that holds the folder's lock
+    started the process (harness/scale/driver.py); given_up: questions to record as failed without another try.
+    """
+
+    number: int
+    of: int
+    ids: frozenset[str]
+    driven: bool = False
+    given_up: frozenset[str] = frozenset()
+
+
+def part_name(name: str, part: int | None) -> str:
+    """The name of a part's file; `name` itself for None."""
+    if part is None:
+        return name
+    stem, dot, ending = name.partition(".")
+    return f"{stem}.{part}{dot}{ending}"
+
+
+def parts_in(folder: Path) -> list[int]:
+    """The numbers of the parts with files in `folder`, sorted."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+    return sorted({int(match[1]) for name in names if (match := _PART.fullmatch(name))})
+
+
+def check_no_parts(folder: Path) -> None:
+    """Raise UserError if the folder holds parts: one writer of the whole run would ask their questions again."""
+    if numbers := parts_in(folder):
+        some = ", ".join(map(str, numbers[:5])) + (" ..." if len(numbers) > 5 else "")
+        raise UserError(f"{folder} holds shards that are not merged ({some}); first run: harness merge {folder}")
+
+
+def write_order(folder: Path, question_ids: Sequence[str]) -> None:
+    """Write order.jsonl unless it has these questions already. Raises SaveError."""
+    data = b"".join(json_line({"question_id": question_id}) for question_id in question_ids)
+    path = folder / ORDER
+    if not path.exists() or path.stat().st_size < len(data):  # that of a larger --limit has more questions
+        write_atomic(path, data)
+
+
+def order_of(folder: Path) -> Iterator[dict[str, Any]]:
+    """The lines of order.jsonl; none without the file."""
+    return read_lines(folder / ORDER, "question_id")

@@ -1,0 +1,179 @@
+"""Shards of a run, and their merge: the same records as one process writes, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.progress import Silent
+from harness.errors import RunLocked, UserError
+from harness.scale.merge import merge
+from harness.scale.shard import parsed, partition, run_shard
+from harness.storage.files import json_line, read_lines
+from harness.storage.lock import FolderLock
+from harness.storage.parts import Part, parts_in
+from harness.storage.run_folder import DOCUMENTS, RECORDS, read_run
+from tests.engine.fakes import World, comparable, go, make_plan
+
+COMMAND = ["harness", "run"]
+WORLD = World(questions=12, documents=5)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tests.engine.fakes as fakes
+
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
+
+
+def shard(out: Path, number: int, of: int = 3, **more: Any) -> tuple[Any, bool]:
+    plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
+    return run_shard(plan, out, number, of, progress=Silent(), command=COMMAND, **more)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
+
+
+def same_numbers(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return {k: a[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")} == {
+        k: b[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")
+    }
+
+
+def test_the_last_shard_merges_into_what_one_process_writes(tmp_path: Path) -> None:
+    alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
+    for number in (2, 1):
+        result, merged = shard(tmp_path / "parts", number)
+        assert not merged
+        assert parts_in(result.folder)
+    result, merged = shard(tmp_path / "parts", 3)
+    assert merged
+    assert records(result.folder) == records(alone.folder)
+    assert same_numbers(result.summary, alone.summary)
+    assert {p.name for p in result.folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
+    run = read_run(result.folder)
+    assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
+    assert {d["document_id"] for d in run.documents} == {f"d{n}" for n in range(5)}
+    assert go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12  # resumes as a plain run
+
+
+def test_an_index_is_built_in_one_shard_only() -> None:
+    data = WORLD.dataset()
+    shards = partition(data.examples, data.documents, 4)
+    assert sorted(q for ids in shards for q in ids) == sorted(e.question.id for e in data.examples)
+    homes = [{e.question.document_ids for e in data.examples if e.question.id in ids} for ids in shards]
+    assert sum(map(len, homes)) == 5
+    assert max(map(len, homes)) - min(map(len, homes)) <= 1
+    assert shards == partition(data.examples, data.documents, 4)
+    assert [len(ids) for ids in partition(data.examples, data.documents, 9)].count(0) == 4
+
+
+def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path: Path) -> None:
+    for number in range(1, 9):
+        result, merged = shard(tmp_path, number, 8)
+        assert merged == (number >= 5)  # those behind the fifth are empty
+    assert result.summary["n_total"] == 12
+    assert len(records(result.folder)) == 12
+
+
+def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path: Path) -> None:
+    folder = shard(tmp_path, 1)[0].folder
+    with pytest.raises(UserError, match=r"shards that are not merged \(1\); first run: harness merge"):
+        go(make_plan(WORLD.dataset()), tmp_path)
+    with pytest.raises(UserError, match=r"another division \(3 shards of 12 questions; now 4 of 12\)"):
+        shard(tmp_path, 2, 4)
+    notes: list[str] = []
+    summary = merge(folder, notes.append)
+    assert (summary["state"], summary["n_asked"]) == ("interrupted", 12)
+    assert "questions have a record" in notes[-1]
+    shard(tmp_path, 3)
+    result, merged = shard(tmp_path, 2)
+    assert merged
+    assert records(folder) == records(go(make_plan(WORLD.dataset()), tmp_path / "alone").folder)
+    assert result.summary["state"] == "finished"
+
+
+def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path: Path) -> None:
+    folder = shard(tmp_path, 1)[0].folder
+    with FolderLock(folder, 1):
+        with pytest.raises(RunLocked, match=r"is writing the run folder .* \(shard 1\)"):
+            merge(folder, print)
+        with pytest.raises(RunLocked):
+            shard(tmp_path, 1)
+    with FolderLock(folder), pytest.raises(RunLocked, match="is writing the run folder"):
+        shard(tmp_path, 2)
+    assert parts_in(folder) == [1]
+
+
+def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path: Path) -> None:
+    data = WORLD.dataset()
+    go(make_plan(data, limit=4), tmp_path)
+    plan = make_plan(data)
+    for number in (1, 2, 3):
+        shard(tmp_path, number, plan=plan)
+    assert sorted(q.id for q, _ in plan.method.seen) == sorted(f"q{n}" for n in range(4, 12))
+
+
+def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path: Path) -> None:
+    data = WORLD.dataset()
+    folder = shard(tmp_path, 1)[0].folder
+    rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
+    (folder / "records.1.jsonl").write_bytes(b"".join(map(json_line, rows[:-1])))
+    (folder / "answered.1.jsonl").write_bytes(json_line({**rows[-1], "scores": {}}))
+    assert merge(folder, lambda _: None)["n_total"] == len(rows) - 1
+    plan = make_plan(data)
+    for number in (1, 2, 3):
+        shard(tmp_path, number, plan=plan)
+    assert rows[-1]["question_id"] not in {q.id for q, _ in plan.method.seen}
+    assert len(records(folder)) == 12
+
+
+def test_the_first_complete_record_wins(tmp_path: Path) -> None:
+    folder = shard(tmp_path, 1)[0].folder
+    rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
+    failed = {"prediction": "", "error": {"type": "WindowExceeded", "message": "long"}}
+    (folder / RECORDS).write_bytes(b"".join(json_line({**row, **failed}) for row in rows))
+    more = [{**rows[0], "prediction": "second"}, {**rows[1], **failed}]
+    (folder / "records.2.jsonl").write_bytes(b"".join(map(json_line, more)) + b'{"torn')
+    notes: list[str] = []
+    merge(folder, notes.append)
+    assert records(folder) == [comparable(row) for row in rows]
+    assert any("torn" in note for note in notes)
+
+
+def test_a_merge_that_was_killed_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.scale.merge import _Merge
+
+    for number in (1, 2):
+        folder = shard(tmp_path, number)[0].folder
+    monkeypatch.setattr(_Merge, "_remove", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        shard(tmp_path, 3)
+    monkeypatch.undo()
+    before = records(folder)
+    (folder / "manifest.1.json").unlink()
+    assert merge(folder, lambda _: None)["state"] == "finished"
+    assert records(folder) == before
+    assert not parts_in(folder)
+    assert len(json.loads((folder / "manifest.json").read_text())["starts"]) == 3
+    assert len(list(read_lines(folder / DOCUMENTS, "document_id"))) == 5
+
+
+def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path: Path) -> None:
+    plan = make_plan(WORLD.dataset())
+    part = Part(1, 1, frozenset({"q0", "q1"}), given_up=frozenset({"q1"}))
+    result = go(plan, tmp_path, part=part)
+    assert (result.summary["n_total"], result.failed) == (2, 1)
+    assert result.summary["errors"] == {"WorkerLost": 1}
+
+
+@pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_a_shard_is_k_of_n(text: str) -> None:
+    assert parsed("3/16") == (3, 16)
+    with pytest.raises(UserError, match="should be K/N"):
+        parsed(text)
