@@ -71,7 +71,8 @@ def retrieve(
         raise UserError(f"--corpus {corpus}: no such file")
     check_home()
     place = Path(index).expanduser() if index else home() / "retrieval" / _folder_name(path)
-    target = Path(out).expanduser() if out else Path("retrieved") / f"{_plain(config.name)}-{_plain(retriever)}.jsonl"
+    name = f"{_plain(config.name)}-{_plain(Path(retriever).name)}.jsonl"
+    target = Path(out).expanduser() if out else Path("retrieved") / name
     rows = questions(config, limit)
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
     with interrupt_on_signals(), _Progress() as progress:
@@ -100,7 +101,7 @@ def _configs(
         own = f"'{config.name}' brings its own documents"
         if config.name.startswith("pocket/"):
             raise UserError(f"{own}; name a data set of open questions, such as nq")
-        raise UserError(f"{own}; to ask its questions of a corpus, add --set dataset.format=retrieved")
+        raise UserError(f"{own}; if its questions make sense without them, add --set dataset.format=retrieved")
     if retriever == _BM25:
         return config, None
     chosen = Choices(dataset=dataset, data=data, sets={**given, "encoder": retriever})

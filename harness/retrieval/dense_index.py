@@ -1,6 +1,6 @@
 """Vectors of all passages by an encoder of harness/embed, searched exactly by faiss (inner product).
 
-    00000.npy   float32 [8192, width], written when its passages are encoded; a killed build goes on at the next one
+    00000.npy   float32 [2048, width], written when its passages are encoded; a killed build goes on at the next one
 
 Searching maps one file at a time into memory, so neither building nor searching holds the vectors of the corpus.
 """
@@ -26,7 +26,7 @@ from harness.errors import CannotRun
 from harness.retrieval.passages import Report, Table
 from harness.storage.files import write_atomic
 
-SIZE = 8192
+SIZE = 2048
 """Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there before."""
 BATCH = 1024
 
@@ -35,9 +35,10 @@ def folder_name(config: EncoderConfig) -> str:
     """A name that changes with all that changes a vector. Raises CannotRun for an encoder that cannot be used."""
     facts = encoder_facts(config)
     if facts.problems:
-        raise CannotRun(facts.problems[0])
+        problem = facts.problems[0].removeprefix("not run: weights: ")
+        raise CannotRun(problem.replace("`--model FOLDER`", "--set encoder.source=FOLDER"))
     digest = hashlib.sha256(canonical(facts.identity).encode()).hexdigest()
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', config.name).strip('-.')}-{digest[:8]}"
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(config.name).name)}-{digest[:8]}"
 
 
 class DenseIndex:

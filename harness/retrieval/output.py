@@ -23,6 +23,7 @@ from harness.retrieval.passages import Report, Table
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 from harness.storage.files import json_line, no_link, save_error
+from harness.storage.paths import without_home
 
 _LONGEST = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
@@ -121,4 +122,4 @@ def manifest_of(out: Path) -> Path:
 
 def as_json(value: Any) -> bytes:
     """A manifest's bytes."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(without_home(value), indent=2, ensure_ascii=False) + "\n").encode()

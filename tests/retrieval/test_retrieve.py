@@ -272,7 +272,9 @@ def test_mistakes_on_the_command_line(
     refused |= {
         ended("--top", "0")[2]: "'--top'",
         ended(corpus="d.jsonl")[2]: "--corpus d.jsonl: no such file",
-        ended(dataset="musique")[2]: "'musique' brings its own documents; to ask its questions of a corpus, add --set",
+        ended(dataset="musique")[
+            2
+        ]: "'musique' brings its own documents; if its questions make sense without them, add --set",
         ended(dataset="pocket/retrieved")[2]: "name a data set of open questions, such as nq",
         ended("--retriever", "e6")[2]: "unknown encoder 'e6'. Did you mean 'e5'",
         ended("--set", "encoder.device=cpu")[2]: "--set encoder.device: only dataset.KEY can be set here",
