@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
+from harness.datasets.archives import is_archive
 from harness.datasets.files import SUFFIXES
-
-ARCHIVE = ".zip"
 
 # How file names say a split; the same words Hugging Face `datasets` looks for.
 _WORDS = {
@@ -20,8 +19,9 @@ _WORDS = {
     "train": ("train", "training"),
     "test": ("test", "testing"),
 }
-# Parts of one file: "-00001-of-00003" in a name, or a name that is a number (what the hub itself converts).
-_SHARD = re.compile(r"-\d{5}-of-\d{5}|(?<=/)\d{4}(?=\.)")
+# Parts of one file: "-00001-of-00003" in a name (with a hash in older uploads), or a name that is a number (what the
+# hub itself converts).
+_SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
 # QuALITY's release has each split twice: with HTML, and with its tags taken out by the authors.
 _STRIPPED = ".htmlstripped"
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
@@ -36,7 +36,7 @@ def _words(path: str) -> set[str]:
 
 
 def _suffix(path: str) -> str:
-    return next((s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s)), ARCHIVE)
+    return next((s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s)), "")
 
 
 def _of_subset(names: Iterable[str], subset: str) -> list[str]:
@@ -58,7 +58,12 @@ def _data(names: Iterable[str]) -> list[str]:
     """The files that can hold rows: those with a known ending; an archive only if there is no such file."""
     names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
     data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
-    return data or [n for n in names if n.lower().endswith(ARCHIVE)]
+    return data or [n for n in names if is_archive(n)]
+
+
+def has_data(names: Iterable[str]) -> bool:
+    """Whether any of the files can hold rows, by its name."""
+    return bool(_data(names))
 
 
 def _split_of(path: str, split: str) -> bool | None:
@@ -102,21 +107,25 @@ def choose(
     """The data files of one split, sorted.
 
     names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name. patterns: shell
-    patterns that say which files are meant, instead of subset and split. shards_only: several files must be numbered
-    parts of one. Where no file names a split, all are taken; where there is nothing but one zip archive, that; where a
-    file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
+    patterns of paths or names that say which files are meant, instead of subset and split. shards_only: several files
+    must be numbered parts of one. Where no file names a split, all are taken; where there is nothing but one archive,
+    that; where a file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
     """
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data(names)
     if not data:
         among = f" among {_listed(names)}" if names else ""
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
-    if all(n.lower().endswith(ARCHIVE) for n in data):
+    if all(is_archive(n) for n in data):
         if len(data) > 1:
             raise Ambiguous(f"has several archives ({_listed(data)}); name one of them")
         return data  # which of its members are meant is another choice
     if patterns:
-        chosen = [n for n in data if any(fnmatch(n, pattern) for pattern in patterns)]
+        chosen = [
+            n
+            for n in data
+            if any(fnmatch(name, pattern) for pattern in patterns for name in (n, PurePosixPath(n).name))
+        ]
         if not chosen:
             raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_listed(data)}")
     else:

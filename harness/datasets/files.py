@@ -1,4 +1,4 @@
-"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in a zip archive, parquet, and tab-separated tables.
+"""Bytes to rows: JSON lines, a JSON list or object, gzipped or in an archive, parquet, and tab-separated tables.
 
     for place, row in read_rows(Path("dev.jsonl")): ...        # row: a dict, or a Broken saying why it is none
 
@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import hashlib
 import importlib
 import io
 import json
 import tempfile
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, NoReturn
 
+from harness.datasets.archives import Member, opened
 from harness.datasets.rows import type_name
 from harness.errors import CannotRun, DataError
-from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep, unpacked
+from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
@@ -57,17 +54,6 @@ class Place:
         if self.line is not None or self.row is None:
             return DataError(self.file, self.line, field, problem)
         return DataError(f"{self.file}, row {self.row}", None, field, problem)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A file inside a zip archive."""
-
-    archive: Path
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.archive.name}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,52 +284,6 @@ def first_key(source: Path | Member) -> str | None:
     with opened(source) as stream:
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
     return _first_key(head) if head.startswith(b"{") else None
-
-
-@contextmanager
-def opened(source: Path | Member) -> Iterator[_Stream]:
-    """The bytes of a file or of an archive's member, unzipped if it is named .gz. Raises DataError."""
-    name = source.name
-    try:
-        if isinstance(source, Member):
-            with (
-                source.archive.open("rb") as packed,
-                zipfile.ZipFile(packed) as archive,
-                archive.open(_readable(archive, source)) as inner,
-            ):
-                stream = cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
-                yield unpacked(stream, packed, str(source))
-        elif name.lower().endswith(".gz"):
-            with source.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unzipped:
-                yield unpacked(cast("_Stream", unzipped), packed, name)
-        else:
-            with source.open("rb") as plain:
-                yield plain
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
-    except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:  # encrypted, unknown compression
-        raise DataError(str(source), None, None, f"not a readable zip archive ({error}); fetch it again") from None
-    except OSError as error:
-        raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
-
-
-def _readable(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
-    """The directory entry of a member. Raises DataError for one with a password, or packed by a rare method."""
-    entry = archive.getinfo(member.name)
-    if entry.flag_bits & 1:
-        raise DataError(str(member), None, None, "has a password; unpack the archive")
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(str(member), None, None, "is packed by a method that is not read; unpack the archive")
-    return entry
-
-
-def gunzipped(data: bytes, name: str) -> bytes:
-    """The bytes of a gzip file held in memory. Raises DataError."""
-    packed = io.BytesIO(data)
-    try:
-        return unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
 
 
 def digest_of(source: Path | Member) -> bytes:

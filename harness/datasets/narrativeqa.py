@@ -21,10 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from harness.config.schema import DatasetConfig, canonical
+from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import Member, Place, opened
+from harness.datasets.files import Place
 from harness.datasets.rows import RowError, gold_answers
-from harness.datasets.sources import PACKAGE, FileOptions, find, members, patterns_of
+from harness.datasets.sources import PACKAGE, FileOptions, find, patterns_of
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.datasets.story_rows import Found, from_rows
 from harness.errors import ConfigError, DataError
@@ -71,8 +72,8 @@ def _folder(config: DatasetConfig) -> Path | None:
         return None
     path = Path(config.data).expanduser()
     path = path.parent if path.name == "qaps.csv" and path.is_file() else path
-    official = path.is_dir() and any((path / name).is_file() for name in ("qaps.csv", TABLES))
-    return path if official else None
+    places = (path, path / "data")  # of the authors' repository, and of a clone of the hub's
+    return next((place for place in places if any((place / name).is_file() for name in ("qaps.csv", TABLES))), None)
 
 
 def _official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:

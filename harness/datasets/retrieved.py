@@ -18,8 +18,9 @@ from pydantic import Field, StrictInt, ValidationError
 
 from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
+from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, Member, Place, first_key, read_rows, whole
+from harness.datasets.files import Broken, Place, first_key, read_rows, whole
 from harness.datasets.loading import Checker, collect
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
@@ -53,7 +54,8 @@ In the rows: ctxs, docs, paragraphs, documents or retrieval_result, a list of {t
   first.
 In a file, dataset.documents=FILE: an object {question: [documents]} (LongRefiner), or a row a question with its id or
   text and such a list.
-TriviaQA's evidence: dataset.documents=evidence/wikipedia, a folder of texts that EntityPages names.
+TriviaQA's evidence: nothing where --data is qa/wikipedia-dev.json beside evidence/wikipedia, as they are published;
+  else dataset.documents=evidence/wikipedia, a folder of texts that EntityPages names.
 KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgesource.json (35 GiB,
   http://dl.fbaipublicfiles.com/KILT/kilt_knowledgesource.json) or lines of it; RETRIEVED has rows
   {id, docs: [{wikipedia_id}]} or is what a retriever of KILT writes. The provenance in KILT's own questions is gold and
@@ -121,6 +123,15 @@ def _object(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken("a row should be a JSON object")
 
 
+def _evidence(config: DatasetConfig) -> str | None:
+    """The pages beside TriviaQA's own files: evidence/wikipedia of the folder that holds qa/wikipedia-dev.json."""
+    path = Path(config.data or "").expanduser()
+    if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
+        return None
+    pages = path.parent.with_name("evidence") / "wikipedia"
+    return str(pages) if pages.is_dir() else None
+
+
 def questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
     """The first `limit` questions (None: all) for a retriever; documents that rows bring are not read.
 
@@ -152,7 +163,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = _checked(config)
     source = find(config, tuple(Options.model_fields))
-    store = open_store(options.documents) if options.documents else None
+    documents_at = options.documents or _evidence(config)
+    store = open_store(documents_at) if documents_at else None
     checker = Checker(_Parser(store, options.top))
     rows: Iterable[tuple[Place, dict[str, Any] | Broken]] = (
         row for file in source.files for row in _rows(file, config.split)

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import Broken, Place, first_key, kind_of, opened, parse_line, read_rows, whole
+from harness.datasets.archives import opened
+from harness.datasets.files import Broken, Place, first_key, kind_of, parse_line, read_rows, whole
 from harness.datasets.pages import wiki
 from harness.datasets.rows import RowError, line_of, made_id, records, type_name
 from harness.errors import DataError

@@ -1,4 +1,4 @@
-"""Where the rows of a config are: a file, a folder, a zip archive, a package's data, the hub.
+"""Where the rows of a config are: a file, a folder, an archive, a package's data, the hub.
 
 find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of the hub is fetched when its turn comes
 """
@@ -6,7 +6,7 @@ find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of
 from __future__ import annotations
 
 import importlib.util
-import zipfile
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import DatasetConfig
-from harness.datasets.choose import ARCHIVE, Ambiguous, choose, names_subset
-from harness.datasets.files import SUFFIXES, Member, kind_of
+from harness.datasets.archives import ARCHIVES, Member, is_archive, members
+from harness.datasets.choose import Ambiguous, choose, has_data, names_subset
+from harness.datasets.files import SUFFIXES, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.paths import inside
 
@@ -81,7 +82,7 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
 
     fetched = fetch(HubFiles(config.hub, config.split, config.subset, config.revision, patterns))
     name = f"{config.hub} ({', '.join(fetched.names)})"
-    if not fetched.names[0].lower().endswith(ARCHIVE):
+    if not is_archive(fetched.names[0]):
         return Source(fetched.paths(), name, fetched.revision)
     (archive,) = fetched.paths()
     return Source(_inside(archive, config, patterns), name, fetched.revision)
@@ -101,41 +102,54 @@ def _packaged(reference: str) -> Source:
 
 def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     path = Path(data).expanduser()
-    if path.is_file() and path.name.lower().endswith(ARCHIVE):
+    if path.is_file() and is_archive(path.name):
         inside = _inside(path, config, patterns)
         return Source(inside, f"{path.name} ({', '.join(member.name for member in inside)})")
     if patterns and not path.is_dir():
         raise ConfigError(["dataset.options.files: chooses among files of a folder or the hub; this is one file"])
     if path.is_dir():
-        names = _chosen([entry.name for entry in path.iterdir() if entry.is_file()], config, patterns, data, "folder")
-        if names[0].lower().endswith(ARCHIVE):
-            return Source(_inside(path / names[0], config, patterns), names[0])
-        return Source(tuple(path / name for name in names), ", ".join(names))
+        return _in_folder(path, data, config, patterns)
     if not path.exists():
         raise DataError(data, None, None, "no such file or folder; check --data, or dataset.data in the preset")
     if kind_of(path) is None:
-        raise DataError(data, None, None, f"not a data file by its name; known are {', '.join(SUFFIXES)}, {ARCHIVE}")
+        known = ", ".join((*SUFFIXES, *ARCHIVES))
+        raise DataError(data, None, None, f"not a data file by its name; known are {known}")
     return Source((path,), path.name)
 
 
-def _chosen(names: Sequence[str], config: DatasetConfig, patterns: tuple[str, ...], place: str, noun: str) -> list[str]:
+def _in_folder(folder: Path, data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+    """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl"."""
+    names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+    below: list[str] = []
+    if not has_data(names):
+        walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if has_data([name]))
+        below = [path.relative_to(folder).as_posix() for path in walked]
+    chosen = _chosen(below or names, config, patterns, data, "folder", shards_only=bool(below))
+    if is_archive(chosen[0]):
+        return Source(_inside(folder / chosen[0], config, patterns), chosen[0])
+    return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
+
+
+def _chosen(
+    names: Sequence[str],
+    config: DatasetConfig,
+    patterns: tuple[str, ...],
+    place: str,
+    noun: str,
+    *,
+    shards_only: bool = False,
+) -> list[str]:
     """The files of one split among `names`; a folder or archive of one subset need not name it."""
     subset = config.subset if config.subset and names_subset(names, config.subset) else None
+    shards_only = shards_only and not patterns
     try:
-        return choose(names, split=config.split, subset=subset, patterns=patterns)
+        return choose(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
     except Ambiguous as error:
-        raise DataError(place, None, None, f"the {noun} {error}") from None
-
-
-def members(archive: Path) -> list[str]:
-    """Names of the files in a zip archive. Raises DataError for another file."""
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            return [entry.filename for entry in opened.infolist() if not entry.is_dir()]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(archive.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None
+        hint = " (--set dataset.files=NAME)" if "name one of them" in str(error) else ""
+        raise DataError(place, None, None, f"the {noun} {error}{hint}") from None
 
 
 def _inside(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
-    names = [name for name in members(archive) if not name.lower().endswith(ARCHIVE)]
-    return [Member(archive, name) for name in _chosen(names, config, patterns, archive.name, "archive")]
+    names = [name for name in members(archive) if not is_archive(name)]
+    chosen = _chosen(names, config, patterns, archive.name, "archive", shards_only=True)
+    return [Member(archive, name) for name in chosen]

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from harness.datasets.files import Broken, Member, gunzipped, opened, read_rows
+from harness.datasets.archives import Member, gunzipped, opened
+from harness.datasets.files import Broken, read_rows
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside

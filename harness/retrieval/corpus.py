@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import Broken, Place, opened, parse_line
+from harness.datasets.archives import opened
+from harness.datasets.files import Broken, Place, parse_line
 from harness.datasets.pages import wiki
 from harness.datasets.rows import type_name
 from harness.errors import DataError

@@ -20,7 +20,8 @@ import pytest
 
 from harness.cli import main as cli
 from harness.config.yaml_tree import read_yaml
-from harness.datasets.files import Member, digest_of, opened, read_rows, whole
+from harness.datasets.archives import Member, opened
+from harness.datasets.files import digest_of, read_rows, whole
 from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
 from harness.llm import template

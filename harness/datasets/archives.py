@@ -1,0 +1,143 @@
+"""Files in zip and tar archives and gzip files, as streams of bytes whose unpacked size is limited.
+
+    members(Path("qasper-test-and-evaluator-v0.3.tgz"))      ["qasper-test-v0.3.json", "qasper_evaluator.py"]
+    with opened(Member(archive, "qasper-test-v0.3.json")) as stream: ...
+
+Nothing is unpacked to the disk. A tar archive has no directory: each look into it reads it from its start.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from harness.errors import DataError
+from harness.storage.limits import unpacked
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+_Stream = IO[bytes]
+_BAD_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file inside a zip or tar archive."""
+
+    archive: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.archive.name}/{self.name}"
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file is a zip or tar archive, by its name."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def _is_zip(archive: Path) -> bool:
+    return archive.name.lower().endswith(".zip")
+
+
+def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
+    kind = "zip" if _is_zip(archive) else "tar"
+    return DataError(name, None, None, f"not a readable {kind} archive ({error}); fetch it again")
+
+
+def members(archive: Path) -> list[str]:
+    """Names of the files in an archive. Raises DataError for another file."""
+    try:
+        if _is_zip(archive):
+            with zipfile.ZipFile(archive) as zipped:
+                return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
+        with _tar(archive) as tar:
+            return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
+    except (OSError, zipfile.BadZipFile, tarfile.TarError, *_BAD_GZIP) as error:
+        raise _bad_archive(archive.name, archive, error) from None
+
+
+@contextmanager
+def opened(source: Path | Member) -> Iterator[_Stream]:
+    """The bytes of a file or of an archive's member, unzipped if it is named .gz. Raises DataError."""
+    name = source.name
+    try:
+        if isinstance(source, Member):
+            with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
+                yield stream
+        elif name.lower().endswith(".gz"):
+            with source.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unzipped:
+                yield unpacked(cast("_Stream", unzipped), packed, name)
+        else:
+            with source.open("rb") as plain:
+                yield plain
+    except _BAD_GZIP as error:
+        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
+    # An archive that is encrypted, or packed by an unknown method.
+    except (zipfile.BadZipFile, tarfile.TarError, KeyError, RuntimeError, NotImplementedError) as error:
+        archive = source.archive if isinstance(source, Member) else source
+        raise _bad_archive(str(source), archive, error) from None
+    except OSError as error:
+        raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
+
+
+@contextmanager
+def _in_zip(source: Member) -> Iterator[_Stream]:
+    with (
+        source.archive.open("rb") as packed,
+        zipfile.ZipFile(packed) as archive,
+        archive.open(_readable(archive, source)) as inner,
+    ):
+        yield unpacked(_unzipped(inner, source.name), packed, str(source))
+
+
+@contextmanager
+def _in_tar(source: Member) -> Iterator[_Stream]:
+    with _tar(source.archive) as archive:
+        entry = next((e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None)
+        inner = archive.extractfile(entry) if entry is not None else None
+        if inner is None:
+            raise KeyError(f"there is no file {source.name} in it")
+        stream = _unzipped(inner, source.name)
+        yield stream if stream is inner else unpacked(stream, inner, str(source))
+
+
+@contextmanager
+def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
+    """A tar archive, the bytes of a gzipped one counted while they are unpacked."""
+    with archive.open("rb") as packed:
+        stream: _Stream = packed
+        if archive.name.lower().endswith("gz"):
+            stream = unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, archive.name)
+        with tarfile.open(fileobj=stream, mode="r:") as tar:
+            yield tar
+
+
+def _unzipped(inner: _Stream, name: str) -> _Stream:
+    return cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+
+
+def _readable(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
+    """The directory entry of a member. Raises DataError for one with a password, or packed by a rare method."""
+    entry = archive.getinfo(member.name)
+    if entry.flag_bits & 1:
+        raise DataError(str(member), None, None, "has a password; unpack the archive")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(str(member), None, None, "is packed by a method that is not read; unpack the archive")
+    return entry
+
+
+def gunzipped(data: bytes, name: str) -> bytes:
+    """The bytes of a gzip file held in memory. Raises DataError."""
+    packed = io.BytesIO(data)
+    try:
+        return unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
+    except _BAD_GZIP as error:
+        raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
