@@ -35,8 +35,8 @@ demo: venv
 	@echo "The same as a page, with every question and search: results/demo/report.html"
 
 # Rows come from the hub, or from the folder HARNESS_TEST_DATA where that is set.
-HOTPOTQA := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/hotpotqa/hotpot_dev_distractor_sample.json)
-MUSIQUE := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/musique/musique_ans_v1.0_dev_sample.jsonl)
+HOTPOTQA := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/data/hotpotqa/hotpot_dev_distractor_sample.json)
+MUSIQUE := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/data/musique/musique_ans_v1.0_dev_sample.jsonl)
 REAL := --suite demo-real --parallel 8 --out results/demo-real --mlflow sqlite:///results/demo-real/mlflow.db
 
 demo-real: venv

@@ -9,9 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+import pytest
 
 
 class FakeHub:
@@ -89,3 +94,20 @@ class FakeHub:
                 """Keep the test output clean."""
 
         return Handler
+
+
+@contextmanager
+def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """An empty hub that this process asks for all repositories, with empty caches in `folder`."""
+    import huggingface_hub.constants as constants
+
+    server = FakeHub()
+    monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+    monkeypatch.setenv("HARNESS_HOME", str(folder / "home"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
+    yield server
+    server.close()

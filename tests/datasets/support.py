@@ -174,10 +174,10 @@ def tables(rows: list[dict[str, Any]], split: str = "test") -> dict[str, str]:
     return {"documents.csv": as_csv(documents), "qaps.csv": as_csv(asked)}
 
 
-def as_csv(rows: list[dict[str, Any]]) -> str:
+def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
     """Rows as a table with a header."""
     out = StringIO()
-    writer = csv.DictWriter(out, list(rows[0]))
+    writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter)
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()

@@ -143,6 +143,8 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("r.parquet", b"plain text", "r.parquet: not a readable parquet file"),
     ("r.parquet", b"PAR1" + b"\0" * 50 + b"PAR1", "r.parquet: not a readable parquet file"),
     ("r.zip", b"plain text", "r.zip: not a readable zip archive"),
+    ("r.tgz", b"plain text", "r.tgz: not a readable tar archive"),
+    ("r.tar", b"plain text", "r.tar: not a readable tar archive"),
     ("r.csv", b"a,b\n", "not a data file by its name; known are .jsonl, .json, .jsonl.gz, .json.gz, .parquet"),
 ]
 

@@ -17,7 +17,7 @@ import pytest
 from harness.datasets import load
 from harness.datasets.hub_files import lock_path
 from harness.errors import CannotRun, DataError
-from tests.datasets.fake_hub import FakeHub
+from tests.datasets.fake_hub import FakeHub, served
 from tests.datasets.support import columns, config, hotpot, longbench, musique, parquet, qasper, story_row, tables
 
 pytest.importorskip("huggingface_hub")
@@ -40,19 +40,9 @@ def _files(*numbers: int) -> dict[str, bytes]:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """A hub with one repository at commit ONE, and empty caches."""
-    import huggingface_hub.constants as constants
-
-    server = FakeHub()
-    server.add("me/mu", ONE, _files(1, 2))
-    monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "*")
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    yield server
-    server.close()
+    with served(tmp_path, monkeypatch) as server:
+        server.add("me/mu", ONE, _files(1, 2))
+        yield server
 
 
 def test_first_load_pins_the_commit_and_later_loads_keep_it(hub: FakeHub) -> None:

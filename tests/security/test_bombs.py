@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 import zlib
@@ -20,7 +21,7 @@ import pytest
 
 from harness.cli import main as cli
 from harness.config.yaml_tree import read_yaml
-from harness.datasets.archives import Member, opened
+from harness.datasets.archives import Member, members, opened
 from harness.datasets.files import digest_of, read_rows, whole
 from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
@@ -46,6 +47,14 @@ ZEROS = squeezed(b"\0" * (32 << 20), 64, b'{"id": "')  # 2 MB, 2 GiB unpacked
 def zipped(path: Path, name: str, content: bytes, **how: Any) -> Path:
     with zipfile.ZipFile(path, "w", **{"compression": zipfile.ZIP_DEFLATED, **how}) as archive:
         archive.writestr(name, content)
+    return path
+
+
+def tarred(path: Path, name: str, content: bytes) -> Path:
+    with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
     return path
 
 
@@ -81,6 +90,9 @@ def _unpacking(at: Path) -> dict[str, Callable[[], object]]:
         "a zip member": lambda: member(large, "r.jsonl"),
         "the digest of a zip member": lambda: digest_of(Member(large, "r.jsonl")),
         "gzip in a zip": lambda: member(nested, "r.jsonl.gz"),
+        "a tar member": lambda: member(tarred(at / "m.tgz", "r.jsonl", b"[" + b" " * (40 << 20)), "r.jsonl"),
+        "the names of a tar archive": lambda: members(tarred(at / "n.tgz", "r.jsonl", b" " * (40 << 20))),
+        "gzip in a tar": lambda: member(tarred(at / "o.tar", "r.jsonl.gz", ZEROS), "r.jsonl.gz"),
         "a story": lambda: story(written(at / "f" / "s.content", ZEROS).parent),
         "a story in an archive": lambda: story(
             zipped(_folder(at / "g") / "narrativeqa_full_text.zip", "s.content", b" " * (40 << 20)).parent
@@ -187,7 +199,7 @@ def test_no_file_takes_all_memory_or_time(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, (found[-1:], done.stderr[-1000:])
-    assert len(found) == 35
+    assert len(found) == 38
     wrong = [(name, told, seconds) for name, told, seconds in found if not told.startswith("refused: ")]
     assert wrong == []
     assert [name for name, told, _ in found if "\n" in told or len(told) > 600] == []

@@ -1,0 +1,277 @@
+"""The files of official releases, around real rows (HARNESS_TEST_DATA) or made-up ones of the same form.
+
+Looked up in stored copies of the authors' pages and of code that reads the files. The file that is meant holds rows; the
+others hold none, so that reading one of them fails.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+from harness.datasets.files import read_rows
+from tests.datasets import support
+from tests.datasets.support import REAL, parquet, real
+
+Rows = list[dict[str, Any]]
+OTHER = b"not read"
+PAGE = {"title": "Mills", "text": "Ada built the mill."}
+MUSIQUE = [f"musique_{kind}_v1.0_{part}.jsonl" for kind in ("ans", "full") for part in ("train", "dev", "test")]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def rows(made: Rows, *parts: str, most: int = 3) -> Rows:
+    """The first real rows of a file in the folder of samples; the made-up ones where there is no such folder."""
+    if not REAL:
+        return made[:most]
+    keys = ("title",) if parts[-1].startswith("qasper-train") else ()  # {paper id: row}
+    return [row for _, row in read_rows(real("data", *parts), keys) if isinstance(row, dict)][:most]
+
+
+def many(some: Rows, count: int, key: str = "id") -> Rows:
+    """`count` rows: these again and again, each under an id of its own."""
+    return [{**some[n % len(some)], key: f"{n}"} for n in range(count)]
+
+
+def lines(some: Rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in some).encode()
+
+
+def listed(some: Rows) -> bytes:
+    return json.dumps(some).encode()
+
+
+def keyed(some: Rows) -> bytes:
+    """{id: row}, as Qasper's and ASQA's files are."""
+    return json.dumps({row["id"]: {k: v for k, v in row.items() if k != "id"} for row in some}).encode()
+
+
+def musique() -> Rows:
+    return rows([support.musique(n) for n in range(3)], "musique", "musique_ans_v1.0_dev_sample.jsonl")
+
+
+def hotpot() -> Rows:
+    return rows([support.hotpot(n) for n in range(3)], "hotpotqa", "hotpot_dev_distractor_sample.json")
+
+
+def twowiki() -> Rows:
+    return rows([support.hotpot(n) for n in range(3)], "2wikimultihopqa", "dev_sample.json")
+
+
+def qasper() -> Rows:
+    return rows([support.qasper(1)], "qasper", "qasper-train-v0.3-sample.json", most=1)
+
+
+def quality() -> Rows:
+    options = [
+        {"question": f"Who left ({n})?", "question_unique_id": f"m_{n}", "options": ["Ada", "Bo"], "gold_label": 1}
+        for n in range(10)
+    ]
+    made = {"article_id": "m", "title": "Mills", "article": "Ada left.", "questions": options}
+    return rows([made], "quality", "quality_v1.0.1_sample.jsonl", most=1)
+
+
+def quality_single() -> Rows:
+    """The rows of the hub's copy: a question each."""
+    (article,) = quality()
+    return [
+        {"article": article["article"], "question": q["question"], "options": q["options"], "answer": 0, "hard": False}
+        for q in article["questions"]
+    ]
+
+
+def flashrag() -> Rows:
+    made = [{"id": f"test_{n}", "question": f"Who built mill {n}?", "golden_answers": ["Ada"]} for n in range(3)]
+    return rows(made, "nq", "flashrag_nq_test_sample.jsonl")
+
+
+def kilt() -> Rows:
+    made = [{"id": f"k{n}", "input": f"Why mill {n}?", "output": [{"answer": "To grind."}]} for n in range(3)]
+    return rows(made, "eli5", "eli5_kilt_sample.jsonl")
+
+
+def popqa() -> Rows:
+    made = [
+        {"id": n, "prop": "builder", "question": f"Who built mill {n}?", "possible_answers": '["Ada"]'} for n in (1, 2)
+    ]
+    return [{k: v for k, v in row.items() if k != "paragraphs"} for row in rows(made, "popqa", "popqa_sample.jsonl")]
+
+
+def asqa() -> Rows:
+    pairs = [{"question": "Which?", "short_answers": ["Ada"]}]
+    made = {"ambiguous_question": "Who built it?", "qa_pairs": pairs, "annotations": [{"long_answer": "Ada did."}]}
+    if not REAL:
+        return [made]
+    return list(json.loads(real("data", "asqa", "asqa_dev_sample.json").read_text())["dev"].values())[:3]
+
+
+def table(some: Rows) -> bytes:
+    """Tab-separated, as popQA.tsv."""
+    return support.as_csv(some, delimiter="\t").encode()
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+
+def longbench() -> dict[str, bytes]:
+    """data.zip's files, whole: as many rows as LongBench's task.md counts, LongBench-E's of each length too.
+
+    The texts after the first are short; what they say of their length is not.
+    """
+    made = {}
+    for name, sizes in LONGBENCH.items():
+        made_up = [support.longbench(n, dataset=name, length=n) for n in range(2)]
+        first, *_ = rows(made_up, "longbench", f"{name.removesuffix('_e')}.jsonl", most=1)
+        short = {**first, "context": first["context"][:300]}
+        all_rows = [first, *many([short], sum(sizes) - 1, "_id")]
+        if name.endswith("_e"):
+            spans = [length for length, count in zip((100, 4000, 8000), sizes, strict=True) for _ in range(count)]
+            all_rows = [{**row, "length": length} for row, length in zip(all_rows, spans, strict=True)]
+        made[f"data/{name}.jsonl"] = lines(all_rows)
+    return {
+        **made,
+        **{f"data/{name}.jsonl": OTHER for name in ("lcc", "lcc_e", "gov_report", "gov_report_e", "trec_e")},
+    }
+
+
+LONGBENCH = {
+    "narrativeqa": (200,),
+    "qasper": (200,),
+    "multifieldqa_en": (150,),
+    "multifieldqa_zh": (200,),
+    "hotpotqa": (200,),
+    "2wikimqa": (200,),
+    "musique": (200,),
+    "dureader": (200,),
+    "triviaqa": (200,),
+    "qasper_e": (100, 100, 24),
+    "multifieldqa_en_e": (67, 70, 13),
+    "hotpotqa_e": (100, 100, 100),
+    "2wikimqa_e": (100, 100, 100),
+    "triviaqa_e": (100, 100, 100),
+}
+
+
+def stories() -> tuple[dict[str, str], dict[str, str]]:
+    """documents.csv and qaps.csv of NarrativeQA's repository, and the stories by id."""
+    if not REAL:
+        made = [support.story_row(n) for n in range(4)]
+        return support.tables(made), {row["document"]["id"]: row["document"]["text"] for row in made}
+    folder = real("data", "narrativeqa")
+    rows_of_lines = (row for _, row in read_rows(folder / "stories.jsonl.gz") if isinstance(row, dict))
+    kept = {row["document_id"]: row["text"] for row in rows_of_lines if len(row["text"]) < 80_000}
+    with (folder / "qaps.csv").open(encoding="utf-8", newline="") as stream:
+        asked = [row for row in csv.DictReader(stream) if row["document_id"] in kept]
+    return {"documents.csv": (folder / "documents_all.csv").read_text(), "qaps.csv": support.as_csv(asked)}, kept
+
+
+def narrativeqa() -> dict[str, bytes]:
+    """A clone of the authors' repository after download_stories.sh."""
+    tables, texts = stories()
+    files = {name: text.encode() for name, text in tables.items()}
+    files |= {f"tmp/{key}.content": text.encode() for key, text in texts.items()}
+    return {**files, "README.md": b"", "third_party/wikipedia/summaries.csv": OTHER}
+
+
+def narrativeqa_hub() -> dict[str, bytes]:
+    tables, texts = stories()
+    master = packed(".zip", {f"narrativeqa-master/{name}": text.encode() for name, text in tables.items()})
+    texts_zip = packed(".zip", {f"tmp/{key}.content": text.encode() for key, text in texts.items()})
+    shards = {f"data/test-0000{n}-of-00008.parquet": OTHER for n in range(8)}
+    return {"data/narrativeqa-master.zip": master, "data/narrativeqa_full_text.zip": texts_zip, **shards}
+
+
+def hotpot_hub() -> dict[str, bytes]:
+    made = [support.columns(support.hotpot(n)) for n in range(3)]
+    kept = rows(made, "hotpotqa", "hotpot_dev_distractor_hf_sample.jsonl")
+    others = [
+        "distractor/train-00000-of-00002",
+        "distractor/train-00001-of-00002",
+        "fullwiki/validation-00000-of-00001",
+    ]
+    files = {f"{name}.parquet": OTHER for name in others}
+    table = parquet(many(kept, 3))
+    return {**files, "README.md": b"", "distractor/validation-00000-of-00001.parquet": table}
+
+
+def qasper_hub() -> dict[str, bytes]:
+    made = [support.qasper_columns(support.qasper(1))]
+    kept = rows(made, "qasper", "qasper_hf_sample.jsonl", most=1)
+    return {"qasper/test/0000.parquet": parquet(kept), "qasper/train/0000.parquet": OTHER}
+
+
+def trivia() -> dict[str, bytes]:
+    """triviaqa-rc.tar.gz, unpacked: questions in qa/, a text a page in evidence/."""
+    page = {"Filename": "Mill.txt", "Title": "Mill"}
+    question = {"QuestionId": "t1", "Question": "Who built it?", "Answer": {"Value": "Ada", "Aliases": []}}
+    whole: dict[str, Any] = {"Data": [{**question, "EntityPages": [page]}], "Domain": "Wikipedia", "Version": 1.0}
+    texts = {"Mill.txt": "Ada built it."}
+    if REAL:
+        whole = json.loads(real("data", "triviaqa", "wikipedia-sample.json").read_text())
+        pages = real("data", "triviaqa", "evidence_wikipedia.jsonl").read_text().splitlines()
+        texts = {row["Filename"]: row["text"] for row in map(json.loads, pages)}
+    others = (
+        "wikipedia-train",
+        "wikipedia-test-without-answers",
+        "verified-wikipedia-dev",
+        "web-dev",
+        "verified-web-dev",
+    )
+    files = {f"qa/{name}.json": OTHER for name in others}
+    files |= {f"evidence/wikipedia/{name}": text.encode() for name, text in texts.items()}
+    return {**files, "README": b"", "qa/wikipedia-dev.json": json.dumps(whole).encode()}
+
+
+def flashrag_hub(name: str, split: str, count: int) -> Callable[[], dict[str, bytes]]:
+    """The folders of RUC-NLPIR/FlashRAG_datasets."""
+    splits = {"nq": ("train", "dev"), "triviaqa": ("train", "dev"), "popqa": (), "asqa": ("train",), "eli5": ("train",)}
+
+    def files() -> dict[str, bytes]:
+        other = {f"{folder}/{part}.jsonl": OTHER for folder, parts in splits.items() for part in parts}
+        other |= {
+            f"{folder}/{part}.jsonl": OTHER for folder in ("2wikimultihopqa", "hotpotqa") for part in ("dev", "train")
+        }
+        return {**other, "README.md": b"", f"{name}/{split}.jsonl": lines(many(flashrag(), count))}
+
+    return files
+
+
+def alce(name: str) -> Callable[[], dict[str, bytes]]:
+    """ALCE-data.tar: rows with 100 passages each; here two."""
+
+    def files() -> dict[str, bytes]:
+        made = [{"question": f"Why mill {n}?", "answer": "To grind.", "docs": [PAGE]} for n in range(3)]
+        kept = rows(made, "asqa", "alce_asqa_demos.json")
+        names = ("asqa_eval_gtr_top100", "asqa_eval_gtr_top100_reranked_oracle", "asqa_eval_dpr_top100")
+        names += ("eli5_eval_bm25_top100", "eli5_eval_bm25_top100_reranked_oracle", "qampari_eval_gtr_top100")
+        return {**{f"ALCE-data/{n}.json": OTHER for n in names}, f"ALCE-data/{name}.json": listed(kept)}
+
+    return files
+
+
+def musique_files() -> dict[str, bytes]:
+    files = {f"data/{name}": OTHER for name in (*MUSIQUE, "dev_test_singlehop_questions_v1.0.json")}
+    return {**files, "data/musique_ans_v1.0_dev.jsonl": lines(musique()), "__MACOSX/data/._x.jsonl": OTHER}
+
+
+def packed(kind: str, files: dict[str, bytes]) -> bytes:
+    """An archive of files: .zip, .tar or .tgz."""
+    out = io.BytesIO()
+    if kind == ".zip":
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        return out.getvalue()
+    with tarfile.open(fileobj=out, mode="w:gz" if kind == ".tgz" else "w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"./{name}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return out.getvalue()

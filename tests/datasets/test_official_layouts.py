@@ -1,0 +1,254 @@
+"""Every data set in the form of its official release, read by its preset alone.
+
+A release is a folder, an archive or a repository on a hub with the file names that the authors publish. The file that
+is meant holds real rows (HARNESS_TEST_DATA) or made-up ones of the same form (tests/datasets/releases.py).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.scorers.groups import BUCKETS, bucket
+from tests.datasets import support
+from tests.datasets.fake_hub import FakeHub, served
+from tests.datasets.releases import (
+    LONGBENCH,
+    MUSIQUE,
+    OTHER,
+    PAGE,
+    alce,
+    asqa,
+    flashrag,
+    flashrag_hub,
+    hotpot,
+    hotpot_hub,
+    keyed,
+    kilt,
+    lines,
+    listed,
+    longbench,
+    many,
+    musique,
+    musique_files,
+    narrativeqa,
+    narrativeqa_hub,
+    packed,
+    popqa,
+    qasper,
+    qasper_hub,
+    quality,
+    quality_single,
+    stories,
+    table,
+    trivia,
+    twowiki,
+)
+from tests.datasets.support import REAL, parquet
+
+COMMIT = "1" * 40
+
+
+@dataclass(frozen=True)
+class Release:
+    """A preset's data as published.
+
+    place: a folder ("NAME/"), an archive, or "hub:OWNER/NAME[@BRANCH]"; files: path -> contents; given: the path below
+    a folder that --data names; rows: how many questions it has; sets: what must be set besides --data.
+    """
+
+    preset: str
+    place: str
+    files: Callable[[], dict[str, bytes]]
+    rows: int
+    given: str = ""
+    sets: dict[str, Any] = field(default_factory=dict)
+
+
+SPLITS = {f"{split}.json": OTHER for split in ("train", "test")}
+QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
+GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
+FLASHRAG = {"nq": 3610, "triviaqa": 11313, "popqa": 14267, "asqa": 948, "eli5": 1507}
+SIZES = {"test": ("nq", "triviaqa", "popqa"), "dev": ("asqa", "eli5")}
+STORIES = 6 if REAL else 4  # questions on the stories of the test split, and below those on one paper and one article
+PAPER = 3 if REAL else 2
+DOCS = {"dataset.documents": "retrieved.json"}
+
+RELEASES: list[Release] = [
+    Release("narrativeqa", "narrativeqa/", narrativeqa, STORIES),
+    Release("narrativeqa", "hub:deepmind/narrativeqa", narrativeqa_hub, STORIES),
+    Release("narrativeqa", "clone/", narrativeqa_hub, STORIES),
+    Release(
+        "qasper",
+        "qasper-test-and-evaluator-v0.3.tgz",
+        lambda: {"qasper-test-v0.3.json": keyed(qasper()), "qasper_evaluator.py": OTHER, "README_test.md": b""},
+        PAPER,
+    ),
+    Release("qasper", "hub:allenai/qasper@refs/convert/parquet", qasper_hub, PAPER),
+    Release(
+        "hotpotqa",
+        "hotpot/",
+        lambda: {
+            "hotpot_dev_distractor_v1.json": listed(hotpot()),
+            "hotpot_dev_fullwiki_v1.json": OTHER,
+            "hotpot_train_v1.1.json": OTHER,
+        },
+        3,
+    ),
+    Release("hotpotqa", "hub:hotpotqa/hotpot_qa", hotpot_hub, 3),
+    Release("musique", "musique_v1.0.zip", musique_files, 3),
+    Release("musique", "unpacked/", musique_files, 3),
+    Release(
+        "musique",
+        "hub:dgslibisey/MuSiQue",
+        lambda: {MUSIQUE[0]: OTHER, MUSIQUE[1]: lines(musique())},
+        3,
+    ),
+    Release(
+        "2wikimultihopqa",
+        "data_ids_april7.zip",
+        lambda: {
+            "data_ids/dev.json": listed(twowiki()),
+            **{f"data_ids/{name}": OTHER for name in (*SPLITS, "id_aliases.json")},
+        },
+        3,
+    ),
+    Release("2wikimultihopqa", "hub:voidful/2WikiMultihopQA", lambda: {**SPLITS, "dev.json": listed(twowiki())}, 3),
+    Release(
+        "quality",
+        "QuALITY.v1.0.1.zip",
+        lambda: {**dict.fromkeys(QUALITY, OTHER), "QuALITY.v1.0.1.htmlstripped.dev": lines(quality())},
+        10,
+    ),
+    Release(
+        "quality",
+        "hub:emozilla/quality",
+        lambda: {
+            "data/train-00000-of-00001-0bffe0bf790d89eb.parquet": OTHER,
+            "data/validation-00000-of-00001-77baeb9538209706.parquet": parquet(quality_single()),
+        },
+        10,
+    ),
+    *(
+        Release(
+            name,
+            "hub:RUC-NLPIR/FlashRAG_datasets",
+            flashrag_hub(name, split, FLASHRAG[name]),
+            FLASHRAG[name],
+            sets=DOCS,
+        )
+        for split, names in SIZES.items()
+        for name in names
+    ),
+    Release("nq", "FlashRAG_datasets/", flashrag_hub("nq", "test", 3), 3, sets=DOCS),
+    Release("triviaqa", "triviaqa-rc/", trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
+    Release(
+        "popqa",
+        "adaptive-retrieval/",
+        lambda: {"data/popQA.tsv": table(many(popqa(), 3)), "README.md": b""},
+        3,
+        sets=DOCS,
+    ),
+    Release(
+        "asqa",
+        "dataset/",
+        lambda: {"ASQA.json": json.dumps({"train": {}, "dev": {f"-{n}": r for n, r in enumerate(asqa())}}).encode()},
+        3 if REAL else 1,
+        sets=DOCS,
+    ),
+    Release("asqa", "ALCE-data.tar", alce("asqa_eval_gtr_top100"), 3, sets=GTR),
+    Release("eli5", "ALCE-data.tar", alce("eli5_eval_bm25_top100"), 3, sets=BM25),
+    Release(
+        "eli5", "KILT/", lambda: {"eli5-dev-kilt.jsonl": lines(kilt()), "eli5-train-kilt.jsonl": OTHER}, 3, sets=DOCS
+    ),
+]
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """An empty hub and empty caches."""
+    with served(tmp_path, monkeypatch) as server:
+        yield server
+
+
+def placed(release: Release, folder: Path, hub: FakeHub) -> str | None:
+    """Put a release where its name says; what --data is given, None for the hub."""
+    files = release.files()
+    if release.place.startswith("hub:"):
+        repo, _, branch = release.place.removeprefix("hub:").partition("@")
+        hub.add(repo, COMMIT, files, branch or "main")
+        return None
+    place = folder / release.place
+    if not release.place.endswith("/"):
+        place.write_bytes(packed(place.suffix, files))
+        return str(place)
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    return str(place / release.given)
+
+
+def loaded(release: Release, data: str | None) -> Dataset:
+    """The data set as `harness run --dataset PRESET [--data PLACE]` resolves it."""
+    sets = dict(release.sets)
+    return load(resolve(Choices(method="bm25", dataset=release.preset, data=data, sets=sets)).config.dataset)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: f"{r.preset} from {r.place}")
+def test_a_release_is_read_as_published(
+    release: Release, tmp_path: Path, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = placed(release, tmp_path, hub)
+    if release.sets is DOCS:  # what a retriever returned, by the text of the question
+        asked = [*flashrag(), *kilt(), *popqa(), *asqa()]
+        texts = [row.get("question") or row.get("input") or row["ambiguous_question"] for row in asked]
+        Path("retrieved.json").write_text(json.dumps({text: [PAGE] for text in texts}))
+    made = loaded(release, data)
+    assert len(made) == release.rows
+    assert made.skipped == {}
+    assert all(e.gold.answers and made.documents[id_].text for e in made.examples for id_ in e.question.document_ids)
+    if release.rows == FLASHRAG.get(release.preset):
+        assert f"{release.rows:,} " in " ".join(presets.download(release.preset))
+
+
+@pytest.fixture(scope="module")
+def data_zip() -> bytes:
+    """LongBench's archive: 114 MB in truth, the same files and numbers of rows here."""
+    return packed(".zip", longbench())
+
+
+@pytest.mark.parametrize("name", LONGBENCH)
+def test_longbench_has_the_questions_that_its_authors_count(name: str, data_zip: bytes, hub: FakeHub) -> None:
+    hub.add("THUDM/LongBench", COMMIT, {"README.md": b"", "LongBench.py": OTHER, "data.zip": data_zip})
+    made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
+    lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
+    if name.endswith("_e"):
+        assert tuple(lengths[each] for each in BUCKETS) == LONGBENCH[name]
+    assert (len(made), made.skipped) == (sum(LONGBENCH[name]), {})
+    assert f"{len(made)} questions" in " ".join(presets.download(f"longbench/{name}"))
+
+
+@support.needs_real
+def test_narrativeqa_has_the_documents_of_the_papers() -> None:
+    table = csv.DictReader(io.StringIO(stories()[0]["documents.csv"]))
+    books = sum(row["set"] == "test" for row in table)
+    assert f"on {books} books and film scripts" in " ".join(presets.download("narrativeqa"))
+
+
+def test_every_data_set_has_a_release() -> None:
+    asked = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
+    assert asked == {r.preset for r in RELEASES} | {f"longbench/{name}" for name in LONGBENCH}
