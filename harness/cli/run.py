@@ -11,10 +11,10 @@ the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last line
 
 from __future__ import annotations
 
-import json as json_
-import shlex
+import contextlib
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
 from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces, split
-from harness.cli.output import mean_texts, say
+from harness.cli.output import say
+from harness.cli.run_result import failures, print_result
 from harness.cli.scaling import Scaling
 from harness.cli.stopping import say_again
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.engine import model_warnings
 from harness.engine.rows import bug, plan_all
-from harness.engine.siblings import Key, Lost, NotFinished, key, settled
+from harness.engine.siblings import Key, Lost, NotFinished, chain, key, settled
 from harness.errors import FirstFailure, HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.forecast import Forecast
     from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
+    from harness.scale.driver import Driver
 
 _WORSE = (0, 3, 2, 1)
 
@@ -123,7 +126,8 @@ class Execution:
 class Job:
     """What the rows of one command share.
 
-    shard: K and N of --shard; before: the plans of the rows that ran; waiting: rows that could not.
+    shard: K and N of --shard; driver: of --engine; before: the plans of the rows that ran; waiting: rows that could
+    not.
     """
 
     options: Execution
@@ -131,6 +135,7 @@ class Job:
     command: list[str]
     several: bool
     shard: tuple[int, int] | None = None
+    driver: Driver | None = None
     before: dict[Key, Plan] = field(default_factory=dict)
     waiting: list[Plan] = field(default_factory=list)
 
@@ -177,23 +182,35 @@ def _run_all(
         say(f"warning: {warning}")
     if selection.suite is not None:
         say(_forecast_table(planned, options, selection.suite))
-    job = Job(options, trackers, command, several=len(planned) > 1, shard=shard)
-    ran = False
-    for i, plan in enumerate(planned, 1):
-        waited = len(job.waiting)
-        worse, why = _run_one(plan, job)
-        code = max(code, worse, key=_WORSE.index)
-        ran = ran or (worse != 2 and len(job.waiting) == waited)
-        lost += [Lost(plan.row_name, why)] if why else []
-        if options.fail_fast and why:
-            lost += [Lost(each.row_name, "not started, as --fail-fast asks") for each in planned[i:]]
-            break
+    with scaling.driver(options.folder, _progress(options), command, _how(options)) as driver:
+        job = Job(options, trackers, command, several=len(planned) > 1, shard=shard, driver=driver)
+        ran, worst = _run_rows(planned, job, lost)
+    code = max(code, worst, key=_WORSE.index)
     code = 3 if ran and code == 2 else code
     if len(wanted) > 1 and (lost or selection.suite is not None):
         say(closing(len(wanted), lost))
     if job.waiting:
         say_again("rows wait for the number of another row", command)
     return max(code, 3 if trackers.report(say) else 0, key=_WORSE.index)
+
+
+def _run_rows(planned: list[Plan], job: Job, lost: list[Lost]) -> tuple[bool, int]:
+    """Run the rows in turn; those that did not run whole go to `lost`. Returns whether any ran, and the exit code."""
+    ran, code = False, 0
+    for plan in planned:
+        if job.driver is not None and not plan.awaits:
+            with contextlib.suppress(HarnessError):  # raised again when it is this row's turn
+                job.driver.add(plan, [plan.choices])
+    for i, plan in enumerate(planned, 1):
+        waited = len(job.waiting)
+        worse, why = _run_one(plan, job)
+        code = max(code, worse, key=_WORSE.index)
+        ran = ran or (worse != 2 and len(job.waiting) == waited)
+        lost += [Lost(plan.row_name, why)] if why else []
+        if job.options.fail_fast and why:
+            lost += [Lost(each.row_name, "not started, as --fail-fast asks") for each in planned[i:]]
+            break
+    return ran, code
 
 
 def _check_convention(options: Execution, suite: str | None) -> None:
@@ -267,8 +284,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     if job.several:
         say(f"--- {name}")
     try:
-        plan = _ready(plan, job)
-        result = execute(plan, job)
+        result = execute(_ready(plan, job), job, chain(plan, job.before))
     except HarnessError as e:
         job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
         if job.options.debug and isinstance(e, FirstFailure):
@@ -281,8 +297,8 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     for problem in result.save_problems:
         say(f"error: {problem}")
     if result.failed:
-        say(_failures(result, f"{name}: " if job.several else "", job.options.debug))
-    _print_result(result, job.options.json)
+        say(failures(result, f"{name}: " if job.several else "", job.options.debug))
+    print_result(result, job.options.json)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
     return (3, "; ".join(why)) if why else (0, None)
@@ -299,68 +315,36 @@ def _ready(plan: Plan, job: Job) -> Plan:
     return made
 
 
-def execute(plan: Plan, job: Job) -> RunResult:
-    """Run a plan with its progress on stderr, followed by MLflow. Raises what runner.run raises."""
-    from harness.engine import runner
+def _progress(options: Execution) -> Progress:
     from harness.engine.progress import Progress, Quiet
 
-    options = job.options
-    progress = Quiet() if options.quiet else Progress()
-    how: dict[str, Any] = {
-        "command": job.command,
-        "retry_failed": options.retry_failed,
-        "parallel": options.parallel,
-        "fail_fast": options.fail_fast,
-    }
-    if job.shard is None:
-        with job.trackers.follow(options.folder / plan.folder):
-            return runner.run(plan, options.folder, progress=progress, **how)
-    from harness.scale.shard import run_shard
+    return Quiet() if options.quiet else Progress()
 
-    result, merged = run_shard(plan, options.folder, *job.shard, progress=progress, **how)
-    if merged:  # MLflow has one writer: who merged
+
+def _how(options: Execution) -> dict[str, Any]:
+    """What runner.run is given beside the plan."""
+    return {"retry_failed": options.retry_failed, "parallel": options.parallel, "fail_fast": options.fail_fast}
+
+
+def execute(plan: Plan, job: Job, choices: Sequence[Choices] = ()) -> RunResult:
+    """Run a plan with its progress on stderr, followed by MLflow. Raises what runner.run raises.
+
+    choices: what another process makes the plan from (harness.engine.siblings.chain).
+    """
+    from harness.engine import runner
+
+    folder, how = job.options.folder, {"command": job.command, **_how(job.options)}
+    if job.driver is not None:
+        job.driver.add(plan, choices)
+        result, whole = job.driver.wait(plan), True
+    elif job.shard is not None:
+        from harness.scale.shard import run_shard
+
+        result, whole = run_shard(plan, folder, *job.shard, progress=_progress(job.options), **how)
+    else:
+        with job.trackers.follow(folder / plan.folder):
+            return runner.run(plan, folder, progress=_progress(job.options), **how)
+    if whole:  # MLflow has one writer: who merged
         with job.trackers.follow(result.folder):
             pass
     return result
-
-
-def _failures(result: RunResult, row: str, debug: bool) -> str:
-    """How many questions failed, why and where the first one did, and how to answer or score them again.
-
-    debug: with the traceback of the first one.
-    """
-    from harness.storage.failures import summary_of, unscored
-    from harness.storage.files import read_lines
-    from harness.storage.parts import part_name
-    from harness.storage.run_folder import RECORDS
-
-    records = result.folder / part_name(RECORDS, result.part)
-    errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
-    question, error = next((q, e) for q, e in errors.items() if e is not None)
-    ways = []
-    answered = sum(unscored(e) for e in errors.values())
-    if answered < result.failed:
-        ways.append("the same command with --retry-failed runs them again")
-    if answered:
-        again = f"harness score {shlex.quote(str(result.folder))}"
-        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
-    shown = f"{error['traceback'].rstrip()}\n" if debug and "traceback" in error else ""
-    if "traceback" in error and not debug:
-        ways.append("--debug prints the traceback")
-    count = f"{result.failed} of {result.summary['n_total']} questions failed"
-    return f"{shown}error: {row}{count}; the first, '{question}': {summary_of(error)}  ({'; '.join(ways)})"
-
-
-def _print_result(result: RunResult, json: bool) -> None:
-    if json:
-        print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
-        return
-    summary = result.summary
-    lines = [f"{result.folder}" + (f", shard {result.part}" if result.part else "")]
-    lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
-    total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
-    kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
-    bare = summary.get("n_without_prefix")
-    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
-    print("\n".join(lines), flush=True)

@@ -47,6 +47,10 @@ class Progress:
         self._total, self._headline, self._begun = total, headline, time.monotonic()
         self._drawn = self._begun
 
+    def more(self, count: int) -> None:
+        """Questions are added to those that `start` named."""
+        self._total += count
+
     def seen(self, row: dict[str, Any]) -> None:
         """A record that an earlier start of the same run left."""
         self._count(row)

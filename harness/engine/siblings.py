@@ -133,6 +133,15 @@ def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
     return settle(plan, runs)
 
 
+def chain(plan: Plan, before: Mapping[Key, Plan]) -> list[Choices]:
+    """What another process plans to get `plan` with its numbers: the choices of the rows they come from, then its own.
+
+    before: the plans of the rows that ran.
+    """
+    sources = [before[row].choices for row in _sources(plan, before).values() if row in before]
+    return [*sources, plan.choices]
+
+
 def _finished(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
     """The run of a row, with the records of the questions that this command asks. Raises NotFinished."""
     from harness.storage.run_folder import read_run

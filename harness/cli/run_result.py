@@ -1,0 +1,55 @@
+"""What `harness run` prints about a row that ran."""
+
+from __future__ import annotations
+
+import json as json_
+import shlex
+from typing import TYPE_CHECKING
+
+from harness.cli.output import mean_texts
+
+if TYPE_CHECKING:
+    from harness.engine.runner import RunResult
+
+
+def failures(result: RunResult, row: str, debug: bool) -> str:
+    """How many questions failed, why and where the first one did, and how to answer or score them again.
+
+    debug: with the traceback of the first one.
+    """
+    from harness.storage.failures import summary_of, unscored
+    from harness.storage.files import read_lines
+    from harness.storage.parts import part_name
+    from harness.storage.run_folder import RECORDS
+
+    records = result.folder / part_name(RECORDS, result.part)
+    errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
+    question, error = next((q, e) for q, e in errors.items() if e is not None)
+    ways = []
+    answered = sum(unscored(e) for e in errors.values())
+    if answered < result.failed:
+        ways.append("the same command with --retry-failed runs them again")
+    if answered:
+        again = f"harness score {shlex.quote(str(result.folder))}"
+        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
+    shown = f"{error['traceback'].rstrip()}\n" if debug and "traceback" in error else ""
+    if "traceback" in error and not debug:
+        ways.append("--debug prints the traceback")
+    count = f"{result.failed} of {result.summary['n_total']} questions failed"
+    return f"{shown}error: {row}{count}; the first, '{question}': {summary_of(error)}  ({'; '.join(ways)})"
+
+
+def print_result(result: RunResult, json: bool) -> None:
+    """Print the scores and counts of a run on stdout."""
+    if json:
+        print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
+        return
+    summary = result.summary
+    lines = [f"{result.folder}" + (f", shard {result.part}" if result.part else "")]
+    lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
+    total, failed = summary.get("n_total", 0), summary.get("n_failed", 0)
+    kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
+    bare = summary.get("n_without_prefix")
+    note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
+    print("\n".join(lines), flush=True)

@@ -1,0 +1,282 @@
+"""Spread rows over workers: cut each row into parts, hand them out, requeue those of dead workers, merge.
+
+    driver = Driver(hands, out, progress, ...)
+    driver.add(plan, chain)          its parts are queued; several rows may be under way
+    driver.wait(plan)                RunResult, once all its parts are answered and merged
+
+`hands` are the workers of an engine (harness/scale/ray_engine.py). The driver holds the lock of each row's folder from
+`add` to the merge, so that no other process writes the row. What counts is on disk: a driver that starts again merges
+the parts that it finds and asks only what has no record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.config.schema import canonical
+from harness.engine import runner
+from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
+from harness.scale.merge import merge
+from harness.scale.shard import partition
+from harness.scale.tail import Tail
+from harness.scale.worker import Done, Order
+from harness.storage.failures import answered
+from harness.storage.files import read_lines, touch
+from harness.storage.lock import FolderLock
+from harness.storage.parts import TRIES, part_name
+from harness.storage.remote_runs import check_shared
+from harness.storage.run_folder import RECORDS, RUN
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+
+_PARTS = 4  # of a row, for each worker: the last ones to end are short
+_PATIENCE = 60.0  # seconds that a dying worker may still hold the lock of its part
+_POLL = 0.5  # seconds between two looks at the records
+_KINDS: dict[str, type[HarnessError]] = {"user": UserError, "save": SaveError, "failed": FirstFailure}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a worker: it is ready (again), has done its order, or died with it."""
+
+    worker: str
+    done: Done | None = None
+    died: bool = False
+
+
+class Hands(Protocol):
+    """The workers of an engine, by name. Each has at most one order."""
+
+    count: int
+
+    def submit(self, worker: str, order: Order) -> None:
+        """Give a worker that is ready an order."""
+
+    def poll(self, timeout: float) -> list[Event]:
+        """What happened since the last call; waits up to `timeout` seconds. Raises UserError if no worker is left."""
+
+    def close(self) -> None:
+        """End all workers at once."""
+
+
+@dataclass
+class _Task:
+    number: int
+    ids: tuple[str, ...]
+    deaths: int = 0
+    not_before: float = 0.0
+    locked_since: float | None = None
+
+
+@dataclass
+class _Row:
+    plan: Plan
+    chain: tuple[Choices, ...]
+    folder: Path
+    of: int = 0
+    queue: deque[_Task] = field(default_factory=deque)
+    running: int = 0
+    deaths: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    error: HarnessError | None = None
+    result: runner.RunResult | None = None
+    lock: ExitStack = field(default_factory=ExitStack)
+    tail: Tail | None = None
+
+    @property
+    def model(self) -> str:
+        """What a worker has to have loaded for this row."""
+        configs = {role: c.model_dump(mode="json") for role, c in (self.plan.models | self.plan.encoders).items()}
+        return canonical(configs)
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        return frozenset(question for question, count in self.deaths.items() if count >= TRIES)
+
+
+class Driver:
+    """Schedules the parts of rows over workers; see above. retry_failed, parallel: as in runner.run."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        out: Path,
+        progress: Progress,
+        *,
+        command: list[str],
+        retry_failed: bool = False,
+        parallel: int = 1,
+    ) -> None:
+        self._hands, self._out, self._progress, self._command = hands, out, progress, command
+        self._retry, self._parallel = retry_failed, parallel
+        self._rows: dict[str, _Row] = {}
+        self._idle: set[str] = set()
+        self._busy: dict[str, tuple[_Row, _Task]] = {}
+        self._loaded: dict[str, str] = {}  # worker -> model of its last order
+        self._shown = False
+
+    def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
+        """Queue a row, unless it is queued already. Raises RunLocked, UserError, SaveError, DataError.
+
+        chain: the row's choices, behind those of the rows that it takes numbers from.
+        """
+        if plan.folder in self._rows:
+            return
+        folder = self._out / plan.folder
+        check_shared(folder)
+        touch(folder)
+        row = _Row(plan, tuple(chain), folder)
+        row.lock.enter_context(FolderLock(folder))
+        try:
+            self._cut(row)
+        except BaseException:
+            row.lock.close()
+            raise
+        self._rows[plan.folder] = row
+
+    def _cut(self, row: _Row) -> None:
+        """Merge what an earlier driver left, and cut what is not recorded into parts."""
+        plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
+        if (row.folder / RUN).exists():
+            self._merged(row)
+        row.tail = Tail(row.folder)
+        recorded = set()
+        for record in read_lines(row.folder / RECORDS, "question_id"):
+            if answered(record) or not self._retry:
+                recorded.add(record["question_id"])
+                row.tail.first.append(record)
+        left = [example for example in asked if example.question.id not in recorded]
+        parts = [p for p in partition(left, plan.dataset.documents, _PARTS * self._hands.count) if p]
+        row.of = len(parts)
+        place = {example.question.id: n for n, example in enumerate(left)}
+        row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
+        row.tail.parts = [part_name(RECORDS, n) for n in range(1, row.of + 1)]
+        headline = plan.config.dataset.scorers[0]
+        if self._shown:
+            self._progress.more(len(asked))
+        else:
+            self._progress.start(len(asked), headline)
+            self._shown = True
+        for record in row.tail.first:
+            self._progress.seen(record)
+        row.tail.first.clear()
+
+    def wait(self, plan: Plan) -> runner.RunResult:
+        """Work until this row is merged. Raises the error of a worker that ended it, and what a merge raises."""
+        row = self._rows[plan.folder]
+        while row.result is None:
+            if row.running == 0 and (row.error is not None or not row.queue):
+                self._finish(row)
+                continue
+            self._hand_out()
+            for event in self._hands.poll(_POLL):
+                self._take(event)
+            self._show()
+        return row.result
+
+    def _finish(self, row: _Row) -> None:
+        self._show()
+        with row.lock:
+            if row.of:
+                summary = self._merged(row)
+        if row.error is not None:
+            row.error.midway = True
+            raise row.error
+        if not row.of:  # nothing was left to ask: what an unsharded run does to a finished folder
+            row.result = runner.run(row.plan, self._out, command=self._command, progress=self._progress)
+            return
+        row.result = runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
+
+    def _merged(self, row: _Row) -> dict[str, Any]:
+        """Merge, once the last worker of a part has let go of it. Raises RunLocked after _PATIENCE seconds."""
+        since = time.monotonic()
+        while True:
+            try:
+                return merge(row.folder, self._progress.note, locked=True)
+            except RunLocked:
+                if time.monotonic() - since > _PATIENCE:
+                    raise
+                time.sleep(_POLL)
+
+    def _hand_out(self) -> None:
+        """Give every idle worker a part, one that needs the model it has loaded if there is such a part."""
+        for worker in sorted(self._idle):
+            now = time.monotonic()
+            ready = [r for r in self._rows.values() if r.error is None and r.queue and r.queue[0].not_before <= now]
+            if not ready:
+                return
+            model = self._loaded.get(worker)
+            row = next((row for row in ready if row.model == model), ready[0])
+            task = row.queue.popleft()
+            parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
+            self._hands.submit(
+                worker,
+                Order(row.chain, row.plan.folder, task.number, row.of, task.ids, row.given_up, parallel),
+            )
+            row.running += 1
+            self._idle.discard(worker)
+            self._busy[worker] = (row, task)
+            self._loaded[worker] = row.model
+
+    def _take(self, event: Event) -> None:
+        if event.died:
+            self._idle.discard(event.worker)
+            self._loaded.pop(event.worker, None)
+        else:
+            self._idle.add(event.worker)
+        if event.worker not in self._busy or (event.done is None and not event.died):
+            return
+        row, task = self._busy.pop(event.worker)
+        row.running -= 1
+        if event.done is None:
+            self._requeue(row, task, event.worker)
+        elif event.done.kind == "locked":
+            task.locked_since = task.locked_since or time.monotonic()
+            if time.monotonic() - task.locked_since > _PATIENCE:
+                row.error = row.error or RunLocked(event.done.error)
+            task.not_before = time.monotonic() + 4 * _POLL
+            row.queue.append(task)
+        elif event.done.error:
+            kind = _KINDS.get(event.done.kind, HarnessError)
+            row.error = row.error or kind(f"worker {event.worker}: {event.done.error}")
+        else:
+            row.problems += [problem for problem in event.done.problems if problem not in row.problems]
+
+    def _requeue(self, row: _Row, task: _Task, worker: str) -> None:
+        """Queue the part of a dead worker again; the question it had in hand is given up after TRIES deaths."""
+        path = row.folder / part_name(RECORDS, task.number)
+        recorded = {record["question_id"] for record in read_lines(path, "question_id")}
+        suspect = next((question for question in task.ids if question not in recorded), None)
+        task.deaths += 1
+        row.queue.append(task)
+        sentence = f"worker {worker} ended; its part {task.number}/{row.of} of {row.plan.row_name} is queued again"
+        if suspect is not None:
+            row.deaths[suspect] += 1
+            if row.deaths[suspect] == TRIES:
+                sentence += f"; question '{suspect}' ended {TRIES} workers and is recorded as failed"
+        self._progress.note(sentence)
+
+    def _show(self) -> None:
+        for row in self._rows.values():
+            if row.tail is not None and row.result is None:
+                for record in row.tail.new():
+                    self._progress.done(record)
+
+    def close(self) -> None:
+        """End the workers, and merge what they answered of rows that are not whole."""
+        self._hands.close()
+        for row in self._rows.values():
+            if row.result is None:
+                with row.lock:
+                    if row.of and (row.folder / RUN).exists():
+                        self._merged(row)
+        self._progress.stop()

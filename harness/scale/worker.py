@@ -1,0 +1,160 @@
+"""What a worker process does: it plans a row, keeps its models loaded, and answers parts of the row's questions.
+
+It knows nothing of Ray: a driver calls `hello` once and `run` for each part (harness/scale/ray_engine.py). Settings,
+question ids and paths come in, counts and sentences go out; questions, documents and records stay in files.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import traceback
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.progress import Progress
+from harness.errors import HarnessError, RunLocked, SaveError, UserError
+from harness.storage.parts import Part
+from harness.types import VERSION
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+    from harness.engine.siblings import Key
+
+_KEPT = 4  # plans, with the rows of their data sets
+_PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "ray")
+
+
+def versions() -> dict[str, str]:
+    """Versions that have to be equal in all processes of a run."""
+    known = {"Python": platform.python_version(), "harness": VERSION}
+    for name in _PACKAGES:
+        try:
+            known[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return known
+
+
+class _Log(Progress):
+    """A line for each question, so that the log of a dead worker says how far it came."""
+
+    row = ""
+
+    def done(self, row: dict[str, Any]) -> None:
+        """A question has just been recorded."""
+        super().done(row)
+        self.note(f"{self.row} {row['question_id']} {'answered' if row['error'] is None else 'failed'}")
+
+    def _log(self) -> None:
+        """Print no sums: they are the driver's."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One part of a row to answer. chain: the row's settings, behind those of the rows that it takes numbers from."""
+
+    chain: tuple[Choices, ...]
+    folder: str
+    number: int
+    of: int
+    ids: tuple[str, ...]
+    given_up: frozenset[str] = frozenset()
+    parallel: int = 1
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of an order. error: a sentence, with the kind of its exception: user, save, locked, failed or bug."""
+
+    recorded: int = 0
+    problems: tuple[str, ...] = ()
+    error: str = ""
+    kind: str = ""
+
+
+class Worker:
+    """One worker process. Its output goes to a log file of its own."""
+
+    def __init__(self, name: str, out: str, cwd: str, options: dict[str, Any]) -> None:
+        self.name, self.out, self._options = name, Path(out), options
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._problem = ""
+        try:
+            os.chdir(cwd)
+            log = self.out / "workers"
+            log.mkdir(parents=True, exist_ok=True)
+            fd = os.open(log / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            for stream in (1, 2):
+                os.dup2(fd, stream)
+            os.close(fd)
+        except OSError as error:
+            self._problem = f"the folder {error.filename or cwd} cannot be used there ({error.strerror})"
+
+    def hello(self) -> dict[str, Any]:
+        """Host, process, versions, and why it cannot work ("" where it can)."""
+        return {"host": socket.gethostname(), "pid": os.getpid(), "versions": versions(), "problem": self._problem}
+
+    def run(self, order: Order) -> Done:
+        """Answer the questions of an order into the files of its part. Raises nothing that a run can raise."""
+        try:
+            return self._run(order)
+        except RunLocked as error:
+            return Done(error=str(error), kind="locked")
+        except UserError as error:
+            return Done(error=str(error), kind="user")
+        except SaveError as error:
+            return Done(error=str(error), kind="save")
+        except HarnessError as error:
+            return Done(error=str(error), kind="failed")
+        except Exception as error:  # noqa: BLE001 - one row's bug is no reason to end a worker of the others
+            traceback.print_exc()
+            return Done(error=f"a bug, see {self.name}.log ({type(error).__name__}: {error})", kind="bug")
+
+    def _run(self, order: Order) -> Done:
+        from harness.engine import runner
+
+        plan = self._plan(order.chain)
+        if plan.folder != order.folder:
+            raise UserError(
+                f"this worker would write {plan.folder}, the driver {order.folder}: data set, weights or code differ "
+                "between the machines; make them equal"
+            )
+        part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
+        progress = _Log(sys.stderr)
+        progress.row = plan.folder
+        progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
+        result = runner.run(
+            plan, self.out, progress=progress, part=part, **{**self._options, "parallel": order.parallel}
+        )
+        return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
+
+    def _plan(self, chain: Sequence[Choices]) -> Plan:
+        known = repr(tuple(chain))
+        if known not in self._plans:
+            while len(self._plans) >= _KEPT:
+                self._plans.popitem(last=False)
+            self._plans[known] = planned(chain, self.out)
+        self._plans.move_to_end(known)
+        return self._plans[known]
+
+
+def planned(chain: Sequence[Choices], out: Path) -> Plan:
+    """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
+    from harness.engine.plan import plan_choices
+    from harness.engine.siblings import key, settled
+
+    before: dict[Key, Plan] = {}
+    plan: Plan | None = None
+    for choices in chain:
+        plan = settled(plan_choices(choices), before, out)
+        before[key(choices)] = plan
+    assert plan is not None  # a chain has the row itself
+    return plan

@@ -1,0 +1,93 @@
+"""`harness run --shard`, `--engine` and `harness merge` on the command line: mistakes in one sentence, and one Ray run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.storage.files import read_lines
+from harness.storage.parts import parts_in
+
+ROW = [
+    "run",
+    "-m",
+    "bm25",
+    "-d",
+    "pocket/musique",
+    "--model",
+    "random",
+    "--set",
+    "dataset.tokens=300",
+    "--mlflow",
+    "off",
+]
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out + printed.err
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--shard", "5/4"], "--shard 5/4: should be K/N"),
+        (["--engine", "rai"], "unknown engine 'rai'. Did you mean 'ray'?"),
+        (["--engine", "ray", "--shard", "1/2"], "leave --shard out"),
+        (["--workers", "2"], "--workers is for --engine ray"),
+    ],
+)
+def test_mistakes(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
+    code, printed = called(capsys, *ROW, *words)
+    assert code == 2
+    assert sentence in printed
+    assert not Path("results").exists()
+
+
+def test_without_ray(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, printed = called(capsys, *ROW, "--engine", "ray")
+    assert code == 2
+    assert "needs Ray, which is not installed; pip install" in printed
+
+
+def test_a_merge_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = called(capsys, *ROW, "--limit", "4", "--shard", "1/2")
+    assert (code, ", shard 1\n" in printed) == (0, True)
+    code, printed = called(capsys, *ROW, "--limit", "4")
+    assert (code, "first run: harness merge" in printed) == (2, True)
+    code, printed = called(capsys, "merge", "results", "--json")
+    assert code == 0
+    assert json.loads(printed.splitlines()[0])["summary"]["state"] == "interrupted"
+    assert called(capsys, *ROW, "--limit", "4")[0] == 0
+
+
+def test_a_row_over_ray_equals_that_of_one_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one test with a real cluster; faults are in tests/scale/test_driver.py and bench/ray_kills.py."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most
+    code, printed = called(capsys, *ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
+    assert code == 0, printed
+    assert called(capsys, *ROW, "--limit", "2", "--out", "alone")[0] == 0
+    (path,) = Path("alone").rglob("records.jsonl")
+    other = Path("ray") / path.relative_to("alone")
+    kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
+    assert [[r[k] for k in kept] for r in read_lines(other, "question_id")] == [
+        [r[k] for k in kept] for r in read_lines(path, "question_id")
+    ]
+    assert not parts_in(other.parent)
+    assert (Path("ray") / "workers" / "worker-1.log").read_text().count(" answered") == 2

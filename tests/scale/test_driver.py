@@ -1,0 +1,159 @@
+"""The driver over made-up workers that die when they should: what is lost, requeued, given up and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.progress import Silent
+from harness.engine.runner import run
+from harness.errors import RunLocked, SaveError, UserError
+from harness.scale.driver import Driver, Event
+from harness.scale.worker import Done, Order, Worker
+from harness.storage.files import read_lines
+from harness.storage.parts import Part, parts_in
+from harness.storage.run_folder import RECORDS
+from tests.engine.fakes import World, comparable, go, make_plan
+from tests.scale.test_shards import _home  # noqa: F401 - an autouse fixture
+
+WORLD = World(questions=12, documents=12)
+
+
+class Died(BaseException):
+    """The worker's process is gone."""
+
+
+class FakeHands:
+    """Workers that run in this process, each order at the next poll; `before` may raise Died when a question comes."""
+
+    def __init__(self, plan: Any, out: Path, count: int = 2, before: Callable[[str, str], None] | None = None) -> None:
+        self.plan, self.out, self.count = plan, out, count
+        self.before = before or (lambda worker, question: None)
+        self.events = [Event(f"w{n}") for n in range(count)]
+        self.orders: list[tuple[str, Order]] = []
+        self.asked: list[str] = []
+        self.closed = False
+
+    def submit(self, worker: str, order: Order) -> None:
+        self.orders.append((worker, order))
+
+    def poll(self, timeout: float) -> list[Event]:
+        events, self.events = self.events, []
+        if not events and self.orders:
+            events = [self._run(*self.orders.pop(0))]
+        return events
+
+    def _run(self, worker: str, order: Order) -> Event:
+        answer = self.plan.method.answer
+
+        def watched(question: Any, *more: Any) -> Any:
+            self.before(worker, question.id)
+            self.asked.append(question.id)
+            return answer(question, *more)
+
+        part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
+        self.plan.method.answer = watched
+        try:
+            result = run(self.plan, self.out, command=["harness"], progress=Silent(), part=part)
+        except Died:
+            self.events.append(Event(worker))  # started again
+            return Event(worker, died=True)
+        except UserError as error:
+            return Event(worker, Done(error=str(error), kind="locked" if isinstance(error, RunLocked) else "user"))
+        finally:
+            self.plan.method.answer = answer
+        return Event(worker, Done(result.summary["n_total"]))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def drive(tmp_path: Path, before: Any = None, plan: Any = None) -> tuple[Any, FakeHands, Silent]:
+    plan = plan or make_plan(WORLD.dataset())
+    hands, progress = FakeHands(plan, tmp_path, before=before), Silent()
+    driver = Driver(hands, tmp_path, progress, command=["harness"])
+    try:
+        driver.add(plan, [plan.choices])
+        return driver.wait(plan), hands, progress
+    finally:
+        driver.close()
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
+
+
+def test_the_parts_of_a_row_become_its_run(tmp_path: Path) -> None:
+    result, hands, progress = drive(tmp_path / "ray")
+    alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
+    assert records(result.folder) == records(alone.folder)
+    assert result.summary["scores"] == alone.summary["scores"]
+    assert sorted(hands.asked) == sorted(f"q{n}" for n in range(12))
+    assert {p.name for p in result.folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
+    assert progress.line().startswith("12/12")
+    again, hands, _ = drive(tmp_path / "ray")  # nothing is left to ask
+    assert (again.summary["n_total"], hands.asked) == (12, [])
+
+
+def test_a_dead_worker_costs_the_question_in_hand_only(tmp_path: Path) -> None:
+    deaths = iter([False, True, False, False, True] + [False] * 50)
+
+    def before(_worker: str, _question: str) -> None:
+        if next(deaths):
+            raise Died
+
+    result, hands, progress = drive(tmp_path, before)
+    assert len(hands.asked) == len(set(hands.asked)) == 12
+    assert result.failed == 0
+    assert sum("is queued again" in note for note in progress.notes) == 2
+
+
+def test_a_question_that_ends_three_workers_is_recorded_as_failed(tmp_path: Path) -> None:
+    def before(_worker: str, question: str) -> None:
+        if question == "q7":
+            raise Died
+
+    result, hands, progress = drive(tmp_path, before)
+    assert (result.summary["n_total"], result.failed, result.summary["errors"]) == (12, 1, {"WorkerLost": 1})
+    assert "question 'q7' ended 3 workers and is recorded as failed" in "\n".join(progress.notes)
+    assert len(set(hands.asked)) == 11
+
+
+def test_a_second_driver_and_what_a_dead_one_left(tmp_path: Path) -> None:
+    plan = make_plan(WORLD.dataset())
+    dead = FakeHands(plan, tmp_path)
+    driver = Driver(dead, tmp_path, Silent(), command=["harness"])
+    driver.add(plan, [plan.choices])
+    with pytest.raises(RunLocked, match="is writing the run folder"):
+        drive(tmp_path)
+    driver._hand_out()
+    dead._run("w0", Order((), plan.folder, 1, 8, ("q0", "q1", "q2"), frozenset()))
+    driver._rows[plan.folder].lock.close()  # the kernel lets go of a dead driver's locks
+    assert parts_in(tmp_path / plan.folder) == [1]
+    result, hands, _ = drive(tmp_path)
+    assert sorted(hands.asked) == sorted(f"q{n}" for n in range(3, 12))
+    assert [row["question_id"] for row in records(result.folder)] == [f"q{n}" for n in range(12)]
+
+
+def test_an_error_of_a_worker_ends_the_row_and_keeps_its_answers(tmp_path: Path) -> None:
+    def before(_worker: str, question: str) -> None:
+        if question == "q9":
+            raise UserError("the weights are not there")
+
+    with pytest.raises(UserError, match=r"worker w\d: the weights are not there") as raised:
+        drive(tmp_path, before)
+    assert raised.value.midway
+    assert records(tmp_path / make_plan().folder)
+    assert not parts_in(tmp_path / make_plan().folder)
+
+
+def test_a_worker_says_in_one_sentence_why_it_cannot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    worker = Worker("w", str(tmp_path), str(tmp_path / "absent"), {})
+    assert "absent cannot be used there (No such file or directory)" in worker.hello()["problem"]
+    for error, kind in [(SaveError("full"), "save"), (RunLocked("held"), "locked"), (KeyError("x"), "bug")]:
+        monkeypatch.setattr(Worker, "_run", lambda *_, error=error: (_ for _ in ()).throw(error))
+        assert worker.run(Order((), "f", 1, 1, ())).kind == kind
