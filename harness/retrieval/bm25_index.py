@@ -13,6 +13,7 @@ need one more package; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import os
@@ -26,6 +27,7 @@ import bm25s
 import numpy as np
 from bm25s import scoring
 
+from harness.config.schema import canonical
 from harness.retrieval.passages import Report, Table
 from harness.storage.files import save_error, write_atomic
 
@@ -33,6 +35,11 @@ SIZE = 100_000
 """Passages of a shard."""
 
 OPTIONS: dict[str, Any] = {"method": "lucene", "k1": 1.5, "b": 0.75}
+
+
+def folder_name() -> str:
+    """A name that changes with all that changes a score or a file."""
+    return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE]).encode()).hexdigest()[:8]}"
 
 
 def _tokens(texts: Iterable[str], *, ids: bool = True) -> Any:

@@ -96,12 +96,12 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
 def _index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
     # Each needs a package of its own.
     if encoder is None:
-        from harness.retrieval.bm25_index import BM25Index
+        from harness.retrieval import bm25_index
 
-        return BM25Index(folder / "bm25", table)
-    from harness.retrieval.dense_index import DenseIndex, folder_name
+        return bm25_index.BM25Index(folder / bm25_index.folder_name(), table)
+    from harness.retrieval import dense_index
 
-    return DenseIndex(folder / folder_name(encoder), table, encoder)
+    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), table, encoder)
 
 
 def _search(
