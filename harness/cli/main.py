@@ -57,6 +57,10 @@ COMMANDS = {
         "study trials": "Plot score and requests by the maximum number of trials",
         "study requests": "Plot the score by the number of requests per question",
     },
+    "Share runs": {
+        "export": "Write runs into one file that others can verify",
+        "verify": "Check a bundle without a model",
+    },
     "MLflow": {
         "track": "Log stored runs to MLflow; what is already logged is skipped",
         "ui": "Open the MLflow user interface",

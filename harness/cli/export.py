@@ -1,0 +1,47 @@
+"""`harness export RUN... bundle.zip`: runs in one file that others can verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.command import output
+from harness.cli.output import check_pandas, say
+from harness.errors import UserError
+from harness.storage.named_runs import read_runs, run_folders
+
+
+def export(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN... BUNDLE.zip", help="Run folders, or folders that hold runs; last, the file."),
+    ],
+    keep_texts: Annotated[
+        str, output("--keep-texts yes|no", "Include the data set's texts where the runs hold them; no for hashes.")
+    ] = "yes",
+) -> int:
+    """Write runs into one file that others can verify.
+
+    It holds records, gold answers, shown texts, configuration, environment, scorer versions and the table's numbers.
+    Requests to models (--keep-prompts) are left out. The same runs give the same bytes.
+    """
+    from harness.exchange.bundle import export as write_bundle
+
+    if len(paths) < 2:
+        raise UserError("name the runs, and last the file to write: harness export results/musique bundle.zip")
+    if keep_texts not in ("yes", "no"):
+        raise UserError(f"--keep-texts {keep_texts}: should be yes or no")
+    *runs, bundle = paths
+    if not bundle.lower().endswith(".zip"):
+        raise UserError(f"the last argument is the file to write and should end in .zip, not '{bundle}'")
+    folders = run_folders(runs)
+    check_pandas()
+    stored = read_runs(folders)
+    digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts == "yes")
+    print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
+    bare = [run.path.name for run in stored if not run.config["dataset"].get("keep_texts", True)]
+    if bare or keep_texts == "no":
+        say("note: texts of the data set are left out; to score answers again, harness verify needs its rows (--data)")
+    return 0

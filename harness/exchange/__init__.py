@@ -1,0 +1,1 @@
+"""Stored runs for others: bundles that anybody can verify without a model."""
