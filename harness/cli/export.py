@@ -1,47 +1,49 @@
-"""`harness export RUN... bundle.zip`: runs in one file that others can verify."""
+"""`harness export RUN... --to inspect|lm-eval --out DIR`: stored runs in the files of other harnesses."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.command import output
-from harness.cli.output import check_pandas, say
-from harness.errors import UserError
-from harness.storage.named_runs import read_runs, run_folders
+from harness.cli.command import choice, output
+from harness.errors import UnknownName, UserError, printable
+
+_LOGS = ("inspect", "lm-eval")
 
 
 def export(
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN... BUNDLE.zip", help="Run folders, or folders that hold runs; last, the file."),
-    ],
-    keep_texts: Annotated[
-        str, output("--keep-texts yes|no", "Include the data set's texts where the runs hold them; no for hashes.")
-    ] = "yes",
+    paths: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")],
+    to: Annotated[
+        str | None,
+        choice("--to NAME", "inspect: logs for `inspect view`; lm-eval: the files of its --log_samples."),
+    ] = None,
+    out: Annotated[str | None, output("--out DIR", "With --to: folder for the files.")] = None,
 ) -> int:
-    """Write runs into one file that others can verify.
+    """Write runs as logs of Inspect or as sample files of lm-eval.
 
-    It holds records, gold answers, shown texts, configuration, environment, scorer versions and the table's numbers.
-    Requests to models (--keep-prompts) are left out. The same runs give the same bytes.
+    Neither needs to be installed. Questions, right answers and shown texts go along, so runs without them are refused.
     """
-    from harness.exchange.bundle import export as write_bundle
+    if to is None:
+        raise UserError("say in which form: harness export RUN --to inspect --out DIR")
+    return _logs(paths, to, out)
 
-    if len(paths) < 2:
-        raise UserError("name the runs, and last the file to write: harness export results/musique bundle.zip")
-    if keep_texts not in ("yes", "no"):
-        raise UserError(f"--keep-texts {keep_texts}: should be yes or no")
-    *runs, bundle = paths
-    if not bundle.lower().endswith(".zip"):
-        raise UserError(f"the last argument is the file to write and should end in .zip, not '{bundle}'")
-    folders = run_folders(runs)
-    check_pandas()
-    stored = read_runs(folders)
-    digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts == "yes")
-    print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
-    bare = [run.path.name for run in stored if not run.config["dataset"].get("keep_texts", True)]
-    if bare or keep_texts == "no":
-        say("note: texts of the data set are left out; to score answers again, harness verify needs its rows (--data)")
-    return 0
+
+def _logs(paths: list[str], to: str, out: str | None) -> int:
+    """Write the files of another harness."""
+    if to not in _LOGS:
+        raise UnknownName("form of export", to, _LOGS)
+    if out is None:
+        raise UserError(f"name the folder for the files: harness export {paths[0]} --to {to} --out DIR")
+    from harness.cli.stored_runs import stored_runs
+    from harness.exchange import inspect_logs, lm_eval_samples
+
+    runs, damaged = stored_runs(paths)
+    write = (inspect_logs if to == "inspect" else lm_eval_samples).write
+    for run in runs:
+        print(printable(str(write(run, Path(out)))))
+    if to == "inspect":
+        sys.stderr.write(f"open them with: inspect view --log-dir {printable(out)}\n")
+    return 3 if damaged else 0

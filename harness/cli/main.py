@@ -58,8 +58,8 @@ COMMANDS = {
         "study requests": "Plot the score by the number of requests per question",
     },
     "Share runs": {
-        "export": "Write runs into one file that others can verify",
-        "verify": "Check a bundle without a model",
+        "export": "Write runs as logs of Inspect or as sample files of lm-eval",
+        "parity": "Score stored answers with the scorers of lm-eval, and print where they differ",
     },
     "MLflow": {
         "track": "Log stored runs to MLflow; what is already logged is skipped",

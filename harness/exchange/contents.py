@@ -1,0 +1,99 @@
+"""What the logs of other harnesses need of a stored run, question by question.
+
+for question in contents(run):
+    question.text, question.answers, question.prompt, question.record["prediction"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import UserError
+from harness.storage.kept_requests import read_requests
+from harness.storage.run_folder import StoredRun
+from harness.storage.shown_texts import POINTER
+
+GAP = "\n\n"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of a run with its answer.
+
+    context: the texts that the reader was shown, in order, joined by a blank line; prompt: the last request that wrote
+    a part of the answer, as it was sent, else context and question; kept: whether it was sent like that.
+    """
+
+    record: Mapping[str, Any]
+    text: str
+    options: tuple[str, ...] | None
+    answers: tuple[str, ...]
+    context: str
+    prompt: str
+    kept: bool
+    texts: Mapping[str, str]
+
+    def shown(self, piece: Mapping[str, Any]) -> str:
+        """The text of a piece of the record's `shown` or of a step's."""
+        return str(piece.get("text") or self.texts.get(piece.get(POINTER) or "", ""))
+
+
+def contents(run: StoredRun) -> Iterator[Asked]:
+    """The questions of the run in the order of its records.
+
+    Raises UserError for a run that holds no texts, DataError for a damaged file.
+    """
+    for record in run.records:
+        if record.get("question") is None or record.get("gold") is None:
+            raise UserError(
+                f"{run.path} holds neither questions nor right answers, because dataset.keep_texts is off or an older "
+                f"version made it; where the licence allows copies, add them with: harness score {run.path}"
+            )
+    texts = run.texts(run.records)
+    sent = _sent(run)
+    for record in run.records:
+        pieces = (str(p.get("text") or texts.get(p.get(POINTER) or "", "")) for p in record["shown"])
+        context = GAP.join(piece for piece in pieces if piece)
+        question = str(record["question"])
+        options = record.get("options")
+        kept = sent.get(record["question_id"])
+        yield Asked(
+            record=record,
+            text=question,
+            options=None if options is None else tuple(options),
+            answers=tuple(record["gold"]["answers"]),
+            context=context,
+            prompt=kept or GAP.join(part for part in (context, question) if part),
+            kept=kept is not None,
+            texts=texts,
+        )
+
+
+def _sent(run: StoredRun) -> dict[str, str]:
+    """Question id -> the last prompt that wrote something in the phase "answer" (--keep-prompts)."""
+    requests = read_requests(run.path, {str(record["question_id"]) for record in run.records})
+    written = {
+        name: [r["prompt"] for r in rows if r["kind"] == "write" and r["phase"] == "answer"]
+        for name, rows in requests.items()
+    }
+    return {name: prompts[-1] for name, prompts in written.items() if prompts}
+
+
+def file_name(text: str) -> str:
+    """`text` as a part of a file's name: a run folder may come from a stranger."""
+    return re.sub(r"[^\w.+-]", "-", text).lstrip(".")[:100] or "-"
+
+
+def started(run: StoredRun) -> str:
+    """When the run began, in ISO form with a time zone."""
+    return str(run.manifest.get("started") or "1970-01-01T00:00:00+00:00")
+
+
+def used(record: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens of a question's search and answer: tokens_in, tokens_out, tokens_cached, thinking."""
+    phases = [usage for phase, usage in (record.get("usage") or {}).items() if phase != "study"]
+    total = {key: sum(int(u.get(key) or 0) for u in phases) for key in ("tokens_in", "tokens_out", "tokens_cached")}
+    return {**total, "thinking": sum(int((u.get("thinking") or {}).get("tokens") or 0) for u in phases)}

@@ -1,0 +1,196 @@
+"""A run as a log of Inspect, which `inspect view` opens and `inspect_ai.log.read_eval_log` reads.
+
+    path = write(run, Path("logs"))      logs/2026-01-02T03-04-05+00-00_musique-bm25_0123abcd.json
+
+The log has version 2 of Inspect's JSON form (https://inspect.aisi.org.uk/eval-logs.html; the schema: `inspect log
+schema`). A question is a sample: what the reader saw and the question are the user's message, the prediction is the
+assistant's. The moves of a search are its transcript. Means are those of the run's summary: a failed question counts 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.exchange.contents import Asked, contents, file_name, started, used
+from harness.storage.files import save_error, write_atomic
+from harness.storage.run_folder import StoredRun
+
+_VERSION = 2
+_STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
+
+
+def write(run: StoredRun, folder: Path) -> Path:
+    """Write the log of `run` into `folder` and return its path. The same run gives the same bytes.
+
+    Raises UserError for a run without texts, DataError for a damaged one, SaveError.
+    """
+    path, data = folder / f"{_name(run)}.json", json.dumps(log(run), ensure_ascii=False, allow_nan=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise save_error(folder, error) from None
+    write_atomic(path, data.encode("utf-8", "replace"))
+    return path
+
+
+def log(run: StoredRun) -> dict[str, Any]:
+    """The log as JSON values."""
+    samples = [_sample(run, question) for question in contents(run)]
+    model, total = str(run.config["model"]["name"]), _usage([sample["output"]["usage"] for sample in samples])
+    state = run.summary.get("state")
+    return {
+        "version": _VERSION,
+        "status": _STATES.get(str(state), "started"),
+        "eval": _spec(run),
+        "plan": {"steps": [{"solver": _method(run), "params": run.config["method"].get("params") or {}}]},
+        "results": _results(run, samples),
+        "stats": {
+            "started_at": run.manifest.get("started") or "",
+            "completed_at": run.manifest.get("finished") or "",
+            "model_usage": {model: total},
+        },
+        **({"error": _error({"type": "Stopped", "message": "the run stopped early"})} if state == "stopped" else {}),
+        "samples": samples,
+    }
+
+
+def _method(run: StoredRun) -> str:
+    return str(run.config["method"]["name"])
+
+
+def _task(run: StoredRun) -> str:
+    return file_name(f"{run.config['dataset']['name']}-{_method(run)}").replace("_", "-")
+
+
+def _hash(run: StoredRun) -> str:
+    return run.path.name.rpartition("--")[2]
+
+
+def _name(run: StoredRun) -> str:
+    """The form of Inspect's own names; its list of logs reads them."""
+    return f"{file_name(started(run))}_{_task(run)}_{file_name(_hash(run))}"
+
+
+def _spec(run: StoredRun) -> dict[str, Any]:
+    """What was run. Names of methods and models are this project's."""
+    data, manifest, dataset = run.config["dataset"], run.manifest, run.manifest.get("dataset") or {}
+    git = manifest.get("git") or {}
+    revision = {"type": "git", "origin": "", "commit": git.get("commit"), "dirty": git.get("dirty")}
+    return {
+        "eval_id": _hash(run),
+        "run_id": _hash(run),
+        "task_id": _hash(run),
+        "created": started(run),
+        "task": _task(run),
+        "task_display_name": f"{data['name']} · {_method(run)}",
+        "solver": _method(run),
+        "solver_args": run.config["method"].get("params") or {},
+        "dataset": {
+            "name": data["name"],
+            "location": dataset.get("source"),
+            "samples": dataset.get("questions") or len(run.records),
+            "sample_ids": [str(record["question_id"]) for record in run.records],
+            "shuffled": False,
+        },
+        "model": str(run.config["model"]["name"]),
+        "model_args": {"backend": run.config["model"].get("backend")},
+        "config": {"limit": run.config.get("limit")},
+        "packages": {k: v for k, v in (manifest.get("packages") or {}).items() if isinstance(v, str)},
+        "scorers": [{"name": name} for name in data["scorers"]],
+        "headline_metric": {"scorer": data["scorers"][0], "metric": "mean"},
+        "metadata": {
+            "fingerprint": dataset.get("fingerprint"),
+            "licence": data.get("licence"),
+            "instruction": data.get("instruction"),
+            "seed": run.config.get("seed"),
+            "scorer_versions": manifest.get("scorers"),
+            "failed_count_as": run.summary.get("failed_count_as", run.config.get("failed")),
+        },
+        **({"revision": revision} if git.get("commit") else {}),
+    }
+
+
+def _results(run: StoredRun, samples: list[dict[str, Any]]) -> dict[str, Any]:
+    scores = []
+    for name, score in (run.summary.get("scores") or {}).items():
+        bounds = {"mean": score.get("mean"), "lower": score.get("low"), "upper": score.get("high")}
+        metrics = {k: {"name": k, "value": v} for k, v in bounds.items() if isinstance(v, int | float)}
+        scores.append({"name": name, "scorer": name, "scored_samples": score.get("n"), "metrics": metrics})
+    done = sum("error" not in sample for sample in samples)
+    return {"total_samples": len(samples), "completed_samples": done, "scores": scores}
+
+
+def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
+    record, model = asked.record, str(run.config["model"]["name"])
+    name, answer = str(record["question_id"]), str(record["prediction"])
+    reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
+    tokens = used(record)
+    usage = {
+        "input_tokens": tokens["tokens_in"],
+        "output_tokens": tokens["tokens_out"],
+        "total_tokens": tokens["tokens_in"] + tokens["tokens_out"] + tokens["tokens_cached"],
+        "input_tokens_cache_read": tokens["tokens_cached"],
+        "reasoning_tokens": tokens["thinking"],
+    }
+    notes = record.get("notes") or {}
+    sample = {
+        "id": name,
+        "epoch": 1,
+        "input": asked.text,
+        "choices": None if asked.options is None else list(asked.options),
+        "target": list(asked.answers),
+        "messages": [{"id": f"{name}/prompt", "role": "user", "source": "input", "content": asked.prompt}, reply],
+        "output": {"model": model, "choices": [{"message": reply, "stop_reason": "stop"}], "usage": usage},
+        "scores": {} if record["error"] else _scores(record, answer),
+        "model_usage": {model: usage},
+        "events": [_event(run, asked, n, step) for n, step in enumerate(record["steps"])],
+        "metadata": {
+            "documents": list(record["document_ids"]),
+            "prompt": "as it was sent" if asked.kept else "what the reader was shown, and the question",
+            "stop_reason": record["stop_reason"],
+            "truncated": record["truncated"],
+            "supporting": record["gold"]["supporting"],
+            "usage": record["usage"],
+        },
+    }
+    if isinstance(notes.get("seconds"), int | float):
+        sample["total_time"] = sample["working_time"] = notes["seconds"]
+    return sample | ({"error": _error(record["error"])} if record["error"] else {})
+
+
+def _scores(record: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    flags = (record.get("notes") or {}).get("flags") or {}
+    return {
+        name: {"value": value, "answer": answer, "explanation": str(flags[name]) if name in flags else None}
+        for name, value in record["scores"].items()
+        if value is not None
+    }
+
+
+def _event(run: StoredRun, asked: Asked, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
+    """A move of the search. Moves have no time of their own; they get that of the run's start."""
+    told = {key: step[key] for key in ("action", "node", "level", "p_yes", "scores", "tokens", "note", "answer")}
+    data = {key: value for key, value in told.items() if value not in (None, "", {})}
+    if step.get("shown") and (text := asked.shown(step["shown"])):
+        data["shown"] = text
+    return {
+        "uuid": f"{asked.record['question_id']}/{number}",
+        "event": "info",
+        "source": str(step["action"]),
+        "timestamp": started(run),
+        "working_start": 0.0,
+        "data": data,
+    }
+
+
+def _error(error: Mapping[str, Any]) -> dict[str, str]:
+    trace = str(error.get("traceback") or "")
+    return {"message": f"{error['type']}: {error['message']}", "traceback": trace, "traceback_ansi": trace}
+
+
+def _usage(usages: list[dict[str, int]]) -> dict[str, int]:
+    keys = ("input_tokens", "output_tokens", "total_tokens", "input_tokens_cache_read", "reasoning_tokens")
+    return {key: sum(usage[key] for usage in usages) for key in keys}

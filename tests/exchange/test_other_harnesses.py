@@ -1,0 +1,221 @@
+"""Runs as logs of Inspect and sample files of lm-eval, and lm-eval's scorers beside ours."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.exchange import inspect_logs, lm_eval_samples
+from harness.storage.files import json_line
+from harness.storage.kept_requests import REQUESTS, lines_of
+from harness.storage.run_folder import read_run
+from harness.types import Example
+from tests.reports.build import record, write_run
+
+F1 = "longbench.qa_f1_score"
+STEP = {
+    "action": "visit",
+    "node": 3,
+    "level": 1,
+    "scores": {"total": 0.5},
+    "tokens": 9,
+    "p_yes": None,
+    "flops": {},
+    "shown": {"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "Ann is 8."},
+    "note": "",
+    "answer": None,
+    "answer_flops": {},
+    "probe_flops": {},
+}
+
+
+def _records() -> list[dict[str, Any]]:
+    asked = {"gold": {"answers": ["Ann", "Anne"], "supporting": [], "extra": {}}, "document_characters": [9]}
+    shown = [{"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "Ann is 8."}]
+    right = {
+        "prediction": "Ann",
+        "scores": {F1: 1.0},
+        "shown": shown,
+        "steps": [STEP],
+        "question": "Who is 8?",
+        **asked,
+    }
+    long = {**right, "prediction": "Ann of\nHill", "scores": {F1: 0.5}, "steps": [], "options": ["Ann", "Bob"]}
+    failed = {"question": "Who failed?", "scores": {}, **asked}
+    return [record(0, 1.0, **right), record(1, 0.5, **long), record(2, None, **failed)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data = {"name": "longbench/hotpotqa", "format": "longbench", "scorers": [F1], "max_answer_tokens": 32}
+    scores = {F1: {"mean": 0.5, "low": 0.1, "high": 0.9, "n": 3}}
+    return write_run(
+        tmp_path / "results",
+        _records(),
+        dataset="longbench~hotpotqa",
+        method="bm25",
+        settings={"dataset": data},
+        summary={"state": "finished", "scores": scores},
+        manifest={"finished": "2026-01-02T03:05:05+00:00"},
+    )
+
+
+def test_a_run_as_an_inspect_log(folder: Path, tmp_path: Path) -> None:
+    path = inspect_logs.write(read_run(folder), tmp_path / "logs")
+    assert path.name == "2026-01-02T03-04-05+00-00_longbench-hotpotqa-bm25_0123abcd.json"
+    log = json.loads(path.read_bytes())
+    assert (log["version"], log["status"], log["eval"]["solver"]) == (2, "success", "bm25")
+    assert log["results"]["scores"][0]["metrics"]["mean"] == {"name": "mean", "value": 0.5}
+    assert (log["results"]["total_samples"], log["results"]["completed_samples"]) == (3, 2)
+    first, second, failed = log["samples"]
+    assert (first["input"], first["target"], first["choices"]) == ("Who is 8?", ["Ann", "Anne"], None)
+    assert [m["content"] for m in first["messages"]] == ["Ann is 8.\n\nWho is 8?", "Ann"]
+    assert first["scores"][F1]["value"] == 1.0
+    assert first["events"][0]["data"] == {
+        "action": "visit", "node": 3, "level": 1, "scores": {"total": 0.5}, "tokens": 9, "shown": "Ann is 8."
+    }  # fmt: skip
+    assert first["output"]["usage"] == {
+        "input_tokens": 200, "output_tokens": 10, "total_tokens": 224, "input_tokens_cache_read": 14, "reasoning_tokens": 0
+    }  # fmt: skip
+    assert log["stats"]["model_usage"]["tiny"]["input_tokens"] == 400  # the failed question has no usage
+    assert second["choices"] == ["Ann", "Bob"]
+    assert failed["error"]["message"] == "WindowExceeded: too long"
+    assert failed["scores"] == {}
+    assert inspect_logs.write(read_run(folder), tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason="inspect-ai is not installed")
+def test_inspect_reads_it(folder: Path, tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    log = read_eval_log(str(inspect_logs.write(read_run(folder), tmp_path)))
+    assert [sample.output.completion for sample in log.samples] == ["Ann", "Ann of\nHill", ""]
+
+
+def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
+    from harness.cost.events import Request
+
+    sent = [Request("reader", "answer", "write", "Read: Ann is 8.\nWho is 8?", "Ann")]
+    rows = lines_of(sent, {"question_id": "q0"})
+    (folder / REQUESTS).write_bytes(gzip.compress(b"".join(map(json_line, rows))))
+    samples = inspect_logs.log(read_run(folder))["samples"]
+    assert samples[0]["messages"][0]["content"] == "Read: Ann is 8.\nWho is 8?"
+    assert samples[0]["metadata"]["prompt"] == "as it was sent"
+    assert samples[1]["messages"][0]["content"] == "Ann is 8.\n\nWho is 8?"
+
+
+def test_a_run_as_lm_eval_samples(folder: Path, tmp_path: Path) -> None:
+    path = lm_eval_samples.write(read_run(folder), tmp_path / "out")
+    assert path.relative_to(tmp_path / "out").as_posix() == (
+        "tiny/bm25/samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
+    )
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    first = rows[0]
+    assert first["doc"]["context"] == "Ann is 8."
+    assert (first["target"], first["resps"], first["filtered_resps"]) == ("['Ann', 'Anne']", [["Ann"]], ["Ann"])
+    assert (first["metrics"], first[F1]) == ([F1], 1.0)
+    prompt = first["arguments"]["gen_args_0"]["arg_0"]
+    assert first["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
+    assert (rows[2]["filtered_resps"], rows[2][F1]) == ([""], 0.0)
+    (results,) = path.parent.glob("results_*.json")
+    told = json.loads(results.read_text())
+    assert told["results"]["longbench_hotpotqa"][f"{F1},none"] == 0.5
+    assert told["n-samples"]["longbench_hotpotqa"] == {"original": 3, "effective": 3}
+    scored = [row[F1] for row in rows]
+    assert sum(scored) / len(scored) == told["results"]["longbench_hotpotqa"][f"{F1},none"]
+
+
+def test_names_from_a_run_folder_lead_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    run = read_run(folder)
+    out = tmp_path / "out"
+    for bad in ("../../x", "..", "/etc/x", "a\x00b\n"):
+        config = {
+            **run.config,
+            "method": {"name": bad},
+            "model": {"name": bad},
+            "dataset": {**run.config["dataset"], "name": bad},
+        }
+        other = replace(run, config=config, manifest={"started": bad})
+        assert inspect_logs.write(other, out).resolve().parent == out.resolve()
+        assert lm_eval_samples.write(other, out).resolve().is_relative_to(out.resolve())
+
+
+def test_runs_without_texts_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path, [record(0, 1.0)])
+    for form in ("inspect", "lm-eval"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["export", str(folder), "--to", form, "--out", str(tmp_path / "out")])
+        assert "holds neither questions nor right answers" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["export", "RUN", "--to", "inspct", "--out", "o"], "Did you mean 'inspect'?"),
+        (["export", "RUN", "--to", "inspect"], "name the folder for the files"),
+        (["parity", "RUN"], "name the harness to compare with"),
+    ],
+)
+def test_mistakes(folder: Path, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([str(folder) if a == "RUN" else a for a in arguments])
+    assert problem in capsys.readouterr().err
+
+
+METRICS = """
+def get_qa_f1_score(doc, results):
+    return {"qa_f1_score": max(float(results[0] == answer) for answer in doc["answers"])}
+
+def get_qa_f1_with_score(doc, results):
+    return {"score": 1.0, "qa_f1_score": 1.0}
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An lm-eval whose scorers differ from LongBench's; importing the package itself fails."""
+    tasks = tmp_path / "site/lm_eval/tasks/longbench"
+    tasks.mkdir(parents=True)
+    (tmp_path / "site/lm_eval/__init__.py").write_text("raise RuntimeError")
+    (tasks / "metrics.py").write_text(METRICS)
+    (tasks / "hotpotqa.yaml").write_text("task: x\nprocess_results: !function metrics.get_qa_f1_with_score\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return tasks
+
+
+def test_parity_names_the_questions_that_differ(folder: Path, fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["parity", "--lm-eval", str(folder)])
+    out = capsys.readouterr().out
+    assert "1 of 2 scores differ" in out  # the failed question is left out
+    assert "longbench.qa_f1_score 0.7500, lm-eval's get_qa_f1_with_score 1.0000, 2 questions" in out
+    assert "q1  0.5000  lm-eval 1.0000  'Ann of Hill'" in out
+    (fake / "hotpotqa.yaml").unlink()  # without a task of that name: the function of the scorer's name
+    with pytest.raises(SystemExit, match="0"):
+        main(["parity", "--lm-eval", str(folder), "--json"])
+    (score,) = json.loads(capsys.readouterr().out)["scores"]
+    assert (score["function"], score["differing"]) == ("get_qa_f1_score", 1)
+    assert [q["lm_eval"] for q in score["questions"]] == [1.0, 0.0]
+
+
+def test_parity_without_lm_eval(folder: Path, fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (fake / "metrics.py").write_text("import not_there\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["parity", "--lm-eval", str(folder)])
+    assert "lack a package (not_there); run: pip install 'lm-eval[longbench]'" in capsys.readouterr().err
+
+
+def test_no_example_no_score(folder: Path, fake: Path) -> None:
+    from harness.exchange.lm_eval_parity import compared, scorers
+
+    examples: dict[str, Example] = {}
+    assert list(compared(read_run(folder), examples, scorers())) == []
