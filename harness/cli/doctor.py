@@ -160,8 +160,8 @@ def _models() -> Iterator[Check]:
 
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
-        values = _merged("models", name)
-        check = _weights("Models", name, values, "model.source")
+        values = merged("models", name)
+        check = weights("Models", name, values, "model.source")
         if check.state != "ok" and name in defaults:
             check = Check(check.part, "problem", check.name, check.text)
         yield check
@@ -169,14 +169,15 @@ def _models() -> Iterator[Check]:
 
 def _encoders() -> Iterator[Check]:
     for name in presets.names("encoders"):
-        yield _weights("Encoders", name, _merged("encoders", name), "encoder.source")
+        yield weights("Encoders", name, merged("encoders", name), "encoder.source")
 
 
-def _merged(kind: str, name: str) -> dict[str, Any]:
+def merged(kind: str, name: str) -> dict[str, Any]:
+    """The values of a preset with those that it extends."""
     return {key: value for _, layer in presets.read(kind, name) for key, value in layer.items()}
 
 
-def _weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
+def weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
     """Where the weights of a model or encoder come from, from its preset alone."""
     if values.get("backend") == "endpoint":
         return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
@@ -196,17 +197,24 @@ def _weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
 def _datasets() -> Iterator[Check]:
     names: dict[str, list[str]] = {}  # data sets of one repository are one line
     for name in presets.names("datasets"):
-        hub = _merged("datasets", name).get("hub")
+        hub = merged("datasets", name).get("hub")
         names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
-    for place, found in names.items():
+    for found in names.values():
         folder = found[0].rpartition("/")[0]
         name = f"{folder}/... ({len(found)})" if folder and len(found) > 1 else ", ".join(found)
-        if "hub" not in _merged("datasets", found[0]):
-            yield Check("Data sets", "ok", name, "made here" if name.startswith("pocket/") else "from --data FILE")
-        elif ("dataset", place) in _cached():
-            yield Check("Data sets", "ok", name, f"{place}, on disk")
-        else:
-            yield Check("Data sets", "hub", name, f"or --data FILE; how to get it: harness show {found[0]}")
+        yield rows(found[0], name)
+
+
+def rows(dataset: str, name: str | None = None) -> Check:
+    """Where the rows of a data set come from, by its preset alone; name: how the line calls it."""
+    values, name = merged("datasets", dataset), name or dataset
+    if values.get("data") and Path(str(values["data"])).expanduser().exists():
+        return Check("Data sets", "ok", name, f"{values['data']}, on disk")
+    if "hub" not in values:
+        return Check("Data sets", "ok", name, "made here" if name.startswith("pocket/") else "from --data FILE")
+    if ("dataset", str(values["hub"]).partition("@")[0]) in _cached():
+        return Check("Data sets", "ok", name, f"{values['hub']}, on disk")
+    return Check("Data sets", "hub", name, f"or --data FILE; how to get it: harness show {dataset}")
 
 
 @cache

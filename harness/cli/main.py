@@ -30,6 +30,7 @@ COMMANDS = {
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
         "merge": "Merge the shards of runs (run --shard) that are not merged yet",
         "validate": "Check a run, or every shipped configuration, without running anything",
+        "reproduce": "Run a table or figure of the papers, and show ours beside the printed values",
         "score": "Score stored answers again, without a model",
         "judge": "Let a model decide for each stored answer whether it is right",
         "duel": "Run methods in step and stop when the comparison is settled",

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
-RunsFolder = Annotated[
-    str | None,
-    typer.Argument(metavar="RUNS", help="A run folder, or a folder that holds runs.", show_default="results"),
-]
 RunsFolders = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default="results"),
@@ -57,8 +53,8 @@ Repeat = Annotated[
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What to run and with which settings; shared by run, validate and show."""
+class RowOptions:
+    """Which rows of a suite are run, and with which settings; shared by run, validate, show and reproduce."""
 
     method: Annotated[
         list[str], choice("--method -m NAME,...", "Methods (harness list methods).", complete="methods")
@@ -66,10 +62,6 @@ class Selection:
     dataset: Annotated[
         list[str], choice("--dataset -d NAME,...", "Data sets (harness list datasets).", complete="datasets")
     ] = field(default_factory=list)
-    suite: Annotated[
-        str | None,
-        choice("--suite NAME", "A named set of methods and data sets (harness list suites).", complete="suites"),
-    ] = None
     unset: Annotated[list[str], setting("--unset KEY,...", "Leave out these settings of the suite.")] = field(
         default_factory=list
     )
@@ -100,6 +92,16 @@ class Selection:
         setting("--set KEY=VALUE ...", "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME."),
     ] = field(default_factory=list)
     seed: Annotated[int | None, setting("--seed N", "Random seed.", "0")] = None
+
+
+@dataclass(frozen=True)
+class Selection(RowOptions):
+    """What to run and with which settings; shared by run, validate and show."""
+
+    suite: Annotated[
+        str | None,
+        choice("--suite NAME", "A named set of methods and data sets (harness list suites).", complete="suites"),
+    ] = None
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
         """The selection as Choices, for one method and one data set. Raises UserError for an unreadable suite."""

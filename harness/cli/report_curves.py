@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, replayed, show
-from harness.cli.options import Convention, FigureOutput, MovedData, RunsFolder, Score
+from harness.cli.options import Convention, FigureOutput, MovedData, RunsFolders, Score
 from harness.cli.stored_runs import figure_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def report_curves(
     figure: FigureOutput,
-    folder: RunsFolder = None,
+    folders: RunsFolders = None,
     score: Score = None,
     t_p: Annotated[
         str | None, setting("--t-p X,...", "Confidence thresholds.", "0.1 to 0.98, up to the highest recorded one")
@@ -45,7 +45,7 @@ def report_curves(
     """
     form = form_of(figure.form, figure.out)
     thresholds = None if t_p is None else numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
-    runs, damaged = figure_runs(folder, "curves")
+    runs, damaged = figure_runs(folders, "curves")
     from reports.figures.curves import frame, grid, panels
 
     chosen = replayed(runs, lambda run: grid(run, t_n, thresholds))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from harness.cli.command import choice
 from harness.cli.figures import Figure, form_of, sections_of, show
-from harness.cli.options import Convention, FigureOutput, RunsFolder, Score
+from harness.cli.options import Convention, FigureOutput, RunsFolders, Score
 from harness.cli.stored_runs import figure_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
@@ -19,7 +19,7 @@ from harness.errors import UnknownName, UserError
 
 def report_front(
     figure: FigureOutput,
-    folder: RunsFolder = None,
+    folders: RunsFolders = None,
     dataset: Annotated[str | None, choice("--dataset -d NAME", "The data set, where the runs are of several.")] = None,
     score: Score = None,
     convention: Convention = None,
@@ -29,7 +29,7 @@ def report_front(
     A hollow mark is a method that another one beats in both.
     """
     form = form_of(figure.form, figure.out)
-    runs, damaged = figure_runs(folder, "front")
+    runs, damaged = figure_runs(folders, "front")
     import pandas as pd
 
     from reports.figures import front

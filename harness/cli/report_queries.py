@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, numbers, sections_of, show
-from harness.cli.options import Convention, FigureOutput, RunsFolder
+from harness.cli.options import Convention, FigureOutput, RunsFolders
 from harness.cli.stored_runs import figure_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def report_queries(
     figure: FigureOutput,
-    folder: RunsFolder = None,
+    folders: RunsFolders = None,
     per_document: Annotated[
         str | None, setting("--per-document N,...", "Numbers of queries per document.", "1,2,4,8")
     ] = None,
@@ -39,7 +39,7 @@ def report_queries(
     """Plot TFLOPs per query where queries share an index."""
     form = form_of(figure.form, figure.out)
     counts = _counts(per_document)
-    runs, damaged = figure_runs(folder, "queries")
+    runs, damaged = figure_runs(folders, "queries")
     from reports.figures.queries import PER_DOCUMENT, frame, panels
     from reports.tables import REFERENCE
 

@@ -12,14 +12,14 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.figures import Figure, form_of, show
-from harness.cli.options import Convention, FigureOutput, RunsFolder, Score
+from harness.cli.options import Convention, FigureOutput, RunsFolders, Score
 from harness.cli.stored_runs import figure_runs
 from harness.cost.flops import DEFAULT
 
 
 def report_sweep(
     figure: FigureOutput,
-    folder: RunsFolder = None,
+    folders: RunsFolders = None,
     x: Annotated[
         str | None, setting("--x KEY", "The setting to plot against, as --set names it.", "the only one that differs")
     ] = None,
@@ -31,7 +31,7 @@ def report_sweep(
     Runs whose method has no such setting are drawn as level lines.
     """
     form = form_of(figure.form, figure.out)
-    runs, damaged = figure_runs(folder, "sweep")
+    runs, damaged = figure_runs(folders, "sweep")
     from reports.figures.sweep import frame, only, panels, sections
 
     key = x or only(runs)

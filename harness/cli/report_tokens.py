@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.cli.figures import Figure, form_of, sections_of, show
-from harness.cli.options import FigureOutput, MovedData, RunsFolder
+from harness.cli.options import FigureOutput, MovedData, RunsFolders
 from harness.cli.stored_runs import figure_runs, moved
 from harness.errors import CannotRun, UserError
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from reports.gold_rows import Rows
 
 
-def report_tokens(figure: FigureOutput, folder: RunsFolder = None, data: MovedData = None) -> int:
+def report_tokens(figure: FigureOutput, folders: RunsFolders = None, data: MovedData = None) -> int:
     """Count the tokens of documents, questions and answers of each data set.
 
     Runs over the same rows with the same model count as one. Only the model's tokenizer is loaded.
     """
     form = form_of(figure.form, figure.out, drawn=False)
-    runs, damaged = figure_runs(folder, "tokens")
+    runs, damaged = figure_runs(folders, "tokens")
     from reports.figures.tokens import frame
 
     groups: dict[tuple[str, str | None, str], list[StoredRun]] = {}

@@ -127,7 +127,7 @@ class Job:
     """What the rows of one command share.
 
     shard: K and N of --shard; driver: of --engine; before: the plans of the rows that ran; waiting: rows that could
-    not.
+    not; folders: of the rows that ran.
     """
 
     options: Execution
@@ -138,6 +138,7 @@ class Job:
     driver: Driver | None = None
     before: dict[Key, Plan] = field(default_factory=dict)
     waiting: list[Plan] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
 
 
 def run(
@@ -148,18 +149,35 @@ def run(
     Every method runs on every data set; --sweep runs each combination of its values, --repeat each of N seeds. Answers
     are scored and saved one by one, so nothing is lost when a run stops.
     """
+    return run_selection(selection, execution, scaling, sweep, repeat)
+
+
+def run_selection(
+    selection: Selection,
+    execution: Execution,
+    scaling: Scaling,
+    sweep: Sweep = None,
+    repeat: Repeat = None,
+    ran: list[Path] | None = None,
+) -> int:
+    """Run the rows of a selection; returns the exit code. ran: gets the folder of each row that ran."""
     command = ["harness", *sys.argv[1:]]
     with interrupt_on_signals():
         try:
             rows = selection.rows(sweep, repeat)
-            return _run_all(rows, selection, execution, scaling, command)
+            return _run_all(rows, selection, execution, scaling, command, [] if ran is None else ran)
         except KeyboardInterrupt:
             say_again("interrupted; what was answered is saved", command)
             return 130
 
 
 def _run_all(
-    rows: list[Choices], selection: Selection, options: Execution, scaling: Scaling, command: list[str]
+    rows: list[Choices],
+    selection: Selection,
+    options: Execution,
+    scaling: Scaling,
+    command: list[str],
+    folders: list[Path],
 ) -> int:
     shard = scaling.parsed()
     if options.convention is not None:
@@ -183,7 +201,7 @@ def _run_all(
     if selection.suite is not None:
         say(_forecast_table(planned, options, selection.suite))
     with scaling.driver(options.folder, _progress(options), command, _how(options)) as driver:
-        job = Job(options, trackers, command, several=len(planned) > 1, shard=shard, driver=driver)
+        job = Job(options, trackers, command, several=len(planned) > 1, shard=shard, driver=driver, folders=folders)
         ran, worst = _run_rows(planned, job, lost)
     code = max(code, worst, key=_WORSE.index)
     code = 3 if ran and code == 2 else code
@@ -285,6 +303,7 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
         say(f"--- {name}")
     try:
         result = execute(_ready(plan, job), job, chain(plan, job.before))
+        job.folders.append(result.folder)
     except HarnessError as e:
         job.waiting.extend([plan] if isinstance(e, NotFinished) else [])
         if job.options.debug and isinstance(e, FirstFailure):

@@ -69,17 +69,17 @@ def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
     return means
 
 
-def figure_runs(folder: str | None, figure: str) -> tuple[list[StoredRun], int]:
+def figure_runs(folders: Sequence[str] | None, figure: str) -> tuple[list[StoredRun], int]:
     """The runs of `harness report FIGURE [RUNS]`, by default those in the folder "results".
 
     Raises UserError where a folder has the figure's name and none was named: `harness report nodes` may mean either.
     """
-    if folder is None and Path(figure).is_dir():
+    if not folders and Path(figure).is_dir():
         raise UserError(
             f"'{figure}' is a figure and a folder here; its tables: harness report ./{figure}, or name the folder of "
             f"runs: harness report {figure} RUNS_DIR"
         )
-    return stored(folder or "results")
+    return stored_runs(folders or ["results"])
 
 
 def moved(run: StoredRun, data: str | None) -> StoredRun:

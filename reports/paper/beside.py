@@ -63,6 +63,19 @@ def frame(
     percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
     mapping.yaml has it. Raises UserError for no runs, runs without records, or a margin that is not a positive number.
     """
+    rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
+    rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
+    return facts.numbers(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
+
+
+def measured_rows(
+    runs: Sequence[StoredRun],
+    values: Sequence[Value] | None = None,
+    *,
+    margin: float = MARGIN,
+    convention: str | None = None,
+) -> list[tuple[Value, bool, dict[str, Any]]]:
+    """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of the values."""
     if not 0 < margin < math.inf:
         raise UserError(f"the margin {margin:g} is not a positive number; write points such as 2")
     values = load() if values is None else values
@@ -72,13 +85,11 @@ def frame(
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     several, measured = _several(values), dict[tuple[Any, ...], Ours]()
-    rows = [
-        (len(pairs), _row(value, pairs, labels, several, measured, margin))
+    return [
+        (value, len(pairs) > 1, _row(value, pairs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
     ]
-    rows.sort(key=lambda each: (each[0] > 1, each[1]["dataset"]))  # stable; means last
-    return facts.numbers(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
 
 
 def legend(margin: float = MARGIN) -> list[str]:

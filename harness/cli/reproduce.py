@@ -1,0 +1,184 @@
+"""`harness reproduce`: run the suite of a published table or figure, and show what it gives beside the printed values.
+
+harness reproduce --list                                 every table and figure: what it needs, and what is here
+harness reproduce pecan-table1 --plan                    what it will cost
+harness reproduce pecan-table1                           run (resumable), then ours beside the printed values
+harness reproduce pecan-table1 --model smollm2-135m      without the papers' weights; the report says what differs
+harness reproduce pocket-pecan-table1                    the same table on the made-up world
+harness reproduce --html reproduce.html                  every printed value beside the runs in results/; runs nothing
+
+With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with the embedded model
+profile `pocket`, and the model plays the roles of all language models.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.command import output, setting
+from harness.cli.options import RowOptions, Selection
+from harness.cli.output import say, write
+from harness.cli.run import Execution, run_selection
+from harness.cli.scaling import Scaling
+from harness.cli.stored_runs import stored_runs
+from harness.errors import HarnessError, UserError
+from harness.storage.object_store import is_url
+from harness.storage.run_folder import read_run
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.paper.places import Place
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Files with every printed value beside ours."""
+
+    html: Annotated[str | None, output("--html FILE", "Write every printed value beside ours as a page.")] = None
+    markdown: Annotated[str | None, output("--markdown FILE", "The same as Markdown.")] = None
+    latex: Annotated[str | None, output("--latex FILE", "The same as LaTeX.")] = None
+    margin: Annotated[
+        float,
+        setting("--margin X", "Largest difference called equivalent, in points of a score or percent of a cost."),
+    ] = 2.0
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Format -> file."""
+        given = {"html": self.html, "markdown": self.markdown, "latex": self.latex}
+        return {form: file for form, file in given.items() if file is not None}
+
+
+def reproduce(
+    chosen: RowOptions,
+    execution: Execution,
+    scaling: Scaling,
+    pages: Pages,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A table or figure: pecan-table1; pocket-pecan-table1 is its twin."),
+    ] = None,
+    listing: Annotated[
+        bool, output("--list", "List tables and figures with what each needs and what is here; run nothing.")
+    ] = False,
+) -> int:
+    """Run a table or figure of the papers, and show ours beside the printed values.
+
+    The same command again resumes. Without NAME, --html, --markdown and --latex write what the stored runs give.
+    """
+    if not 0 < pages.margin < float("inf"):
+        raise UserError(f"--margin {pages.margin:g}: should be more than 0")
+    if listing:
+        from harness.cli.reproduce_list import show
+
+        return show(name, execution.json)
+    if name is None:
+        return _stored(chosen, execution, pages)
+    from reports.paper.places import place_of
+
+    place, suite = place_of(name)
+    ran: list[Path] = []
+    code = run_selection(_selection(chosen, suite), execution, scaling, ran=ran)
+    if code in (1, 130) or not ran:
+        return code
+    runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
+    if not execution.json:
+        _show(runs, place, pages)
+        _draw(runs, place, suite, execution.folder)
+    _write(runs, place, pages)
+    return code
+
+
+def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
+    """Write the pages of all runs in --out; without runs, those of the printed values alone."""
+    if not pages.files:
+        raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
+    if chosen != RowOptions():
+        raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
+    there = is_url(execution.out) or execution.folder.is_dir()
+    runs, damaged = stored_runs([execution.out]) if there else ([], 0)
+    _write(runs, None, pages)
+    return 3 if damaged else 0
+
+
+def _selection(chosen: RowOptions, suite: str) -> Selection:
+    """The rows as `harness run --suite` selects them; with a small model its profile, in every role."""
+    from harness.config import suites
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_part
+    from reports.paper.places import TWIN
+
+    made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
+    if chosen.model is None or suite.startswith(TWIN):
+        return made
+    whole = suites.read(suite)
+    roles = {key for part in whole.parts or (whole,) for key in part.sets if key.startswith("roles.")}
+    made = replace(made, unset=[*made.unset, *sorted(roles - set(made.unset))])
+    model = resolve_part("models", Choices(model=chosen.model)).parts["model"]
+    profile = "pocket" if model.embedded else "small" if model.small else None
+    if chosen.profile is None and profile is not None:
+        say(f"note: profile {profile} in place of paper: {model.name} in every role, and the encoders that are here")
+        return replace(made, profile=profile)
+    return made
+
+
+def _show(runs: list[StoredRun], place: Place, pages: Pages) -> None:
+    """Print ours beside the printed values of the place, as far as there are any."""
+    from reports.paper.whole import NOT_RUN, tables, text
+
+    named = tables(runs, place, margin=pages.margin)
+    left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
+    named = [(title, own) for title, frame in named if not (own := frame[frame["run"].notna()]).empty]
+    if named:
+        print(text(runs, named, "text", pages.margin).rstrip("\n"))
+    if left:
+        print(f"{left} printed values of {place.label} have no run here yet")
+    if not named:
+        print(f"{place.label}: {place.note or 'no printed value is measured by these runs'}")
+
+
+def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
+    """Write what draws the place, each into a file beside the runs; one that cannot be drawn says why."""
+    from harness.cli.main import root
+
+    for arguments, file in _drawings(runs, place, suite, out):
+        try:
+            root().main(arguments, prog_name="harness", standalone_mode=False)
+        except HarnessError as error:
+            say(f"note: {file.name} was not drawn: {error}")
+        else:
+            print(f"{place.label} is in {file}")
+
+
+def _drawings(runs: list[StoredRun], place: Place, suite: str, out: Path) -> Iterator[tuple[list[str], Path]]:
+    """(arguments of harness, file) of each drawing; score against cost is drawn for one data set at a time."""
+    folders = [str(run.path) for run in runs]
+    for command in place.draws:
+        words = shlex.split(command)
+        if words == ["trace"]:
+            file = out / f"{suite}.svg"
+            yield [*words, folders[0], str(runs[0].records[0]["question_id"]), "--graph", str(file)], file
+        elif words == ["report", "front"]:
+            for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
+                file = out / f"{suite}-{name.replace('/', '~')}.svg"
+                yield [*words, *folders, "--dataset", name, "--out", str(file)], file
+        else:
+            file = out / f"{suite}{'.md' if 'tokens' in words else '.svg'}"
+            yield [*words, *folders, "--out", str(file)], file
+
+
+def _write(runs: list[StoredRun], place: Place | None, pages: Pages) -> None:
+    from reports.paper.whole import tables, text
+
+    if not pages.files:
+        return
+    named = tables(runs, place, margin=pages.margin)
+    for form, file in pages.files.items():
+        write(text(runs, named, form, pages.margin), file)
+        print(f"written: {file}")

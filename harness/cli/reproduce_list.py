@@ -1,0 +1,138 @@
+"""`harness reproduce --list`: what each table and figure needs, and what of it is on this machine.
+
+    pecan-table1  PECAN, Table 1   37 GiB   lacks 4 data sets, 4 weights, 1 GPU   main results
+    ...
+    harness reproduce pecan-table1 --list        each need with the command that gets it
+
+GPU memory is weights and cache of the row that takes most (reports/paper/needs.py).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.cli.doctor import Check, rows, weights
+from harness.cli.output import columns
+from harness.config import suites
+from harness.config.schema import EncoderConfig, ModelConfig
+from reports.paper.needs import Needs, needs
+from reports.paper.places import Place, place_of, places
+
+_GIB = 2**30
+_BELOW = """
+GPU memory: weights and cache of the row that takes most, without activations.
+What a table lacks, with the commands that get it: harness reproduce NAME --list
+Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up world: harness reproduce pocket-NAME"""
+_NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packages": "package", "GPU": "GPU"}
+
+
+def show(name: str | None, json: bool) -> int:
+    """Print what is needed: of one table or figure in detail, or of all, a line each."""
+    chosen = [place_of(name)] if name is not None else [(place, place.name) for place in places() if place.name]
+    listed = [(place, suite, checks(suites.read(str(suite)))) for place, suite in chosen]
+    if json:
+        print(json_.dumps([_json(*each) for each in listed], indent=2, ensure_ascii=False))
+    elif name is not None:
+        _print_one(*listed[0])
+    else:
+        lines = [(str(suite), p.label, _memory(own), _lacking(own), p.title) for p, suite, own in listed]
+        print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
+        print(_BELOW)
+    return 0
+
+
+def checks(suite: suites.Suite) -> list[Check]:
+    """A check of each thing that the suite needs."""
+    found = needs(suite)
+    return [*_data(found), *_weights(found), *_packages(found), _gpu(found)]
+
+
+def _data(found: Needs) -> Iterator[Check]:
+    for name in found.datasets:
+        yield rows(name)
+    for name, place in found.documents.items():
+        here = Path(place).expanduser().exists()
+        how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
+        yield Check("Files", "ok" if here else "missing", place, "on disk" if here else how)
+
+
+def _weights(found: Needs) -> Iterator[Check]:
+    for name, model in found.models.items():
+        yield _here(name, model)
+    for name, encoder in found.encoders.items():
+        yield _here(name, encoder)
+    for source in found.classifiers:
+        yield weights("Weights", source, {"source": source}, "method.classifier")
+    for place in found.adapters:
+        here = Path(place).expanduser().exists()
+        out, _, _ = place.partition("/adapters/")
+        base = Path(out).name
+        how = f"harness train longrefiner --model {base} --out {out}"
+        yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
+
+
+def _here(name: str, config: ModelConfig | EncoderConfig) -> Check:
+    key = getattr(config, "api_key_env", None)
+    if key and key not in os.environ:
+        return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
+    part = "encoder" if isinstance(config, EncoderConfig) else "model"
+    return weights("Weights", name, config.model_dump(), f"{part}.source")
+
+
+def _packages(found: Needs) -> Iterator[Check]:
+    if found.entities:
+        here = importlib.util.find_spec("stanza") is not None
+        how = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
+        yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else how)
+
+
+def _gpu(found: Needs) -> Check:
+    """Whether the GPUs of this machine hold what the row that takes most needs."""
+    need = found.gpu / _GIB
+    if need < 1:
+        return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
+    unknown = f"; without {', '.join(found.unknown)}, whose size is not known" if found.unknown else ""
+    has = _gpu_memory() / _GIB
+    here = f"{has:.0f} GiB" if has else "no GPU"
+    text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
+    return Check("GPU", "ok" if has >= need else "missing", "memory", text)
+
+
+def _gpu_memory() -> float:
+    """Bytes of all GPUs."""
+    if importlib.util.find_spec("torch") is None:
+        return 0.0
+    import torch
+
+    return float(sum(torch.cuda.get_device_properties(n).total_memory for n in range(torch.cuda.device_count())))
+
+
+def _memory(own: list[Check]) -> str:
+    text = next(check.text for check in own if check.part == "GPU")
+    return text.partition(" for ")[0] if " for " in text else "–"
+
+
+def _lacking(own: list[Check]) -> str:
+    """ "ready", or "lacks 4 data sets, 1 GPU"."""
+    count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
+    return "ready" if not count else "lacks " + ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
+
+
+def _print_one(place: Place, suite: str, own: list[Check]) -> None:
+    print(f"{place.label}: {place.title}  (suite {suite})\n")
+    for part in dict.fromkeys(check.part for check in own):
+        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in own if c.part == part])}\n")
+    for text in (place.note, *(f"cannot be had: {one}" for one in place.lacks)):
+        if text:
+            print(text)
+
+
+def _json(place: Place, suite: str, own: list[Check]) -> dict[str, Any]:
+    return {"name": suite, **place.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}

@@ -1,0 +1,143 @@
+"""What a table's suite needs, from its configuration alone: models, encoders, data sets, files, and GPU memory.
+
+    needs(suite) ─► Needs(models={"llama-3.1-8b-instruct": ModelConfig, ...}, encoders, datasets, files, gpu=45e9)
+
+GPU memory is what weights and cache take, of the row that takes most, without activations:
+
+    weights   parameters x bytes of the dtype, of each model and encoder that the row uses
+    cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
+
+Sizes are those of sizes.yaml. A model that is not there, as one behind a server, counts nothing; `unknown` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from harness.config.layers import Choices
+from harness.config.resolve import Resolution, resolve
+from harness.config.schema import EncoderConfig, ModelConfig
+from harness.config.suites import Suite
+from harness.cost.flops import ModelShape
+from harness.engine.plan import make_method
+from harness.errors import ConfigError
+from harness.method import Method
+from reports.paper.preset import tail
+
+_BYTES = {"float32": 4, "auto": 4, "bfloat16": 2, "float16": 2}
+_CLASSIFIER = "classifier"  # the parameter of LLMLingua-2 that names weights
+
+
+@dataclass
+class Needs:
+    """By name; gpu: bytes of the row that takes most; entities: whether a trained tool finds names (QRMeM)."""
+
+    models: dict[str, ModelConfig] = field(default_factory=dict)
+    encoders: dict[str, EncoderConfig] = field(default_factory=dict)
+    classifiers: dict[str, None] = field(default_factory=dict)
+    datasets: dict[str, None] = field(default_factory=dict)
+    documents: dict[str, str] = field(default_factory=dict)
+    adapters: dict[str, None] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
+    entities: bool = False
+    gpu: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Parameters, and numbers that a token of context keeps."""
+
+    parameters: float
+    cache: int
+
+
+def needs(suite: Suite) -> Needs:
+    """What the suite needs as it stands in its file. Raises UserError for a suite that does not fit its methods."""
+    found = Needs()
+    for part in suite.parts or (suite,):
+        for dataset in part.datasets:
+            found.datasets.setdefault(dataset)
+            _documents(found, resolve(Choices(method=part.methods[0], dataset=dataset, suite=part)))
+        for model in part.models or (None,):
+            for method in part.methods:
+                r = resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part))
+                _add(found, r, _method(r))
+    return found
+
+
+def _method(r: Resolution) -> Method | None:
+    """None where a package that the method needs is missing."""
+    try:
+        return make_method(r)
+    except ConfigError:
+        return None
+
+
+def _documents(found: Needs, r: Resolution) -> None:
+    config = r.parts.get("dataset")
+    if config is not None and (place := config.options.get("documents")):
+        found.documents[config.name] = str(place)
+
+
+def _add(found: Needs, r: Resolution, method: Method | None) -> None:
+    """Add the needs of one row."""
+    from harness.config.method_settings import method_class
+
+    own = method or method_class(r.parts["method"].implementation)
+    params: dict[str, Any] = r.parts["method"].params
+    models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in own.needs}
+    encoders = {role: r.parts[role] for role in own.encoders if r.parts.get(role) is not None}
+    for config in models.values():
+        found.models.setdefault(config.name, config)
+        found.adapters |= dict.fromkeys(config.adapters.values())
+    for config in encoders.values():
+        found.encoders.setdefault(config.name, config)
+    classifier = params.get(_CLASSIFIER)
+    if classifier:
+        found.classifiers.setdefault(str(classifier))
+    found.entities |= params.get("recogniser") == "stanza"
+    window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0
+    found.gpu = max(found.gpu, sum(_bytes(found, models, encoders, classifier, window)))
+
+
+def _bytes(
+    found: Needs,
+    models: dict[str, ModelConfig],
+    encoders: dict[str, EncoderConfig],
+    classifier: str | None,
+    window: int,
+) -> Iterator[float]:
+    """Bytes of each model, encoder and cache of a row; one that plays several roles is there once."""
+    for name, config in {config.name: config for config in models.values()}.items():
+        size = _sizes().get(tail(config.source or name).lower())
+        if config.backend == "endpoint" or config.package:
+            continue
+        if size is None:
+            found.unknown.setdefault(name)
+            continue
+        tokens = min(filter(None, (config.window, window)), default=0)
+        yield _BYTES[config.dtype] * (size.parameters + size.cache * tokens)
+    for source in [*dict.fromkeys(one.source for one in encoders.values()), *filter(None, [classifier])]:
+        size = _sizes().get(tail(source).lower())
+        yield 4 * size.parameters if size is not None else 0
+
+
+@cache
+def _sizes() -> dict[str, _Size]:
+    text = resources.files("reports.paper").joinpath("sizes.yaml").read_text(encoding="utf-8")
+    return {name: _size(dict(row)) for name, row in yaml.safe_load(text).items()}
+
+
+def _size(row: dict[str, Any]) -> _Size:
+    if "parameters" in row:
+        return _Size(float(row["parameters"]), 0)
+    tied = row.pop("tied", False)
+    shape = ModelShape(**row)
+    parameters = shape.linear + shape.head * (1 if tied else 2)
+    return _Size(parameters, 2 * shape.layers * shape.kv_heads * shape.head_size)

@@ -1,0 +1,115 @@
+"""Every table and figure of the four papers (places.yaml): what runs and draws it, and what of it cannot be had.
+
+Place("Table 1", paper="001_GARLIC", name="garlic-table1", ...)
+├── suite "garlic-table1" on the real data, "pocket-garlic-table1" on the made-up world
+├── values    its rows in paper_results.csv, measured or with a reason why they are not
+└── draws     commands that draw it from the suite's runs
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import cache
+from importlib import resources
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from harness.config import presets
+from harness.errors import UnknownName
+
+TWIN = "pocket-"
+PAPERS = {"000_PECAN": "PECAN", "001_GARLIC": "GARLIC", "002_LongRefiner": "LongRefiner", "003_QRMeM": "QRMeM"}
+EMPTY = "the paper prints nothing here"
+
+# Why a printed value is not compared, by its column or the beginning of its row.
+_UNMAPPED = {
+    "Ratio": "follows from the TFLOPs",
+    "Tokens": "the tokenizer of these counts is not named; ours are the column tokens of harness report",
+    "Latency": "the unit is not printed",
+    "Llama3.1-8B": "a copy of a row of table 1",
+    "Average tokens": "a length of documents: harness report tokens prints ours",
+    "Min tokens": "a length of documents: harness report tokens prints ours",
+    "Max tokens": "a length of documents: harness report tokens prints ours",
+    "average number of nodes": "harness report nodes prints ours",
+    "confidence threshold t_p": "a setting: method.t_p of pecan on each data set",
+    "Top-X used by BM25/SBERT/Dragon": "a setting: method.k of bm25-topx on each data set",
+    "Top-X used by RAPTOR-CT": "a setting: method.top_k of raptor-ct-topx on each data set",
+}
+_OTHER = "a remark of the text, no measurement of a method"
+
+
+class Place(BaseModel):
+    """A table or figure. The fields are explained at the head of places.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    place: str
+    paper: str
+    title: str
+    name: str | None = None
+    values: str | None = None
+    like: str | None = None
+    draws: tuple[str, ...] = ()
+    look: str | None = None
+    drawing: bool = False
+    lacks: tuple[str, ...] = ()
+    note: str | None = None
+    real: str = "yes"
+
+    @property
+    def label(self) -> str:
+        """ "GARLIC, Table 1"."""
+        return f"{PAPERS[self.paper]}, {self.place}"
+
+    def holds(self, source: str, table: str) -> bool:
+        """Whether a row of paper_results.csv belongs to it, by its source and its table's label."""
+        head = self.values or self.place
+        return source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
+
+
+@cache
+def places() -> tuple[Place, ...]:
+    """All of them, in the order of the papers."""
+    text = resources.files("reports.paper").joinpath("places.yaml").read_text(encoding="utf-8")
+    return tuple(Place.model_validate(row) for row in yaml.safe_load(text))
+
+
+def place_of(name: str) -> tuple[Place, str]:
+    """The place that `harness reproduce NAME` means, and its suite: NAME or its twin. Raises UnknownName."""
+    known = {presets.fold(place.name): place for place in places() if place.name}
+    folded = presets.fold(name)
+    found = known.get(folded.removeprefix(TWIN))
+    if found is None:
+        names = [place.name for place in places() if place.name]
+        raise UnknownName("table or figure", name, [*names, *(TWIN + one for one in names)], "harness reproduce --list")
+    assert found.name is not None
+    return found, TWIN + found.name if folded.startswith(TWIN) else found.name
+
+
+class Printed(BaseModel):
+    """A row of paper_results.csv; line: where it is."""
+
+    source: str
+    table: str
+    method: str
+    dataset: str
+    metric: str
+    value: str
+    line: int
+
+    @property
+    def reason(self) -> str:
+        """Why it is not compared where mapping.yaml does not map it."""
+        if self.value.strip() == "-":
+            return EMPTY
+        return _UNMAPPED.get(self.metric) or _UNMAPPED.get(self.method) or _OTHER
+
+
+@cache
+def printed() -> tuple[Printed, ...]:
+    """All rows of paper_results.csv."""
+    text = resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8")
+    reader = csv.DictReader(io.StringIO(text))
+    return tuple(Printed.model_validate({**row, "line": reader.line_num}) for row in reader)

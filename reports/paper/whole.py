@@ -1,0 +1,115 @@
+"""Every printed value of the papers beside ours: measured, not run yet, or with a reason why it is not compared.
+
+frame(runs)            a row for each printed value and run that measures it, by table, with all that differs
+tables(runs)           [("GARLIC, Table 1: main results with BLEU-4", frame), ...], a summary first
+render(tables, form)   the same as html, markdown, latex or text
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from reports import stored as facts
+from reports.paper.beside import DIFFERS, EQUIVALENT, MARGIN, NOT_COMPARABLE, UNDECIDED, legend, measured_rows
+from reports.paper.matching import incomplete
+from reports.paper.places import EMPTY, PAPERS, Place, Printed, places, printed
+from reports.paper.printed import Value, load
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
+TITLE = "The papers' tables and ours"
+COLUMNS = (
+    "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "apart", "verdict", "method",
+    "model", "notes", "run",
+)  # fmt: skip
+_OF_A_RUN = ("ours", "ours.low", "ours.high", "n", "apart", "verdict", "method", "model", "notes", "run")
+_TEXT = "Values of the text"
+
+
+def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str | None = None) -> pd.DataFrame:
+    """Return COLUMNS in the order of paper_results.csv; `printed` in points of 100 for scores, as reports.paper.frame.
+
+    runs: may be none. notes: each condition in which a run differs, then what is known to differ ("known: ..."). Raises
+    UserError as reports.paper.frame.
+    """
+    values = load()
+    measured: dict[int, list[dict[str, Any]]] = {}
+    for value, _, row in measured_rows(runs, values, margin=margin, convention=convention) if runs else ():
+        own = {key: row[key] for key in ("printed", *_OF_A_RUN)}
+        measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
+    mapped: dict[int, Value] = {}
+    for value in values:
+        mapped.setdefault(value.line, value)
+    rows: list[dict[str, Any]] = []
+    for one in printed():
+        rows += _rows(one, mapped.get(one.line), measured.get(one.line, []))
+    return facts.numbers(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def tables(
+    runs: Sequence[StoredRun], chosen: Place | None = None, *, margin: float = MARGIN, convention: str | None = None
+) -> list[tuple[str, pd.DataFrame]]:
+    """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
+    the one whose rows it runs too."""
+    whole = frame(runs, margin=margin, convention=convention)
+    found = []
+    for place, own in whole.groupby("place", sort=False):
+        one = next((p for p in places() if p.label == place), None)
+        if chosen is None or (one is not None and one.name is not None and one.name in (chosen.name, chosen.like)):
+            title = f"{place}: {one.title}" if one is not None else str(place)
+            found.append((title, own.drop(columns=["place"]).reset_index(drop=True)))
+    order = [f"{place.label}: {place.title}" for place in places()]
+    found.sort(key=lambda each: order.index(each[0]) if each[0] in order else len(order))
+    return [("Summary", _summary(found)), *found] if chosen is None else found
+
+
+def text(
+    runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
+) -> str:
+    """The tables in a format: html, markdown, latex or text, with the legend of the verdicts."""
+    from reports.figures.sheet import page
+    from reports.render import render_sections
+
+    below = [*(incomplete(runs) if runs else ()), *legend(margin)]
+    if form == "html":
+        return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
+    lines = [line for sentence in below for line in textwrap.wrap(sentence, 150)]
+    lines = [f"% {line}" for line in lines] if form == "latex" else lines
+    return "\n".join([render_sections(named, form).rstrip("\n"), "", *lines, ""])
+
+
+def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    place = next((p.label for p in places() if p.holds(one.source, one.table)), f"{PAPERS[one.source]}: {_TEXT}")
+    head = {"place": place, "row": one.method, "dataset": one.dataset, "metric": one.metric}
+    if measured:
+        return [{**head, **row} for row in measured]
+    if value is not None:
+        return [{**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()}]
+    notes = () if one.reason == EMPTY else (one.reason,)
+    return [{**head, "printed": _number(one.value), "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes}]
+
+
+def _number(value: str) -> float | None:
+    plain = value.replace(",", "").strip().rstrip("%x")
+    try:
+        return float(plain)
+    except ValueError:
+        return None
+
+
+def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
+    """How many printed values of each table have which verdict; a value that two runs measure counts twice."""
+    kinds = (EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE, NOT_RUN, NOT_COMPARED, EMPTY)
+    rows = []
+    for title, own in named:
+        count = Counter(next(kind for kind in kinds if str(verdict).startswith(kind)) for verdict in own["verdict"])
+        rows.append({"table": title, "values": str(len(own)), **{kind: str(count[kind]) for kind in kinds}})
+    return pd.DataFrame(rows)

@@ -1,0 +1,84 @@
+"""`harness reproduce`: run a suite and show ours beside the printed values; what is listed; what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli.options import RowOptions
+from harness.cli.reproduce import _selection
+from tests.cli.conftest import Cli, configs, environment, here
+
+__all__ = ["configs", "environment", "here"]
+
+SUITE = "methods: [echo]\ndatasets: [pocket/musique]\nprofile: tiny\n"
+ARGUMENTS = ("--mlflow", "off", "-q", "--model", "random")
+
+
+@pytest.fixture
+def twins(configs: Path) -> None:
+    """Two twins of the user's own, with a method that needs no model."""
+    for name in ("pocket-garlic-table2", "pocket-garlic-figure4"):
+        (configs / "suites" / f"{name}.yaml").write_text(SUITE)
+
+
+def test_a_table_is_run_and_shown(here: Cli, twins: None, tmp_path: Path) -> None:
+    done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex")
+    assert done.returncode == 0, done.stderr
+    assert "2 questions, 0 failed" in done.stdout
+    assert "60 printed values of GARLIC, Table 2 have no run here yet" in done.stdout
+    assert "GARLIC, Table 2: ablations" in (tmp_path / "t.html").read_text()
+    assert "w/o Attention Search" in (tmp_path / "t.tex").read_text()
+    again = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--plan")
+    assert "0 of 2" in again.stdout
+    whole = here("reproduce", "--markdown", "all.md")
+    assert whole.returncode == 0, whole.stderr
+    assert "QRMeM, Table 6" in (tmp_path / "all.md").read_text()
+
+
+def test_a_figure_that_cannot_be_drawn_says_why(here: Cli, twins: None) -> None:
+    done = here("reproduce", "pocket-garlic-figure4", *ARGUMENTS)
+    assert done.returncode == 0, done.stderr
+    assert "note: pocket-garlic-figure4.svg was not drawn: no run here stops by t_n and t_p" in done.stderr
+
+
+def test_the_list_says_what_is_needed_and_what_is_here(here: Cli) -> None:
+    done = here("reproduce", "--list")
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("pecan-table1"))
+    assert line.split("  ")[0] == "pecan-table1"
+    assert "PECAN, Table 1" in line
+    assert "37 GiB" in line
+    (told,) = json.loads(here("reproduce", "longrefiner-table4", "--list", "--json").stdout)
+    needed = {check["name"]: check["text"] for check in told["needs"]}
+    assert "harness retrieve --dataset nq" in needed["retrieved/nq-e5.jsonl"]
+    assert "harness train longrefiner" in needed["adapters/qwen2.5-3b-instruct/adapters/analysis"]
+    assert "hf download BAAI/bge-reranker-v2-m3" in needed["bge-reranker"]
+    assert "GiB for weights and cache" in needed["memory"]
+    assert "cannot be had: which 222 questions" in here("reproduce", "qrmem-table2", "--list").stdout
+
+
+def test_mistakes(here: Cli) -> None:
+    for arguments, told in (
+        (["pecan-tabel1"], "unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"),
+        ([], "name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"),
+        (["--html", "a.html", "--limit", "3"], "a page of stored runs runs nothing"),
+        (["--html", "a.html", "--margin", "0"], "--margin 0: should be more than 0"),
+    ):
+        done = here("reproduce", *arguments)
+        assert done.returncode == 2
+        assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "profile"),
+    [("smollm2-135m", "small"), ("pocket-llama", "pocket"), ("llama-3.2-1b-instruct", None)],
+)
+def test_another_model_plays_every_role_of_the_suite(model: str, profile: str | None) -> None:
+    made = _selection(RowOptions(model=model), "pecan-table2")
+    assert (made.suite, made.profile, made.unset) == ("pecan-table2", profile, ["roles.builder"])
+    assert _selection(RowOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
+    assert _selection(RowOptions(model=model), "pocket-pecan-table2").unset == []
+    assert _selection(RowOptions(), "pecan-table2").unset == []

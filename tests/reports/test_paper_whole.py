@@ -1,0 +1,103 @@
+"""All printed values beside ours, the table of places, what a suite needs, and the matrix of the documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.config import presets, suites
+from harness.errors import UnknownName
+from reports.paper.matrix import put
+from reports.paper.needs import needs
+from reports.paper.places import TWIN, place_of, places, printed
+from reports.paper.printed import load
+from reports.paper.whole import NOT_COMPARED, NOT_RUN, frame, tables, text
+from tests.reports.paper_runs import answers, paper_run
+
+ROOT = Path(__file__).resolve().parents[2]
+F1 = "longbench.qa_f1_score"
+
+
+def test_every_printed_value_is_there_once_without_runs() -> None:
+    whole = frame([])
+    mapped = {value.line for value in load()}
+    assert len(whole) == len(printed()) == 1059
+    assert (whole["verdict"] == NOT_RUN).sum() == len(mapped)
+    left = whole[whole["verdict"] == NOT_COMPARED]
+    assert all(len(notes) == 1 for notes in left["notes"])
+    assert whole["ours"].isna().all()
+
+
+def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(tmp_path: Path) -> None:
+    run = paper_run(tmp_path, "bm25", "musique", answers(40, F1, 0.287), sets={"method.k": 6})
+    place, _ = place_of("garlic-table1")
+    ((title, table),) = tables([run], place)
+    assert title == "GARLIC, Table 1: main results with BLEU-4"
+    (row,) = table[
+        (table["row"] == "BM25 top-5") & (table["dataset"] == "MuSiQue") & (table["metric"] == "F1")
+    ].to_dict("records")
+    assert (row["printed"], row["method"], row["n"]) == (28.7, "bm25", 40)
+    assert row["ours"] == pytest.approx(28.7, abs=0.01)
+    assert row["verdict"] == "not comparable"
+    assert "sample: 40 questions, the paper has 2417" in row["notes"]
+    assert "method: k is 6, the paper's is 5" in row["notes"]
+    assert len(table) == 260
+    both = [name for name, _ in tables([run], place_of("pecan-table1")[0])]  # PECAN runs GARLIC's rows too
+    assert both == ["PECAN, Table 1: main results", title]
+    for form, has in (("html", "<td"), ("markdown", "| BM25 top-5 |"), ("latex", "BM25 top-5 &"), ("text", "[1]")):
+        made = text([run], [(title, table)], form)
+        assert has in made
+        assert "sample: 40 questions, the paper has 2417" in made
+
+
+def test_a_summary_comes_first(tmp_path: Path) -> None:
+    run = paper_run(tmp_path, "bm25", "musique", answers(8, F1, 0.287))
+    (title, summary), *rest = tables([run])
+    assert (title, len(summary)) == ("Summary", len(rest))
+    assert rest[0][0].startswith("PECAN, Table 1")
+    row = summary[summary["table"].str.startswith("GARLIC, Table 1")].iloc[0]
+    assert (row["values"], row["not comparable"]) == ("260", "4")
+
+
+def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
+    known = presets.names("suites")
+    for place in places():
+        assert (place.name is None) == (place.drawing or place.look is not None), place.label
+        if place.name is not None:
+            assert {place.name, TWIN + place.name} <= {*known}
+            assert all(name.startswith("pocket/") for name in suites.read(TWIN + place.name).datasets)
+            parts = suites.read(place.name).parts or (suites.read(place.name),)
+            assert {part.profile for part in parts} == {"paper"}
+            assert not any(name.startswith("pocket/") for part in parts for name in part.datasets)
+    assert place_of("Pocket_PECAN-table1")[1] == "pocket-pecan-table1"
+    with pytest.raises(UnknownName, match=r"Did you mean 'qrmem-table6'.*harness reproduce --list"):
+        place_of("qrmem-table7")
+
+
+def test_what_tables_need() -> None:
+    found = needs(suites.read("pecan-table1"))
+    assert list(found.models) == ["Llama-3.1-8B-Instruct", "phi-2"]
+    assert list(found.encoders) == ["mpnet", "dragon"]
+    # 8.03 G parameters in bfloat16, and 131,072 tokens of 2 x 32 x 8 x 128 numbers; LongLLMLingua has Phi-2 besides.
+    llama = 2 * (8.03e9 + 2 * 32 * 8 * 128 * 131072)
+    phi = 2 * (2.78e9 + 2 * 32 * 32 * 80 * 2048)
+    assert found.gpu == pytest.approx(llama + phi, rel=0.01)
+    # PECAN reads no more than its own window of 8,192.
+    own = 2 * (8.03e9 + 2 * 32 * 8 * 128 * 8192) + 4 * 109e6
+    assert needs(suites.read("pecan-table3")).gpu == pytest.approx(own, rel=0.01)
+    refiner = needs(suites.read("longrefiner-table4"))
+    assert {"bge-reranker", "bce-reranker", "e5", "mpnet"} <= set(refiner.encoders)
+    assert refiner.documents["asqa"] == "retrieved/asqa-e5.jsonl"
+    assert len(refiner.adapters) == 3
+    served = needs(suites.read("qrmem-table2"))
+    assert served.entities
+    assert served.gpu < 1e9
+
+
+def test_the_matrix_of_the_documents_is_current() -> None:
+    document = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert put(document) == document, "run: python -m reports.paper.matrix docs/reproducing.md"
+    assert all(f"| {place.label} |" in document for place in places())
+    with pytest.raises(ValueError, match="matrix"):
+        put("no marks")
