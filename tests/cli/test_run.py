@@ -113,7 +113,7 @@ def test_a_bug_in_a_single_row_is_exit_code_1(cli: Cli) -> None:
 
 
 def test_a_bug_while_running_is_told_in_full(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(plan: object, job: object) -> RunResult:
+    def broken(*_: object) -> RunResult:
         raise ZeroDivisionError("deep inside")
 
     monkeypatch.setattr(run_verb, "execute", broken)
