@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -63,7 +64,7 @@ class Cluster:
         subprocess.run([shutil.which("ray") or "ray", "start", *words, *more], check=True, capture_output=True)
 
     def raylets(self) -> dict[int, str]:
-        return processes(rf"raylet/raylet .*{re.escape(self.address)}")
+        return processes(rf"raylet/raylet .*:{self.address.partition(':')[2]}\b")
 
     def join(self) -> None:
         """Start the second node, if there is none."""
@@ -157,6 +158,7 @@ def main() -> None:
         subprocess.run(harness(folder / "alone", given.limit), check=True, stdout=log, stderr=log)
     print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)
     alone, rng, kills = records(folder / "alone"), random.Random(given.seed), Counter[str]()
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # the same for all nodes
     cluster = Cluster(folder)
     try:
         number = 0

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
     from harness.scale.driver import Driver
+    from harness.scale.slurm_engine import SlurmDriver
 
 _WORSE = (0, 3, 2, 1)
 
@@ -135,7 +136,7 @@ class Job:
     command: list[str]
     several: bool
     shard: tuple[int, int] | None = None
-    driver: Driver | None = None
+    driver: Driver | SlurmDriver | None = None
     before: dict[Key, Plan] = field(default_factory=dict)
     waiting: list[Plan] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)

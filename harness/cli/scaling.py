@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from harness.engine.progress import Progress
     from harness.scale.driver import Driver
+    from harness.scale.slurm_engine import SlurmDriver
 
-_ENGINES = ("local", "ray")
+_ENGINES = ("local", "ray", "slurm")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Scaling:
         execution("--shard K/N", "Answer the Kth of N parts of the questions; the last part to end merges all."),
     ] = None
     engine: Annotated[
-        str, execution("--engine local|ray", "Where the questions are answered: in this process, or by Ray's workers.")
+        str,
+        execution("--engine local|ray|slurm", "Answer in this process, by Ray's workers, or by an array job of Slurm."),
     ] = "local"
     workers: Annotated[
         int | None, execution("--workers N", "Worker processes.", "one for each GPU or CPU of the cluster", min=1)
@@ -40,6 +42,14 @@ class Scaling:
         str | None, execution("--ray-address ADDRESS", "Ray cluster to use.", "$RAY_ADDRESS, else one on this machine")
     ] = None
 
+    slurm: Annotated[
+        list[str],
+        execution(
+            "--slurm KEY=VALUE ...",
+            "Job parameters as submitit names them (slurm_partition, timeout_min), or cluster=local without Slurm.",
+        ),
+    ] = field(default_factory=list)
+
     def parsed(self) -> tuple[int, int] | None:
         """K and N of --shard, after a check of the options. Raises UserError."""
         from harness.scale.shard import parsed
@@ -48,30 +58,53 @@ class Scaling:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
             raise UserError(f"--engine {self.engine} divides the questions by itself; leave --shard out")
-        given = {
-            "--workers": self.workers,
-            "--gpus-per-worker": self.gpus_per_worker,
-            "--ray-address": self.ray_address,
-        }
-        if self.engine == "local" and (unused := [name for name, value in given.items() if value]):
-            raise UserError(f"{unused[0]} is for --engine ray; leave it out, or choose that engine")
+        both = ("ray", "slurm")
+        engines = {"workers": both, "gpus_per_worker": both, "ray_address": ("ray",), "slurm": ("slurm",)}
+        for name, fitting in engines.items():
+            if getattr(self, name) and self.engine not in fitting:
+                flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
+                raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
         return None if self.shard is None else parsed(self.shard)
 
     @contextlib.contextmanager
-    def driver(self, out: Path, progress: Progress, command: list[str], how: dict[str, Any]) -> Iterator[Driver | None]:
+    def driver(
+        self, out: Path, progress: Progress, command: list[str], how: dict[str, Any]
+    ) -> Iterator[Driver | SlurmDriver | None]:
         """The engine's driver inside the block, None for the local engine; how: options of runner.run."""
         if self.engine == "local":
             yield None
             return
-        from harness.scale.driver import Driver
-        from harness.scale.ray_engine import connect
-
         options = {"command": command, **how}
-        hands = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=options)
-        driver = Driver(
-            hands, out, progress, command=command, retry_failed=how["retry_failed"], parallel=how["parallel"]
-        )
+        driver = self._slurm(out, progress, options) if self.engine == "slurm" else self._ray(out, progress, options)
         try:
             yield driver
         finally:
             driver.close()
+
+    def _ray(self, out: Path, progress: Progress, options: dict[str, Any]) -> Driver:
+        from harness.scale.driver import Driver
+        from harness.scale.ray_engine import connect
+
+        hands = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=options)
+        return Driver(
+            hands,
+            out,
+            progress,
+            command=options["command"],
+            retry_failed=options["retry_failed"],
+            parallel=options["parallel"],
+        )
+
+    def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
+        from harness.config.yaml_tree import assignments, scalar
+        from harness.errors import ConfigError
+        from harness.scale.slurm_engine import SlurmDriver
+
+        if self.workers is None:
+            raise UserError("--engine slurm needs --workers N, the number of shards of a row and of tasks at a time")
+        given, problems = assignments(self.slurm, "--slurm ")
+        if problems:
+            raise ConfigError(problems)
+        settings = {key: scalar(value) for key, value in given.items()}
+        gpus = self.gpus_per_worker
+        return SlurmDriver(out, progress, workers=self.workers, gpus=gpus, settings=settings, options=options)

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.config.schema import canonical
 from harness.engine import runner
-from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
+from harness.errors import HarnessError, RunLocked
 from harness.scale.merge import merge
 from harness.scale.shard import partition
 from harness.scale.tail import Tail
-from harness.scale.worker import Done, Order
+from harness.scale.worker import Done, Order, raised
 from harness.storage.failures import answered
 from harness.storage.files import read_lines, touch
 from harness.storage.lock import FolderLock
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 _PARTS = 4  # of a row, for each worker: the last ones to end are short
 _PATIENCE = 60.0  # seconds that a dying worker may still hold the lock of its part
 _POLL = 0.5  # seconds between two looks at the records
-_KINDS: dict[str, type[HarnessError]] = {"user": UserError, "save": SaveError, "failed": FirstFailure}
 
 
 @dataclass(frozen=True)
@@ -242,12 +241,11 @@ class Driver:
         elif event.done.kind == "locked":
             task.locked_since = task.locked_since or time.monotonic()
             if time.monotonic() - task.locked_since > _PATIENCE:
-                row.error = row.error or RunLocked(event.done.error)
+                row.error = row.error or raised(event.done, f"worker {event.worker}")
             task.not_before = time.monotonic() + 4 * _POLL
             row.queue.append(task)
         elif event.done.error:
-            kind = _KINDS.get(event.done.kind, HarnessError)
-            row.error = row.error or kind(f"worker {event.worker}: {event.done.error}")
+            row.error = row.error or raised(event.done, f"worker {event.worker}")
         else:
             row.problems += [problem for problem in event.done.problems if problem not in row.problems]
 

@@ -41,7 +41,7 @@ def connect(out: Path, *, workers: int | None, gpus: float, address: str | None,
         settings |= {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
     try:
         ray.init(address=address, **settings)
-    except (RuntimeError, ConnectionError, ValueError, OSError) as error:
+    except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
         first = " ".join(str(error).split())[:300]
         raise UserError(f"no Ray cluster can be used at {address or 'this machine'}: {first}") from error
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.progress import Progress
-from harness.errors import HarnessError, RunLocked, SaveError, UserError
+from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.storage.parts import Part
 from harness.types import VERSION
 
@@ -43,7 +43,7 @@ def versions() -> dict[str, str]:
     return known
 
 
-class _Log(Progress):
+class Log(Progress):
     """A line for each question, so that the log of a dead worker says how far it came."""
 
     row = ""
@@ -106,17 +106,8 @@ class Worker:
         """Answer the questions of an order into the files of its part. Raises nothing that a run can raise."""
         try:
             return self._run(order)
-        except RunLocked as error:
-            return Done(error=str(error), kind="locked")
-        except UserError as error:
-            return Done(error=str(error), kind="user")
-        except SaveError as error:
-            return Done(error=str(error), kind="save")
-        except HarnessError as error:
-            return Done(error=str(error), kind="failed")
         except Exception as error:  # noqa: BLE001 - one row's bug is no reason to end a worker of the others
-            traceback.print_exc()
-            return Done(error=f"a bug, see {self.name}.log ({type(error).__name__}: {error})", kind="bug")
+            return failed(error)
 
     def _run(self, order: Order) -> Done:
         from harness.engine import runner
@@ -128,7 +119,7 @@ class Worker:
                 "between the machines; make them equal"
             )
         part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
-        progress = _Log(sys.stderr)
+        progress = Log(sys.stderr)
         progress.row = plan.folder
         progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
         result = runner.run(
@@ -144,6 +135,27 @@ class Worker:
             self._plans[known] = planned(chain, self.out)
         self._plans.move_to_end(known)
         return self._plans[known]
+
+
+def failed(error: Exception) -> Done:
+    """The error as a result, which any process can read; a bug with its traceback in the log."""
+    kinds = ((RunLocked, "locked"), (UserError, "user"), (SaveError, "save"), (HarnessError, "failed"))
+    for kind, name in kinds:
+        if isinstance(error, kind):
+            return Done(error=str(error), kind=name)
+    traceback.print_exception(error)
+    return Done(error=f"a bug, see its log ({type(error).__name__}: {error})", kind="bug")
+
+
+def raised(done: Done, worker: str) -> HarnessError:
+    """The error that a worker reported, to be raised here."""
+    kinds: dict[str, type[HarnessError]] = {
+        "locked": RunLocked,
+        "user": UserError,
+        "save": SaveError,
+        "failed": FirstFailure,
+    }
+    return kinds.get(done.kind, HarnessError)(f"{worker}: {done.error}")
 
 
 def planned(chain: Sequence[Choices], out: Path) -> Plan:

@@ -47,13 +47,17 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--engine", "rai"], "unknown engine 'rai'. Did you mean 'ray'?"),
         (["--engine", "ray", "--shard", "1/2"], "leave --shard out"),
         (["--workers", "2"], "--workers is for --engine ray"),
+        (["--engine", "ray", "--slurm", "timeout_min=3"], "--slurm is for --engine slurm"),
+        (["--engine", "slurm"], "--engine slurm needs --workers N"),
+        (["--engine", "slurm", "--workers", "2"], "no command sbatch); --slurm cluster=local runs"),
+        (["--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "timeout=3"], "--slurm timeout: "),
     ],
 )
 def test_mistakes(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
     code, printed = called(capsys, *ROW, *words)
     assert code == 2
     assert sentence in printed
-    assert not Path("results").exists()
+    assert not list(Path().rglob("records.jsonl"))
 
 
 def test_without_ray(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +78,27 @@ def test_a_merge_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, *ROW, "--limit", "4")[0] == 0
 
 
+def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """submitit's own executor for one machine stands for Slurm's; a task that was killed is queued again."""
+    words = [*ROW, "--limit", "3", "--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "--out", "slurm"]
+    code, printed = called(capsys, *words)
+    assert code == 0, printed
+    assert "merged" in (printed + "".join(p.read_text() for p in Path("slurm/workers/slurm").glob("*.err")))
+    assert called(capsys, *ROW, "--limit", "3", "--out", "alone")[0] == 0
+    same_answers("alone", "slurm")
+    assert called(capsys, *words)[0] == 0  # nothing is left to ask, and no job is submitted
+
+
+def same_answers(alone: str, other: str) -> None:
+    (path,) = Path(alone).rglob("records.jsonl")
+    copy = Path(other) / path.relative_to(alone)
+    kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
+    assert [[r[k] for k in kept] for r in read_lines(copy, "question_id")] == [
+        [r[k] for k in kept] for r in read_lines(path, "question_id")
+    ]
+    assert not parts_in(copy.parent)
+
+
 def test_a_row_over_ray_equals_that_of_one_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,11 +108,5 @@ def test_a_row_over_ray_equals_that_of_one_process(
     code, printed = called(capsys, *ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
     assert code == 0, printed
     assert called(capsys, *ROW, "--limit", "2", "--out", "alone")[0] == 0
-    (path,) = Path("alone").rglob("records.jsonl")
-    other = Path("ray") / path.relative_to("alone")
-    kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
-    assert [[r[k] for k in kept] for r in read_lines(other, "question_id")] == [
-        [r[k] for k in kept] for r in read_lines(path, "question_id")
-    ]
-    assert not parts_in(other.parent)
+    same_answers("alone", "ray")
     assert (Path("ray") / "workers" / "worker-1.log").read_text().count(" answered") == 2

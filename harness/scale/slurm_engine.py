@@ -1,0 +1,209 @@
+"""Shards as an array job of Slurm: `harness run --engine slurm`, through submitit.
+
+    driver = SlurmDriver(out, progress, workers=16, settings={"slurm_partition": "gpu"}, options)
+    driver.add(plan, chain)       one array job, a task for each shard of the row
+    driver.wait(plan)             RunResult; the last shard has merged by then
+
+A task is what `harness run --shard K/N` does. It may be preempted and requeued at any moment: it goes on with what has
+no record. So may this process: the tasks end without it, and the same command prints what they did.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engine import runner
+from harness.errors import CannotRun, HarnessError, RunLocked, UserError
+from harness.scale.merge import merge
+from harness.scale.shard import partition, run_shard
+from harness.scale.tail import Tail
+from harness.scale.worker import Done, Log, failed, planned, raised
+from harness.storage.files import read_lines
+from harness.storage.parts import TRIES, part_name
+from harness.storage.remote_runs import check_shared
+from harness.storage.run_folder import RECORDS, RUN
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+
+_POLL = 1.0  # seconds between two looks at the records; submitit asks Slurm less often
+_CLUSTERS = ("slurm", "local", "debug")
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One task of the array, which submitit stores and another machine calls."""
+
+    chain: tuple[Choices, ...]
+    folder: str
+    out: str
+    cwd: str
+    number: int
+    of: int
+    options: dict[str, Any]
+
+    def __call__(self) -> Done:
+        """Answer the shard; what ends it is in the result."""
+        try:
+            os.chdir(self.cwd)
+            plan = planned(self.chain, Path(self.out))
+            if plan.folder != self.folder:
+                raise UserError(
+                    f"this machine would write {plan.folder}, not {self.folder}: data, weights or code differ"
+                )
+            progress = Log(sys.stderr)
+            progress.row = plan.folder
+            result, _ = run_shard(plan, Path(self.out), self.number, self.of, progress=progress, **self.options)
+        except Exception as error:  # noqa: BLE001 - a result is read by the driver, an exception needs its class there
+            return failed(error)
+        return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
+
+    def checkpoint(self) -> Any:
+        """What submitit queues again before Slurm ends the task: the same, because a shard resumes."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+@dataclass
+class _Row:
+    folder: Path
+    jobs: dict[int, Any] = field(default_factory=dict)  # shard -> its job
+    tries: dict[int, int] = field(default_factory=dict)
+    tasks: dict[int, ShardTask] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    tail: Tail | None = None
+
+
+class SlurmDriver:
+    """Submits rows and waits for them.
+
+    settings: submitit's parameters, such as slurm_partition or timeout_min, and "cluster": slurm, or local for
+    processes of this machine; options: for runner.run in each task. Raises CannotRun and UserError: no submitit, no
+    Slurm, a parameter that submitit does not know.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        progress: Progress,
+        *,
+        workers: int,
+        gpus: float,
+        settings: Mapping[str, Any],
+        options: dict[str, Any],
+    ) -> None:
+        self._out, self._progress, self._workers, self._options = out.absolute(), progress, workers, options
+        self._executor = _executor(self._out / "workers" / "slurm", workers, gpus, dict(settings))
+        self._rows: dict[str, _Row] = {}
+        self._shown = False
+
+    def add(self, plan: Plan, chain: Sequence[Choices]) -> None:
+        """Submit a row, unless it is submitted already. Raises UserError, RunLocked."""
+        if plan.folder in self._rows:
+            return
+        row = _Row(self._out / plan.folder)
+        check_shared(row.folder)
+        asked = plan.dataset.examples[: plan.config.limit]
+        shards = partition(asked, plan.dataset.documents, self._workers)
+        recorded = {r["question_id"] for r in read_lines(row.folder / RECORDS, "question_id")}
+        open_shards = [n for n, ids in enumerate(shards, 1) if not recorded.issuperset(ids) or self._again(ids)]
+        for number in open_shards:
+            row.tasks[number] = ShardTask(
+                tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
+            )
+        if row.tasks:
+            with self._executor.batch():  # one array
+                row.jobs = {number: self._executor.submit(task) for number, task in row.tasks.items()}
+        row.tail = Tail(row.folder)
+        row.tail.parts = [part_name(RECORDS, number) for number in open_shards]
+        if not self._shown:
+            self._progress.start(0, plan.config.dataset.scorers[0])
+            self._shown = True
+        self._progress.more(sum(len(shards[number - 1]) for number in open_shards))
+        self._rows[plan.folder] = row
+
+    def _again(self, ids: Sequence[str]) -> bool:
+        return bool(self._options.get("retry_failed") and ids)
+
+    def wait(self, plan: Plan) -> runner.RunResult:
+        """Wait until all shards of the row ended. Raises the error of a task, and what a merge raises."""
+        row = self._rows[plan.folder]
+        while row.jobs:
+            self._look(row)
+            time.sleep(_POLL if row.jobs else 0)
+        if not row.tasks:  # nothing was left to ask
+            return runner.run(plan, self._out, command=self._options["command"], progress=self._progress)
+        if not (row.folder / RUN).exists():
+            raise HarnessError(f"no shard of {plan.row_name} began; see {self._out}/workers/slurm")
+        summary = merge(row.folder, self._progress.note)
+        return runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
+
+    def _look(self, row: _Row) -> None:
+        """Show new records, and take the results of the tasks that ended."""
+        for record in row.tail.new() if row.tail else ():
+            self._progress.done(record)
+        for number, job in [(n, job) for n, job in row.jobs.items() if job.done()]:
+            del row.jobs[number]
+            error = job.exception()
+            done = None if error is not None else job.result()
+            if done is not None and not done.error:
+                row.problems += [problem for problem in done.problems if problem not in row.problems]
+            elif done is not None and done.kind != "locked":
+                raise raised(done, f"shard {number}")
+            elif row.tries.get(number, 0) + 1 < TRIES:
+                row.tries[number] = row.tries.get(number, 0) + 1
+                self._progress.note(
+                    f"shard {number} ended early ({done.error if done else _short(error)}); queued again"
+                )
+                row.jobs[number] = self._executor.submit(row.tasks[number])
+            elif done is not None:
+                raise RunLocked(done.error)
+            else:
+                raise HarnessError(
+                    f"shard {number} ended {TRIES} times early ({_short(error)}); see {job.paths.stderr}"
+                )
+
+    def close(self) -> None:
+        """Cancel what is still queued or running."""
+        for row in self._rows.values():
+            for job in row.jobs.values():
+                job.cancel()
+        self._progress.stop()
+
+
+def _short(error: object) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
+    if importlib.util.find_spec("submitit") is None:
+        raise CannotRun("--engine slurm needs submitit, which is not installed; pip install 'longdoc-harness[slurm]'")
+    import submitit
+
+    cluster = str(settings.pop("cluster", "slurm"))
+    if cluster not in _CLUSTERS:
+        raise UserError(f"--slurm cluster={cluster}: should be slurm, or local for processes of this machine")
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise CannotRun(
+            "there is no Slurm here (no command sbatch); --slurm cluster=local runs the shards on this machine"
+        )
+    executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+    fixed: dict[str, Any] = {"name": "harness", "timeout_min": 24 * 60, "gpus_per_node": round(gpus)}
+    if cluster == "slurm":
+        fixed["slurm_array_parallelism"] = workers
+    try:
+        executor.update_parameters(**{**fixed, **settings})
+    except (NameError, TypeError, AssertionError, ValueError) as error:
+        raise UserError(f"--slurm {' '.join(settings)}: {_short(error)}") from error
+    return executor
