@@ -29,6 +29,7 @@ from harness.parallel.signals import interrupt_on_signals
 from harness.stats.clusters import question_labels
 from harness.stats.rng import derived_seed
 from harness.stats.sequential import PairedRace, settled
+from harness.storage.run_folder import SUMMARY, read_json
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -79,7 +80,7 @@ class Pair:
         low, high = self.interval
         told = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
         if self.settled_by == "level":
-            first, second = (self.a, self.b) if mean > 0 else (self.b, self.a)
+            first, second = (self.a, self.b) if self.race.positive else (self.b, self.a)
             return f"{first} is better than {second}: {self.a} minus {self.b} is {told}, p = {self.race.p:.2g}"
         what = f"{self.a} minus {self.b} is {told}"
         if self.settled_by == "width":
@@ -371,7 +372,8 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
     of = len(job.examples)
     mark = None
     if len(tally.values) < of:
-        rules = match.rules
+        rules, own = match.rules, [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)]
+        before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
         mark = {
             "stopped_early": {
                 "by": "duel",
@@ -382,7 +384,7 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
                 "alpha": rules.alpha,
                 "width": rules.width,
                 "target": rules.target,
-                "verdicts": [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)],
+                "verdicts": list(dict.fromkeys([*before.get("verdicts", ()), *own])),
             }
         }
     tokens, seconds = (sum(tally.costs[q][k] for q in raced) for k in (0, 1))

@@ -144,8 +144,18 @@ class PairedRace:
     @property
     def p(self) -> float:
         """Anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so far, at most 1."""
+        return min(1.0, 2.0 * math.exp(-max(self._evidence())))
+
+    @property
+    def positive(self) -> bool:
+        """Whether the evidence is for a mean above 0: the side of `p`, which the mean of the moment may have left."""
+        above, below = self._evidence()
+        return above > below
+
+    def _evidence(self) -> tuple[float, float]:
+        """Logarithms of the largest capital for a mean above 0, and for one below."""
         at = int(np.argmin(np.abs(self._above.candidates)))
-        return min(1.0, 2.0 * math.exp(-max(float(self._above.best[at]), float(self._below.best[at]))))
+        return float(self._above.best[at]), float(self._below.best[at])
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """The confidence sequence at this moment: it holds the true mean at all moments with probability 1 - alpha.

@@ -96,8 +96,10 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     (note,) = [note for note in facts.notes(run) if "stopped the run early" in note]
     assert f"after {len(run.records)} of 80 questions" in note
     assert "good is better than bad" in note
-    rescore_keeps = rescore(folder)
-    assert rescore_keeps["stopped_early"] == early
+    assert rescore(folder)["stopped_early"] == early
+    fight(tmp_path, {"good": Right(), "worse": Right(range(70))})
+    both = read_run(folder).summary["stopped_early"]["verdicts"]
+    assert [sentence.partition(":")[0] for sentence in both] == ["good is better than bad", "good is better than worse"]
     go(plan("good", Right(), tiny()), tmp_path)
     whole = read_run(folder)
     assert (len(whole.records), "stopped_early" in whole.summary) == (80, False)
