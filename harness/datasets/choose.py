@@ -133,7 +133,8 @@ def choose(
         if subset is not None:
             chosen = _of_subset(data, subset)
             if not chosen:
-                raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}")
+                hint = "set dataset.subset, or null where there is only one"
+                raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}; {hint}")
         chosen = _stripped(_by_split(chosen, split))
     suffixes = {_suffix(n) for n in chosen}
     if len(suffixes) > 1:

@@ -22,6 +22,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
+from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
 from tests.datasets import support
 from tests.datasets.fake_hub import FakeHub, served
@@ -252,3 +253,11 @@ def test_narrativeqa_has_the_documents_of_the_papers() -> None:
 def test_every_data_set_has_a_release() -> None:
     asked = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
     assert asked == {r.preset for r in RELEASES} | {f"longbench/{name}" for name in LONGBENCH}
+
+
+def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub: FakeHub) -> None:
+    hub.add("me/musique", COMMIT, {"dev.json": listed(musique())})
+    sets = {"dataset.hub": "me/musique"}
+    with pytest.raises(CannotRun, match="no file of subset 'ans' among dev.json; set dataset.subset, or null"):
+        loaded(Release("musique", "hub:", dict, 0, sets=sets), None)
+    assert len(loaded(Release("musique", "hub:", dict, 0, sets={**sets, "dataset.subset": None}), None)) == 3
