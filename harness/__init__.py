@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from harness import types
 
 if TYPE_CHECKING:
-    from harness.api import Run, Runs, compare, load_run, read_run, run, score
+    from harness.api import Run, Runs, compare, judge, load_run, read_run, run, score
 
-__all__ = ["Run", "Runs", "__version__", "compare", "load_run", "read_run", "run", "score"]
+__all__ = ["Run", "Runs", "__version__", "compare", "judge", "load_run", "read_run", "run", "score"]
 
 __version__ = types.VERSION
-_API = ("Run", "Runs", "compare", "load_run", "read_run", "run", "score")
+_API = ("Run", "Runs", "compare", "judge", "load_run", "read_run", "run", "score")
 _BESIDE = ("configs", "methods", "pocket", "reports")
 
 

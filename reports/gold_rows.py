@@ -70,6 +70,17 @@ def read_rows(run: StoredRun, *, whole: bool = False) -> Rows:
     return _of_data_set(run) if recorded is None else recorded
 
 
+def examples_of(run: StoredRun, *, whole: bool = False) -> dict[str, Example]:
+    """The questions of a run with gold answers; `whole` as in `read_rows`. Raises UserError where there are none."""
+    rows = read_rows(run, whole=whole)
+    if rows.problem is not None:
+        raise UserError(
+            f"{run.path} does not hold its questions and gold answers, and {rows.problem}; name the file of the rows "
+            "with --data"
+        )
+    return dict(rows.examples)
+
+
 def rows_of(runs: Sequence[StoredRun], *, whole: bool = False) -> list[Rows]:
     """`read_rows` of each run; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}

@@ -6,7 +6,6 @@ exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs,
 from __future__ import annotations
 
 import json as json_
-import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -76,8 +75,11 @@ def judge(
             raise UserError("name the model that judges with --model NAME; without it no answer is judged")
         return _compare(folders, json)
     check_home()
-    examples = {folder: _examples(folder, data) for folder in folders}
-    chosen = _judge(model, sets or [], prompt, name, max_tokens)
+    from harness.engine.model_judge import configured
+    from reports.gold_rows import examples_of
+
+    examples = {folder: examples_of(moved(read_run(folder), data), whole=data is not None) for folder in folders}
+    chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
     with interrupt_on_signals():
         try:
             return _judge_all(examples, chosen, parallel, json)
@@ -105,40 +107,6 @@ def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel
         _print(folder, chosen.name, judged, json)
         code = 3 if judged.failures else code
     return code
-
-
-def _judge(model: str, sets: list[str], prompt: str | None, name: str | None, max_tokens: int | None) -> Judge:
-    """The judge that the options ask for; nothing is loaded yet. Raises UserError."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-    from harness.engine.model_judge import MAX_TOKENS, Judge, Replies, read_prompt
-    from harness.errors import raise_all
-    from harness.llm.model_info import model_facts
-
-    given = sets_of(sets)
-    if foreign := [key for key in given if key.partition(".")[0] != "model"]:
-        raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
-    config = resolve_part("models", Choices(model=model, sets=given)).parts["model"]
-    facts = model_facts(config)
-    raise_all([UserError(problem) for problem in facts.problems])
-    if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
-        raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
-    text, version = read_prompt(prompt)
-    label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name))
-    return Judge(label, config, facts.identity, text, version, max_tokens or MAX_TOKENS, Replies.at_home())
-
-
-def _examples(folder: Path, data: str | None) -> dict[str, Example]:
-    """The questions of a run with their gold answers. Raises UserError where they are not at hand."""
-    from reports.gold_rows import read_rows
-
-    rows = read_rows(moved(read_run(folder), data), whole=data is not None)
-    if rows.problem is not None:
-        raise UserError(
-            f"{folder} does not hold its questions and gold answers, and {rows.problem}; name the file of the rows "
-            "with --data"
-        )
-    return dict(rows.examples)
 
 
 def _say_own_judge(folder: Path, chosen: Judge) -> None:

@@ -49,6 +49,7 @@ COMMANDS = {
         "report queries": "Plot TFLOPs per query where queries share an index",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
+        "autopsy": "Say why each lost question was lost, from stored runs",
         "compare": "Compare runs, with paired tests against a reference",
         "trace": "Print the search of one question as a tree, or draw the graph that was searched",
     },

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
 from harness.cli.forecast_table import as_json, closing, table
-from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces, split
+from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces
 from harness.cli.output import say
 from harness.cli.run_result import failures, print_result
 from harness.cli.scaling import Scaling
@@ -185,7 +185,7 @@ def _run_all(
         _check_convention(options, selection.suite)
     wanted = [_with_kept(row, options.kept) for row in rows]
     if options.record:
-        wanted = _recording(wanted, selection, options.record)
+        wanted = _recording(wanted, options.record)
     if options.plan:
         return _only_plan(wanted, options, selection.suite)
     check_home()
@@ -286,12 +286,11 @@ def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
     return replace(row, sets={**row.sets, **kept})
 
 
-def _recording(wanted: list[Choices], selection: Selection, record: dict[str, float]) -> list[Choices]:
+def _recording(wanted: list[Choices], record: dict[str, float]) -> list[Choices]:
     """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
     from harness.engine.recording import with_fields
 
-    # A suite mixes methods with and without the field; for a method named with --method its absence is a mistake.
-    wanted, left_out = with_fields(wanted, record, mixed=selection.suite is not None and not split(selection.method))
+    wanted, left_out = with_fields(wanted, record)
     for line in left_out:
         say(f"note: {line}")
     return wanted

@@ -22,16 +22,17 @@ FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
 _STOPS, _T_P = "record_stops", "record_t_p"
 
 
-def with_fields(rows: Sequence[Choices], given: Mapping[str, float], *, mixed: bool) -> tuple[list[Choices], list[str]]:
+def with_fields(rows: Sequence[Choices], given: Mapping[str, float]) -> tuple[list[Choices], list[str]]:
     """The rows with `given` set as --set would, and a sentence for each flag that does not apply to some methods.
 
-    given: field name -> value; mixed: in a suite, a method without the field, or one that refuses it as it is set, is
-    left as it is. Raises UserError if that is a mistake, for a field given twice, and for a t_p for which nothing is
+    given: field name -> value. Of several methods, one without the field, or one that refuses it as it is set, is left
+    as it is. Raises UserError where no method takes it, for a field given twice, and for a t_p for which nothing is
     recorded. A row that cannot be resolved is left as it is: its mistake is reported when it is planned.
     """
     for name in given:
         if any(f"method.{name}" in row.sets for row in rows):
             raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
+    mixed = len({row.method for row in rows}) > 1
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in given}
     for row in rows:

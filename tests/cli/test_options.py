@@ -76,7 +76,6 @@ def test_the_flags_set_the_methods_fields(here: Cli, tapes: Path, tmp_path: Path
     ("arguments", "told"),
     [
         (["--method", "echo", "--record-stops", "8"], ["--record-stops does not apply to echo", "these have it: ", "tape"]),
-        (["--method", "tape,echo", "--record-stops", "8"], ["--record-stops does not apply to echo", "tape"]),
         (["--method", "tape", "--record-t-p", "0.9"], ["add --record-stops N"]),
         (["--method", "tape", "--record-stops", "8", "--set", "method.record_stops=4"], ["is given twice"]),
         (["--method", "tape-strict", "--record-stops", "8"], ["more stops than this tape holds"]),
@@ -111,17 +110,23 @@ def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(
     assert "record_stops" not in found["echo"]
 
 
+def test_of_several_methods_those_record_that_can(here: Cli, tapes: Path, tmp_path: Path) -> None:
+    done = here("run", "--method", "tape,echo", *ROW[:2], "--record-stops", "8", "--plan", "--mlflow", "off")
+    assert done.returncode == 0, done.stderr
+    assert "note: --record-stops does not apply to echo\n" in done.stderr
+
+
 def test_methods_are_asked_for_the_field_and_not_known_by_name(tapes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CONFIGS", str(tapes))
     assert {"tape", "tape-strict"} <= set(recording.methods_with("record_stops"))
     assert "echo" not in recording.methods_with("record_stops")
     row = Choices(method="tape", dataset="pocket/musique")
-    (made,), notes = recording.with_fields([row], {"record_stops": 3}, mixed=False)
+    (made,), notes = recording.with_fields([row], {"record_stops": 3})
     assert (made.sets, notes) == ({"method.record_stops": 3}, [])
     broken = Choices(method="no-such", dataset="pocket/musique")
-    assert recording.with_fields([broken, row], {"record_stops": 3}, mixed=False)[0][0] is broken
+    assert recording.with_fields([broken, row], {"record_stops": 3})[0][0] is broken
     with pytest.raises(UserError, match="add --record-stops"):
-        recording.with_fields([row], {"record_t_p": 0.5}, mixed=True)
+        recording.with_fields([row], {"record_t_p": 0.5})
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], 1), (["--parallel", "4"], 4)])

@@ -1,0 +1,221 @@
+"""What a call returns and what stored runs can be asked: Run, Runs, load_run, compare, score, judge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.flops import DEFAULT
+from harness.storage.run_folder import StoredRun, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. save_problems: what could not be written, a sentence each."""
+
+    folder: Path
+    save_problems: tuple[str, ...] = ()
+
+    @cached_property
+    def stored(self) -> StoredRun:
+        """The folder's files as they were when they were first needed. Raises UserError, DataError."""
+        return read_run(self.folder)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Scores with intervals, costs and counts: docs/run-folder.md#summary."""
+        return self.stored.summary
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every setting of the run."""
+        return self.stored.config
+
+    @property
+    def failed(self) -> int:
+        """The number of questions that failed."""
+        return int(self.summary.get("n_failed", 0))
+
+    @cached_property
+    def records(self) -> pd.DataFrame:
+        """A row a question: question_id, question, gold, prediction, a column a score, tokens, tflops, seconds, ..."""
+        from reports.frames import records
+
+        return records(self.stored)
+
+    @cached_property
+    def documents(self) -> pd.DataFrame:
+        """A row an index: document_id, status, tokens, tflops, seconds."""
+        from reports.frames import documents
+
+        return documents(self.stored)
+
+    def compare(self, *others: Run | PathLike, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
+        """This run beside others, as `compare` does; the reference is this run unless one is named."""
+        return compare(self, *others, reference=reference or self.folder.name, score=score)
+
+    def trace(self, question_id: str) -> str:
+        """The search of one question as text, as `harness trace` prints it. Raises UnknownName."""
+        from reports.trace import search_of, traced
+
+        return "\n".join(traced(search_of(self.stored, question_id)))
+
+    def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
+        """Score against cost, as `Runs.plot` of this run alone."""
+        return Runs([self]).plot(out, score=score)
+
+    def _repr_html_(self) -> str:
+        return Runs([self])._repr_html_()
+
+
+class Runs(list[Run]):
+    """Runs of one call, in the order in which they ran. lost: row -> why it did not run whole."""
+
+    lost: dict[str, str]
+
+    def __init__(self, runs: Sequence[Run] = (), lost: Mapping[str, str] | None = None) -> None:
+        super().__init__(runs)
+        self.lost = dict(lost or {})
+
+    @property
+    def averaged(self) -> pd.DataFrame:
+        """The table with runs that differ in their seed alone as one: `harness report --average-seeds`."""
+        from reports.repeats import averaged
+        from reports.tables import frame
+
+        return frame(averaged([run.stored for run in self]))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """What `harness report --format csv` holds: a row a run; see reports/tables.py for the columns."""
+        from reports.tables import frame
+
+        return frame([run.stored for run in self])
+
+    def compare(self, *, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
+        """Each run beside the reference, as `compare` does."""
+        return compare(*self, reference=reference, score=score)
+
+    def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
+        """Score against cost with intervals, the front marked: an SVG, or what the ending of `out` says (pdf, png).
+
+        The runs must be of one data set. Returns the file's content and writes it to `out`. Raises UserError.
+        """
+        from harness.errors import UserError
+        from reports.figures import front
+        from reports.figures.plot import FORMS
+
+        table = self.table
+        if table["dataset"].nunique() > 1:
+            raise UserError("score against cost is drawn for one data set; select its runs first")
+        form = "svg" if out is None else Path(out).suffix.lower().removeprefix(".")
+        if form not in FORMS:
+            raise UserError(f"'{out}' should end in {', '.join('.' + form for form in FORMS)}")
+        points = front.points(table, [run.stored for run in self], score)
+        if not points:
+            raise UserError("no run has both a score and a cost")
+        content = front.draw(points, score or str(table["headline"].iloc[0]), form)
+        if out is not None:
+            Path(out).write_bytes(content)
+        return content
+
+    def autopsy(self, lost_below: float = 0.5) -> pd.DataFrame:
+        """Why questions were lost: a row a run and class, as `harness autopsy`."""
+        from reports.autopsy import dissected, frame
+        from reports.gold_rows import rows_of
+
+        stored = [run.stored for run in self]
+        return frame(dissected(list(zip(stored, rows_of(stored), strict=True)), lost_below))
+
+    def _repr_html_(self) -> str:
+        from reports.columns import sections
+        from reports.frames import html
+
+        return html(sections(self.table))
+
+
+def load_run(folder: PathLike) -> Run:
+    """A stored run. Raises UserError where `folder` is no run folder."""
+    loaded = Run(Path(folder))
+    _ = loaded.stored
+    return loaded
+
+
+def compare(
+    *runs: Run | PathLike,
+    reference: str | None = None,
+    score: str | None = None,
+    force: bool = False,
+    convention: str = DEFAULT,
+) -> pd.DataFrame:
+    """What `harness compare --format csv` holds: one row a run, with its paired difference to the reference.
+
+    runs: Runs, run folders, or folders that hold runs; a single run has its means only. reference: a preset's name, a
+    run folder's name or hash; score: by default the data set's headline; convention: how FLOPs are counted. Raises
+    UserError for runs that must not be compared, unless `force`, and UnknownName.
+    """
+    from harness.storage.named_runs import read_runs, run_folders
+    from reports.compare import side_by_side
+
+    stored_runs = read_runs(run_folders([os.fspath(_folder(run)) for run in runs]))
+    return side_by_side(stored_runs, reference=reference, score=score, force=force, convention=convention).joined()
+
+
+def _folder(run: Run | PathLike) -> PathLike:
+    return run.folder if isinstance(run, Run) else run
+
+
+def score(
+    run: Run | PathLike, *, scorers: list[str] | None = None, only: bool = False, data: PathLike | None = None
+) -> dict[str, Any]:
+    """Score a run's stored predictions again, without a model, and return its new summary.
+
+    scorers: in addition to the run's own, or instead of them if `only`; data: where the rows are now.
+    """
+    from harness.engine.rescore import rescore
+
+    return rescore(Path(_folder(run)), scorers=scorers or (), only=only, data=None if data is None else os.fspath(data))
+
+
+def judge(
+    *runs: Run | PathLike,
+    model: PathLike,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option is called
+    prompt: PathLike | None = None,
+    name: str | None = None,
+    max_tokens: int | None = None,
+    parallel: int = 1,
+) -> pd.DataFrame:
+    """Let a model decide which stored answers are right, as `harness judge` does; the scores are stored with the runs.
+
+    set: settings of the model, {"model.base_url": ...}; prompt: a file; name: the score is judge.NAME. Replies are
+    kept, so the same call asks only for what is missing. Returns a row for each run and each pair of a judge with
+    another score: run, a, b, and the fields of harness.stats.agreement.Agreement. Raises UserError.
+    """
+    import pandas as pd
+
+    from harness.engine.judge_run import judge_run
+    from harness.engine.model_judge import configured
+    from harness.engine.progress import suitable
+    from harness.storage.named_runs import run_folders
+    from reports.gold_rows import examples_of
+    from reports.judges import agreements
+
+    folders = run_folders([os.fspath(_folder(run)) for run in runs])
+    examples = {folder: examples_of(read_run(folder)) for folder in folders}
+    chosen = configured(os.fspath(model), set or {}, None if prompt is None else os.fspath(prompt), name, max_tokens)
+    rows = []
+    for folder, questions in examples.items():
+        judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
+        pairs = agreements(read_run(folder))
+        rows += [{"run": folder.name, "a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in pairs]
+    return pd.DataFrame(rows)

@@ -1,0 +1,86 @@
+"""`harness autopsy [RUNS]`: why each lost question was lost, by substitution from stored runs.
+
+harness autopsy results/pocket~musique                 a table: a row a cause, a column a method
+harness autopsy results --out lost.pdf                 the same as stacked bars
+harness autopsy results --examples 3                   and questions of each class
+harness autopsy results --format json                  every question id
+"""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from harness.cli.command import choice, output, setting
+from harness.cli.figures import Figure, form_of, show
+from harness.cli.options import FigureOutput, MovedData, RunsFolders
+from harness.cli.output import say
+from harness.cli.stored_runs import moved, stored_runs
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.autopsy import Siblings
+
+
+def autopsy(
+    figure: FigureOutput,
+    folders: RunsFolders = None,
+    lost_below: Annotated[
+        float | None,
+        setting("--lost-below X", "A question is lost where its first score is below X, from 0 to 1.", "0.5"),
+    ] = None,
+    method: Annotated[list[str] | None, choice("--method -m NAME ...", "Only these methods.")] = None,
+    examples: Annotated[int, output("--examples N", "Questions of each class to name.", min=0)] = 0,
+    data: MovedData = None,
+) -> int:
+    """Say where each lost question was lost: evidence not retrieved, a wrong stop, misread, beyond the model, ...
+
+    Compares with stored runs of oracle-evidence and closed-book on the same questions; says which are missing.
+    """
+    border = 0.5 if lost_below is None else lost_below
+    if not 0 < border <= 1:
+        raise UserError(f"--lost-below {border:g}: should be above 0 and at most 1")
+    form = form_of(figure.form, figure.out)
+    runs, damaged = stored_runs(folders or ["results"])
+    from reports import autopsy as reports
+    from reports import stored as facts
+    from reports.figures.autopsy import draw
+    from reports.gold_rows import read_rows
+
+    pairs = [(run, read_rows(moved(run, data), whole=data is not None)) for run in runs]
+    missing: dict[str, None] = {}
+    for run, rows in pairs:
+        if reports.is_oracle(run) or reports.is_closed_book(run):
+            continue
+        if rows.problem is not None:
+            say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
+        missing |= _missing(run, reports.siblings_of(run, runs))
+    cases = reports.dissected(pairs, border)
+    if method:
+        cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
+    if not cases:
+        raise UserError("no run here is of a method that searches or reads; name folders with such runs")
+    for command in missing:
+        say(f"note: classes are coarser without a run of: {command}")
+    table = reports.frame(cases)
+    show(
+        Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table)), form, figure.out
+    )
+    if examples and form in ("text", "md", "markdown"):
+        for row in facts.records(table):
+            print(f"{row['dataset']} · {row['method']} · {row['class']}: {', '.join(row['examples'][:examples])}")
+    return 3 if damaged else 0
+
+
+def _missing(run: StoredRun, siblings: Siblings) -> dict[str, None]:
+    """Commands that make the sibling runs of `run` that are missing."""
+    if not siblings.missing:
+        return {}
+    config = run.config
+    data = config["dataset"].get("data")
+    parts = ["harness", "run", "-m", ",".join(siblings.missing), "-d", str(config["dataset"]["name"])]
+    parts += ["--data", str(data)] if data else []
+    parts += ["--model", str(config["model"]["name"])] + (["--limit", str(config["limit"])] if config["limit"] else [])
+    return {shlex.join([*parts, "--out", str(run.path.parents[1])]): None}

@@ -1,0 +1,238 @@
+"""Where questions were lost, by substitution from stored runs: what would have had to be different for a right answer.
+
+    cases = dissect(run, rows, siblings_of(run, runs), lost_below=0.5)      a Case for each question
+    frame(cases_by_label), sections(...)                                    counts and shares with intervals
+
+CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then those that the
+method could have avoided, then the reader's. docs/methods.md#autopsy has the reasons for the order.
+
+    siblings        the same questions, rows, task and reader: a run that was shown the evidence alone (oracle-evidence)
+                    and one that was shown nothing (closed-book)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.config.schema import DatasetConfig
+from harness.engine.rescore import shown_of
+from harness.engine.scoring import judge
+from harness.scorers import ScoreError
+from harness.stats.bootstrap import interval
+from reports import stored as facts
+from reports.answer_recall import holds
+from reports.basis import asked
+from reports.figures.replay import STUDY, Search, Stop, shown
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from reports.gold_rows import Rows
+
+CLASSES = {
+    "read": "right, and wrong without any text",
+    "known": "right, and right without any text: recalled, perhaps not read",
+    "right": "right; no run without any text to compare with",
+    "failed": "no answer: the question failed",
+    "scorer": "right by another scorer, or the gold answer stands in the answer",
+    "stopped too late": "an earlier recorded stop is right",
+    "stopped too early": "a later recorded stop is right",
+    "beyond the model": "wrong on the evidence alone too",
+    "cut by the window": "right on the evidence alone; a part of it was cut off the context",
+    "not retrieved": "right on the evidence alone; not all of it was shown",
+    "misread": "right on the evidence alone; all of it was shown",
+    "unknown": "no run on the evidence alone, or no evidence is marked",
+}
+WON = ("read", "known", "right")
+LOST_BELOW = 0.5
+"""A question is lost where its headline score is below this; graded scores (F1) have no natural border."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question of a run. kind: of CLASSES; known: whether the run without any text is right, None without one."""
+
+    question_id: str
+    cluster: str
+    score: float
+    kind: str
+    known: bool | None
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """Scores by question of the runs to compare with, None where there is no such run."""
+
+    oracle: Mapping[str, float] | None
+    closed_book: Mapping[str, float] | None
+
+    @property
+    def missing(self) -> list[str]:
+        """Presets that would have to run for what is missing."""
+        pairs = (("oracle-evidence", self.oracle), ("closed-book", self.closed_book))
+        return [name for name, scores in pairs if scores is None]
+
+
+def is_closed_book(run: StoredRun) -> bool:
+    """Whether the reader was shown no text at all."""
+    return not any(record["shown"] for record in run.records)
+
+
+def is_oracle(run: StoredRun) -> bool:
+    """Whether the reader was shown the evidence, whole."""
+    return facts.is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
+
+
+def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
+    """The siblings of `run` among `runs`: those with all of its questions, and the same rows, task and reader."""
+    own, task, reader = asked(run), facts.task(run), facts.reader(run)
+
+    def scores(fits: Any) -> Mapping[str, float] | None:
+        for other in runs:
+            rows, questions = asked(other)
+            alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
+            if alike and fits(other) and facts.reader(other) == reader:
+                return _scores(other, facts.headline(run))
+        return None
+
+    return Siblings(scores(is_oracle), scores(is_closed_book))
+
+
+def _scores(run: StoredRun, name: str) -> dict[str, float]:
+    return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in run.records}
+
+
+def dissected(
+    pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
+) -> dict[tuple[str, str, str], list[Case]]:
+    """The cases of each run that is no sibling itself, by (data set, label, model)."""
+    runs = [run for run, _ in pairs]
+    cases = {}
+    for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
+        if not (is_oracle(run) or is_closed_book(run)):
+            key = str(run.config["dataset"]["name"]), label, str(run.config["model"]["name"])
+            cases[key] = dissect(run, rows, siblings_of(run, runs), lost_below)
+    return cases
+
+
+def dissect(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
+    """A case for each question, in the order of the records. `rows` has the gold answers; no model is loaded."""
+    name = facts.headline(run)
+    dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
+    cases = []
+    for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
+        question = record["question_id"]
+        value = float(record["scores"].get(name) or 0.0)
+        known = None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
+        if record["error"] is not None:
+            kind = "failed"
+        elif value >= lost_below:
+            kind = "right" if known is None else "known" if known else "read"
+        else:
+            oracle = None if siblings.oracle is None else siblings.oracle[question] >= lost_below
+            kind = _lost(record, rows, dataset, oracle, lost_below)
+        cases.append(Case(question, cluster, value, kind, known))
+    return cases
+
+
+def _lost(record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle: bool | None, lost_below: float) -> str:
+    """The class of a question with a wrong answer."""
+    example = rows.examples.get(record["question_id"])
+    if _right_otherwise(record, example, lost_below):
+        return "scorer"
+    if example is not None and (stop := _right_stop(record, dataset, example, lost_below)):
+        return stop
+    if oracle is None:
+        return "unknown"
+    if not oracle:
+        return "beyond the model"
+    recall = record["scores"].get("evidence_recall")
+    if recall is None:
+        return "unknown"
+    if recall >= 1:
+        return "misread"
+    return "cut by the window" if record["truncated"] else "not retrieved"
+
+
+def _right_otherwise(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
+    """Whether another score of an answer, or the gold answer in whole words in the answer, makes it right."""
+    others = (v for name, v in record["scores"].items() if not name.startswith("evidence_recall") and v is not None)
+    if any(value >= lost_below for value in others):
+        return True
+    options = example is not None and example.question.options  # a letter stands in any text
+    return example is not None and not options and bool(holds(record["prediction"], example.gold.answers))
+
+
+def _right_stop(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
+    """The class of a search of which another recorded stop is right."""
+    own = Search.of(record).own
+    for place, step in enumerate(record["steps"]):
+        if step.get("answer") is None or place == own:
+            continue
+        seen = shown(record, Stop(place, False, str(step["answer"]), None, 0))
+        try:
+            scores = judge(dataset, str(step["answer"]), [shown_of(part) for part in seen], example.gold).scores
+        except ScoreError:
+            continue
+        if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:
+            return "stopped too early" if place > own or step["action"] == STUDY else "stopped too late"
+    return None
+
+
+def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]], seed: int = 0) -> pd.DataFrame:
+    """One row a run and class that occurs; the keys are (data set, method, model).
+
+    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, bootstrap by cluster;
+    known: how many of them the run without any text answers right (missing without one); examples: question ids.
+    """
+    rows = []
+    for (dataset, method, model), own in cases.items():
+        clusters = [case.cluster for case in own]
+        for kind in CLASSES:
+            members = [case for case in own if case.kind == kind]
+            if not members:
+                continue
+            share = interval([float(case.kind == kind) for case in own], clusters, seed=seed)
+            known = None if members[0].known is None else sum(bool(case.known) for case in members)
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "method": method,
+                    "model": model,
+                    "class": kind,
+                    "count": len(members),
+                    "n": len(own),
+                    "share": share.mean,
+                    "share.low": share.low,
+                    "share.high": share.high,
+                    "known": known,
+                    "examples": tuple(case.question_id for case in members),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
+    """For each data set and model a table for people: a row a class, a column a method, "12 (24 %) [15, 36]"."""
+    counted = frame(cases)
+    sections = []
+    for (dataset, model), group in counted.groupby(["dataset", "model"], sort=False):
+        methods = list(dict.fromkeys(group["method"]))
+        lines: list[dict[str, Any]] = []
+        for kind in (name for name in CLASSES if name in set(group["class"])):
+            line = {"class": kind}
+            for method in methods:
+                cell = group[(group["class"] == kind) & (group["method"] == method)]
+                line[method] = _cell(cell.iloc[0]) if len(cell) else "0"
+            line["what it means"] = CLASSES[kind]
+            lines.append(line)
+        sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", pd.DataFrame(lines)))
+    return sections
+
+
+def _cell(row: Any) -> str:
+    ends = "" if pd.isna(row["share.low"]) else f" [{100 * row['share.low']:.0f}, {100 * row['share.high']:.0f}]"
+    return f"{row['count']} ({100 * row['share']:.0f} %){ends}"

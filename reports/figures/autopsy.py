@@ -1,0 +1,73 @@
+"""Where questions were lost as a stacked bar a method: shares of the questions in each class of reports.autopsy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from reports.figures.plot import Axis, legend_below, paper_style, set_axis, written
+
+# In the order of reports.autopsy.CLASSES.
+COLOURS = {
+    "read": "#009E73",
+    "known": "#7fcfb9",
+    "right": "#009E73",
+    "failed": "#000000",
+    "scorer": "#999999",
+    "stopped too late": "#CC79A7",
+    "stopped too early": "#882255",
+    "beyond the model": "#d5dae1",
+    "cut by the window": "#F0E442",
+    "not retrieved": "#D55E00",
+    "misread": "#0072B2",
+    "unknown": "#ffffff",
+}
+_BAR = 0.32  # inches a method
+
+
+def draw(table: pd.DataFrame, form: str = "svg") -> bytes:
+    """The rows of reports.autopsy.frame as a file of a form of plot.FORMS, a panel a data set and model.
+
+    Raises ValueError where there is no row.
+    """
+    groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)] if len(table) else []
+    if not groups:
+        raise ValueError("a figure needs a run")
+    rows = [len(set(group["method"])) for group in groups]
+    with paper_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.0, sum(0.9 + _BAR * count for count in rows) + 1.0))
+        panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
+        handles: dict[str, Any] = {}
+        for ax, group in zip(panels, groups, strict=True):
+            _bars(ax, group, handles)
+        kinds = [kind for kind in COLOURS if kind in handles]
+        legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=100)
+        return written(figure, "Where questions were lost", form)
+
+
+def _bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
+    methods: Sequence[str] = list(dict.fromkeys(group["method"]))
+    left = dict.fromkeys(methods, 0.0)
+    for kind in COLOURS:
+        own = group[group["class"] == kind]
+        if own.empty:
+            continue
+        widths = {row["method"]: 100 * row["share"] for row in own.to_dict("records")}
+        values = [widths.get(method, 0.0) for method in methods]
+        style = {"color": COLOURS[kind], "edgecolor": "#7b8694", "linewidth": 0.4}
+        handles[kind] = ax.barh(range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style)
+        for place, method in enumerate(methods):
+            count = own[own["method"] == method]["count"]
+            if widths.get(method, 0.0) >= 5:
+                dark = kind in ("read", "right", "failed", "misread", "not retrieved", "stopped too early")
+                middle, colour = left[method] + widths[method] / 2, "#ffffff" if dark else "#1d2430"
+                ax.text(middle, place, str(int(count.iloc[0])), ha="center", va="center", color=colour, fontsize=7)
+            left[method] += widths.get(method, 0.0)
+    set_axis(ax.xaxis, Axis("% of the questions", limits=(0.0, 100.0)))
+    ax.set_yticks(range(len(methods)), list(methods))
+    ax.invert_yaxis()
+    ax.set_title(f"{group['dataset'].iloc[0]} · {group['model'].iloc[0]}")

@@ -1,0 +1,151 @@
+"""Autopsy: one class a question, by substitution from stored runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from reports import autopsy
+from reports.autopsy import CLASSES, dissect, frame, siblings_of, table
+from reports.figures.autopsy import COLOURS, draw
+from reports.gold_rows import read_rows
+from tests.reports.build import SCORE, record, write_run
+from tests.reports.figure_searches import step
+
+SPAN = {"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "the north", "sources": []}
+GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "end": 9}], "extra": {}}
+
+
+def row(number: int, score: float | None, recall: float | None = 1.0, **changes: Any) -> dict[str, Any]:
+    scores = {SCORE: score or 0.0} | ({} if recall is None else {"evidence_recall": recall})
+    known = {
+        "question": "where?",
+        "options": None,
+        "document_characters": [9],
+        "gold": GOLD,
+        "shown": [SPAN],
+        "prediction": "south",
+    }
+    return record(number, score, **{**known, "scores": scores, **changes})
+
+
+def probe(answer: str | None, action: str = "visit") -> dict[str, Any]:
+    return step(1, action=action, p_yes=0.6, answer=answer)
+
+
+OWN = probe(None)
+# number -> (record of the method, score on the evidence alone, score without any text, class)
+CASES: dict[int, tuple[dict[str, Any], float, float, str]] = {
+    0: (row(0, 1.0), 1.0, 0.0, "read"),
+    1: (row(1, 1.0), 1.0, 1.0, "known"),
+    2: (row(2, None), 1.0, 0.0, "failed"),
+    3: (row(3, 0.2, prediction="it is north of it"), 1.0, 0.0, "scorer"),
+    4: (row(4, 0.2, scores={SCORE: 0.2, "flashrag.f1": 0.9}), 0.0, 0.0, "scorer"),
+    5: (row(5, 0.0, steps=[probe("north"), OWN]), 1.0, 0.0, "stopped too late"),
+    6: (row(6, 0.0, steps=[OWN, probe("north", "study")]), 0.0, 0.0, "stopped too early"),
+    7: (row(7, 0.0, steps=[probe("east"), OWN]), 0.0, 0.0, "beyond the model"),
+    8: (row(8, 0.0, 0.5, truncated={"side": "end"}), 1.0, 0.0, "cut by the window"),
+    9: (row(9, 0.0, 0.5), 1.0, 1.0, "not retrieved"),
+    10: (row(10, 0.0), 1.0, 0.0, "misread"),
+    11: (row(11, 0.0, None), 1.0, 0.0, "unknown"),
+    12: (row(12, 0.4), 1.0, 0.0, "misread"),
+}
+SETTINGS = {
+    "dataset": {
+        "name": "musique",
+        "format": "musique",
+        "scorers": ["longbench.qa_f1_score"],
+        "instruction": "Answer.",
+        "max_answer_tokens": 8,
+    }
+}
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Runs of a method, of the evidence alone and without any text, scored by the data set's own scorer."""
+    name = "longbench.qa_f1_score"
+
+    def renamed(values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "scores": {name if key == SCORE else key: v for key, v in values["scores"].items()}}
+
+    manifest = {"scorers": {name: "1"}}
+    own = write_run(tmp_path, [renamed(c[0]) for c in CASES.values()], settings=SETTINGS, manifest=manifest)
+    oracle_settings = {**SETTINGS, "method": {"name": "oracle", "implementation": "m:M", "view": "evidence"}}
+    oracle = [renamed(row(n, c[1])) for n, c in CASES.items()]
+    closed = [renamed(row(n, c[2], shown=[])) for n, c in CASES.items()]
+    return [
+        own,
+        write_run(tmp_path, oracle, method="oracle", settings=oracle_settings, manifest=manifest),
+        write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest),
+    ]
+
+
+def test_every_class(folders: list[Path]) -> None:
+    run, *others = map(read_run, folders)
+    cases = dissect(run, read_rows(run), siblings_of(run, others))
+    assert {c.question_id: c.kind for c in cases} == {f"q{n}": kind for n, (*_, kind) in CASES.items()}
+    assert {case.kind for case in cases} | {"right"} == set(CLASSES), "each class but one has a case"
+    assert list(COLOURS) == list(CLASSES)
+
+
+def test_without_siblings_classes_are_coarser(folders: list[Path]) -> None:
+    run = read_run(folders[0])
+    siblings = siblings_of(run, [])
+    assert siblings.missing == ["oracle-evidence", "closed-book"]
+    kinds = [case.kind for case in dissect(run, read_rows(run), siblings)]
+    assert kinds[:7] == ["right", "right", "failed", "scorer", "scorer", "stopped too late", "stopped too early"]
+    assert set(kinds[7:]) == {"unknown"}
+
+
+def test_the_border_between_won_and_lost(folders: list[Path]) -> None:
+    run, *others = map(read_run, folders)
+    cases = dissect(run, read_rows(run), siblings_of(run, others), lost_below=0.3)
+    assert {case.question_id: case.kind for case in cases}["q12"] == "read"
+
+
+def test_runs_of_other_questions_are_no_siblings(folders: list[Path], tmp_path: Path) -> None:
+    run, oracle, _ = map(read_run, folders)
+    fewer = write_run(tmp_path / "x", oracle.records[:-1], method="oracle", settings=oracle.config)
+    assert siblings_of(run, [read_run(fewer)]).oracle is None
+    other = write_run(
+        tmp_path / "y", oracle.records, settings=oracle.config, manifest={"dataset": {"fingerprint": "0"}}
+    )
+    assert siblings_of(run, [read_run(other)]).oracle is None
+
+
+def test_counts_intervals_and_the_figure(folders: list[Path]) -> None:
+    run, *others = map(read_run, folders)
+    cases = {("musique", "pecan", "tiny"): dissect(run, read_rows(run), siblings_of(run, others))}
+    counted = frame(cases)
+    assert counted["count"].sum() == len(CASES)
+    assert counted["share"].sum() == pytest.approx(1.0)
+    misread = counted.set_index("class").loc["misread"]
+    assert (misread["count"], misread["known"], misread["examples"]) == (2, 0, ("q10", "q12"))
+    assert misread["share.low"] <= misread["share"] <= misread["share.high"]
+    ((title, shown),) = table(cases)
+    assert title == "musique · tiny · 13 questions"
+    assert shown.set_index("class").loc["misread", "pecan"].startswith("2 (15 %) [")
+    assert draw(counted) == draw(counted)
+    assert b"not retrieved" in draw(counted)
+    with pytest.raises(ValueError, match="needs a run"):
+        draw(counted[:0])
+
+
+def test_the_command_names_what_is_missing(folders: list[Path], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    from harness.cli.main import _main
+
+    assert _main(["autopsy", str(folders[0]), "--examples", "1"]) == 0
+    told = capsys.readouterr()
+    assert "stopped too late" in told.out
+    assert "musique · pecan · scorer: q3" in told.out
+    assert "harness run -m oracle-evidence,closed-book -d musique --model tiny --out" in told.err
+    assert _main(["autopsy", str(folders[1])]) == 2
+    assert _main(["autopsy", str(folders[0]), "--lost-below", "0"]) == 2
+    out = tmp_path / "lost.svg"
+    assert _main(["autopsy", *map(str, folders), "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(b"<?xml")
+    assert autopsy.WON[0] in CLASSES
