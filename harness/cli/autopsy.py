@@ -35,7 +35,7 @@ def autopsy(
     examples: Annotated[int, output("--examples N", "Questions of each class to name.", min=0)] = 0,
     data: MovedData = None,
 ) -> int:
-    """Say where each lost question was lost: evidence not retrieved, a wrong stop, misread, beyond the model, ...
+    """Say why each lost question was lost, from stored runs: not retrieved, a wrong stop, misread, beyond the model.
 
     Compares with stored runs of oracle-evidence and closed-book on the same questions; says which are missing.
     """

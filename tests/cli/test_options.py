@@ -149,8 +149,8 @@ def test_parallel_reaches_the_runner_and_not_the_hash(
 @pytest.mark.parametrize(
     ("typed", "path", "folder"),
     [
-        (["report", "curves", "results"], "harness report curves", "results"),
-        (["report", "tokens"], "harness report tokens", None),
+        (["report", "curves", "results"], "harness report curves", ["results"]),
+        (["report", "tokens"], "harness report tokens", ()),
         (["report", "results"], "harness report", ["results"]),
         (["report", "./nodes"], "harness report", ["./nodes"]),
         (["report", "--all", "nodes"], "harness report", ["nodes"]),
@@ -167,7 +167,7 @@ def test_a_figure_is_a_command_of_two_words(typed: list[str], path: str, folder:
         last, command, rest = below.command.resolve_command(below, [*below._protected_args, *below.args])
         below = command.make_context(last, rest, parent=below)
     assert below.command_path == path
-    assert below.params["folders" if path == "harness report" else "folder"] == folder
+    assert below.params["folders"] == folder
 
 
 def test_help_and_the_nearest_figure(here: Cli) -> None:
