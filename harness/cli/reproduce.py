@@ -13,6 +13,8 @@ profile `pocket`, and the model plays the roles of all language models.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -149,7 +151,8 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
 
     for arguments, file in _drawings(runs, place, suite, out):
         try:
-            root().main(arguments, prog_name="harness", standalone_mode=False)
+            with contextlib.redirect_stdout(io.StringIO()):  # what trace prints is not the figure
+                root().main(arguments, prog_name="harness", standalone_mode=False)
         except HarnessError as error:
             say(f"note: {file.name} was not drawn: {error}")
         else:

@@ -6,6 +6,10 @@ preset.py      the settings of a printed row                         settings_of
 matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
 measured.py    what they measured                                    Ours(value, wide, narrow)
 comparable.py  what stands between the two                           reasons(value, run)
+places.py      every table and figure: its suite, what draws it, what of it cannot be had
+needs.py       what a suite needs: models, data sets, files, GPU memory
+whole.py       every printed value beside ours, as a page, Markdown or LaTeX (harness reproduce)
+matrix.py      the matrix of docs/reproducing.md
 beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure, with a verdict
 
 from reports.paper import frame

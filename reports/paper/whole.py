@@ -7,6 +7,7 @@ render(tables, form)   the same as html, markdown, latex or text
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -98,11 +99,9 @@ def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> 
 
 
 def _number(value: str) -> float | None:
-    plain = value.replace(",", "").strip().rstrip("%x")
-    try:
-        return float(plain)
-    except ValueError:
-        return None
+    """The number of a cell: 22.3 of "22.3%", 7 of "Top-7"; None for a cell without one."""
+    numbers = re.findall(r"\d+(?:\.\d+)?", value.replace(",", ""))
+    return float(numbers[0]) if numbers else None
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:

@@ -27,6 +27,7 @@ def test_every_printed_value_is_there_once_without_runs() -> None:
     left = whole[whole["verdict"] == NOT_COMPARED]
     assert all(len(notes) == 1 for notes in left["notes"])
     assert whole["ours"].isna().all()
+    assert list(whole[whole["metric"] == "Top-X used by RAPTOR-CT"]["printed"]) == [20, 42, 12, 22]  # printed as Top-20
 
 
 def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(tmp_path: Path) -> None:
