@@ -27,9 +27,12 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from reports import stored as facts
+from reports.autopsy import dissected, is_oracle
+from reports.autopsy import frame as lost
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.details import Limits, Questions, questions
+from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
 from reports.gold_rows import rows_of
 from reports.leaderboard import leaderboard
@@ -162,6 +165,7 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
             class_="legend",
         ),
         _differences(group),
+        _lost(group),
         None if margin is None else _paper(group, margin),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
@@ -176,6 +180,17 @@ def _differences(group: _Group) -> Html:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
     paired = group.found.paired()
     return joined(*(joined(el("h3", f"Paired differences: {s.title}"), _table(s.frame)) for s in paired))
+
+
+def _lost(group: _Group) -> Html | None:
+    """Why questions were lost, where a run on the evidence alone is there to compare with."""
+    if not any(is_oracle(run) for run in group.runs):
+        return None
+    table = lost(dissected(list(zip(group.runs, rows_of(group.runs), strict=True))))
+    if table.empty:
+        return None
+    legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
+    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.element(table))
 
 
 def _paper(group: _Group, margin: float) -> Html:

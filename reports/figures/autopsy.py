@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
-from reports.figures.plot import Axis, legend_below, paper_style, set_axis, written
+from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, written
+from reports.markup import Html, el, joined
 
 # In the order of reports.autopsy.CLASSES.
 COLOURS = {
@@ -25,6 +27,7 @@ COLOURS = {
     "unknown": "#ffffff",
 }
 _BAR = 0.32  # inches a method
+_EXAMPLES = 5  # questions of a class that a page links
 
 
 def draw(table: pd.DataFrame, form: str = "svg") -> bytes:
@@ -47,6 +50,20 @@ def draw(table: pd.DataFrame, form: str = "svg") -> bytes:
         kinds = [kind for kind in COLOURS if kind in handles]
         legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=100)
         return written(figure, "Where questions were lost", form)
+
+
+def element(table: pd.DataFrame) -> Html:
+    """The figure for a page, and below it links to questions of each class."""
+    lists = []
+    for row in table.to_dict("records"):
+        questions = list(row["examples"])
+        links = [
+            el("a", name, href=f"#d={quote(row['dataset'], safe='')}&q={quote(name, safe='')}") for name in questions
+        ]
+        more = f" and {len(links) - _EXAMPLES} more" if len(links) > _EXAMPLES else ""
+        spaced = [part for link in links[:_EXAMPLES] for part in (link, " ")]
+        lists.append(el("p", f"{row['method']} · {row['class']} ({row['count']}): ", *spaced, more))
+    return joined(el("div", inline(draw(table))), el("details", el("summary", "questions of each class"), *lists))
 
 
 def _bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from reports import autopsy
 from reports.autopsy import CLASSES, dissect, frame, siblings_of, table
 from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
+from reports.page import page
 from tests.reports.build import SCORE, record, write_run
 from tests.reports.figure_searches import step
 
@@ -133,6 +134,13 @@ def test_counts_intervals_and_the_figure(folders: list[Path]) -> None:
     assert b"not retrieved" in draw(counted)
     with pytest.raises(ValueError, match="needs a run"):
         draw(counted[:0])
+
+
+def test_the_page_links_the_questions_of_each_class(folders: list[Path]) -> None:
+    made = page([read_run(folder) for folder in folders])
+    assert "Why questions were lost" in made
+    assert '<a href="#d=musique&amp;q=q10">q10</a>' in made
+    assert "Why questions were lost" not in page([read_run(folders[0])])
 
 
 def test_the_command_names_what_is_missing(folders: list[Path], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
