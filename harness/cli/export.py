@@ -1,4 +1,8 @@
-"""`harness export RUN... --to inspect|lm-eval --out DIR`: stored runs in the files of other harnesses."""
+"""`harness export`: runs in one file that others can verify, or in the files of other harnesses.
+
+harness export RUN... bundle.zip                        a bundle for `harness verify`
+harness export RUN... --to inspect|lm-eval --out DIR    logs of Inspect, sample files of lm-eval
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,64 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import choice, output
+from harness.cli.output import check_pandas, say
 from harness.errors import UnknownName, UserError, printable
+from harness.storage.named_runs import read_runs, run_folders
 
 _LOGS = ("inspect", "lm-eval")
 
 
 def export(
-    paths: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... [BUNDLE.zip]", help="Run folders, or folders that hold runs; without --to last, the file."
+        ),
+    ],
     to: Annotated[
         str | None,
         choice("--to NAME", "inspect: logs for `inspect view`; lm-eval: the files of its --log_samples."),
     ] = None,
     out: Annotated[str | None, output("--out DIR", "With --to: folder for the files.")] = None,
+    keep_texts: Annotated[
+        str, output("--keep-texts yes|no", "Include the data set's texts where the runs hold them; no for hashes.")
+    ] = "yes",
 ) -> int:
-    """Write runs as logs of Inspect or as sample files of lm-eval.
+    """Write runs into one file that others can verify, or for Inspect and lm-eval.
 
-    Neither needs to be installed. Questions, right answers and shown texts go along, so runs without them are refused.
+    A bundle holds records, gold answers, shown texts, configuration, environment, scorer versions and the table's
+    numbers; requests to models (--keep-prompts) are left out. With --to, questions, right answers and shown texts go
+    along, so runs without them are refused. The same runs give the same bytes.
     """
+    if keep_texts not in ("yes", "no"):
+        raise UserError(f"--keep-texts {keep_texts}: should be yes or no")
     if to is None:
-        raise UserError("say in which form: harness export RUN --to inspect --out DIR")
+        if out is not None:
+            raise UserError("--out belongs to --to inspect|lm-eval; a bundle is the last argument: bundle.zip")
+        return _bundle(paths, keep_texts == "yes")
+    if keep_texts == "no":
+        raise UserError("--keep-texts no belongs to a bundle; the files of another harness hold the texts")
     return _logs(paths, to, out)
+
+
+def _bundle(paths: list[str], keep_texts: bool) -> int:
+    """Write one file for `harness verify`."""
+    from harness.exchange.bundle import export as write_bundle
+
+    if len(paths) < 2:
+        raise UserError("name the runs, and last the file to write: harness export results/musique bundle.zip")
+    *runs, bundle = paths
+    if not bundle.lower().endswith(".zip"):
+        raise UserError(f"the last argument is the file to write and should end in .zip, not '{bundle}'")
+    folders = run_folders(runs)
+    check_pandas()
+    stored = read_runs(folders)
+    digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts)
+    print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
+    bare = [run.path.name for run in stored if not run.config["dataset"].get("keep_texts", True)]
+    if bare or not keep_texts:
+        say("note: texts of the data set are left out; to score answers again, harness verify needs its rows (--data)")
+    return 0
 
 
 def _logs(paths: list[str], to: str, out: str | None) -> int:

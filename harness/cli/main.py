@@ -60,7 +60,8 @@ COMMANDS = {
         "study requests": "Plot the score by the number of requests per question",
     },
     "Share runs": {
-        "export": "Write runs as logs of Inspect or as sample files of lm-eval",
+        "export": "Write runs into one file that others can verify, or for Inspect and lm-eval",
+        "verify": "Check a bundle without a model",
         "parity": "Score stored answers with the scorers of lm-eval, and print where they differ",
     },
     "MLflow": {

@@ -1,0 +1,58 @@
+"""`harness verify bundle.zip`: check a bundle without a model; the exit code is 4 where something differs."""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.command import setting
+from harness.cli.options import Json
+from harness.cli.output import check_pandas
+from harness.storage.named_runs import read_runs, run_folders
+
+if TYPE_CHECKING:
+    from harness.exchange.verify import Report
+
+_SHOWN = 20  # differences of one kind that are printed
+
+
+def verify(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
+    data: Annotated[str | None, setting("--data PATH", "The data set's rows, for a bundle without texts.")] = None,
+    against: Annotated[
+        str | None, setting("--against RUNS", "Also compare with runs of your own: other answers, or other scoring?")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Check a bundle without a model.
+
+    Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
+    code is 4 if something differs.
+    """
+    from harness.exchange.verify import verify as check
+
+    check_pandas()
+    report = check(Path(bundle), data=data, against=read_runs(run_folders([against])) if against else ())
+    print(json_.dumps(asdict(report)) if json else "\n".join(_lines(bundle, report)))
+    return 4 if report.differences else 0
+
+
+def _lines(bundle: str, report: Report) -> list[str]:
+    lines = [f"{bundle}: contents sha256 {report.sha256}"]
+    lines.append(
+        f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores and {report.numbers} "
+        "numbers of tables"
+    )
+    lines += [f"  note: {note}" for note in report.notes]
+    for kind in dict.fromkeys(one.kind for one in report.differences):
+        own = [one for one in report.differences if one.kind == kind]
+        lines += [f"  {one}" for one in own[:_SHOWN]]
+        lines += [f"  {kind}: {len(own) - _SHOWN} more (--json lists all)"] if len(own) > _SHOWN else []
+    count = len(report.differences)
+    verdict = "verified" if report.scores else "verified, but no score could be computed again"
+    lines.append(f"NOT verified: {count} difference{'s' if count > 1 else ''}" if count else verdict)
+    return lines

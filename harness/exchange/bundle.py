@@ -1,0 +1,274 @@
+"""Runs in one file that others can check: `harness export RUN... bundle.zip`.
+
+    export([run, ...], Path("bundle.zip"))                 keep_texts=False: hashes in the place of the data set's texts
+    with opened(Path("bundle.zip")) as bundle: ...         its runs as StoredRun, read from a temporary folder
+
+    bundle.zip
+      README.txt       what this is
+      bundle.json      {"format", "made_with", "runs": [...], "table": [...], "files": {name: sha256}}
+      runs/<data set>/<preset>--<model>--<hash8>/      the files of docs/run-folder.md, without requests and locks
+
+bundle.json says of each run its data set's fingerprint and licence, the versions of its scorers, and for each question
+a digest of the answer and one of the texts (question, options, gold answers); `table` has the numbers of `harness
+report`. The checksum of bundle.json covers everything else, so it stands for the whole: `export` and `verify` print it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config.schema import canonical
+from harness.engine.self_contained import without_texts
+from harness.errors import DataError, UserError
+from harness.exchange.archive import read_zip, write_zip, zip_bytes
+from harness.storage.files import json_line
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
+from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
+from harness.types import VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+INDEX, README = "bundle.json", "README.txt"
+_README = """Runs of longdoc-harness, exported so that others can check them.
+
+    harness verify BUNDLE.zip
+
+scores the stored answers again, without a model, and computes every number of the table again. Nothing in this file is
+executed. The files below runs/ are described in docs/run-folder.md; bundle.json has their checksums.
+"""
+_FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was read.
+
+    sha256: of bundle.json; damaged: files whose bytes are not those that were written; lost: runs that cannot be read
+    because of that; canonical: whether the zip file itself is, to the byte, what this installation writes.
+    """
+
+    path: Path
+    index: dict[str, Any]
+    runs: dict[str, StoredRun]
+    sha256: str
+    damaged: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    canonical: bool = True
+
+
+def digest(text: str | bytes) -> str:
+    """sha256 in hexadecimal; a lone surrogate has its own bytes."""
+    return hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answer_digest(row: Mapping[str, Any]) -> str:
+    """What identifies a record's answer: its text, or that it failed, and what was shown for it, by place."""
+    places = [
+        [piece.get("document_id"), piece.get("start"), piece.get("end"), piece.get("sources")] for piece in row["shown"]
+    ]
+    return digest(canonical([row["prediction"], (row["error"] or {}).get("type"), places]))
+
+
+def texts_digest(row: Mapping[str, Any]) -> str | None:
+    """What identifies a record's question, options and gold answers; None where it holds none.
+
+    One digest for all three: a hash of a short answer alone could be guessed.
+    """
+    if row.get("gold") is None:
+        return row.get("texts_sha256")
+    return digest(canonical([row.get("question"), row.get("options"), row["gold"]]))
+
+
+def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
+    """Write the bundle and return the sha256 of its bundle.json.
+
+    keep_texts: whether the data set's texts go with it, where the run holds them (dataset.keep_texts). The order of the
+    runs and the time change nothing. Raises UserError for runs that have not ended or are given twice, and SaveError.
+    """
+    if path.suffix.lower() != ".zip":
+        raise UserError(f"'{path}' should end in .zip")
+    entries: dict[str, dict[str, Any]] = {}
+    files: dict[str, bytes] = {README: _README.encode()}
+    shown: list[StoredRun] = []
+    for run in sorted(runs, key=_place):
+        place = _place(run)
+        if place in entries:
+            raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
+        if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
+            raise UserError(f"{run.path} has not ended; run the same command again before you export it")
+        keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
+        content, kept = _files(run, keep)
+        files |= {f"{place}/{name}": data for name, data in content.items()}
+        entries[place] = _entry(kept, keep)
+        shown.append(kept)
+    index = {
+        "format": FORMAT,
+        "made_with": f"longdoc-harness {VERSION}",
+        "runs": entries,
+        "table": table(shown),
+        "files": {name: digest(data) for name, data in sorted(files.items())},
+    }
+    files[INDEX] = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
+    write_zip(path, files)
+    return digest(files[INDEX])
+
+
+def _place(run: StoredRun) -> str:
+    return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
+
+
+def _entry(run: StoredRun, texts: bool) -> dict[str, Any]:
+    """What bundle.json says of a run."""
+    dataset = run.config["dataset"]
+    return {
+        "texts": "whole" if texts else "hashed",
+        "dataset": dataset["name"],
+        "fingerprint": (run.manifest.get("dataset") or {}).get("fingerprint"),
+        "licence": dataset.get("licence"),
+        "scorers": run.manifest.get("scorers") or {},
+        "answers": {row["question_id"]: answer_digest(row) for row in run.records},
+        "questions": {row["question_id"]: texts_digest(row) for row in run.records},
+    }
+
+
+def _files(run: StoredRun, keep: bool) -> tuple[dict[str, bytes], StoredRun]:
+    """The files of a run, and the run as they hold it."""
+    import yaml
+
+    texts = run.texts(run.records)
+    records = list(run.records) if keep else [_hashed(row) for row in run.records]
+    manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
+    described = {"config": run.config, "origins": run.origins}
+    files = {
+        RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
+        MANIFEST: _json(manifest),
+        RECORDS: b"".join(map(json_line, records)),
+        DOCUMENTS: b"".join(map(json_line, run.documents)),
+        SUMMARY: _json(run.summary),
+    }
+    if keep and texts:
+        lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))
+        files[TEXTS] = gzip.compress(lines, mtime=0)
+    kept = StoredRun(run.path, run.config, manifest, records, run.documents, run.summary, run.origins, run.notes)
+    return files, kept
+
+
+def _hashed(row: dict[str, Any]) -> dict[str, Any]:
+    """The record without texts of the data set, with their hashes where it had them."""
+    bare = without_texts(row)
+    for old, piece in zip(pieces(row), pieces(bare), strict=True):
+        if known := old.get(POINTER) or (checksum(old["text"]) if old["text"] else None):
+            piece["sha256"] = known  # not the pointer: that names a text of the folder
+    told = texts_digest(row)
+    return {**bare, "texts_sha256": told} if told else bare
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
+
+
+def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+    """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None where there is none."""
+    from reports.tables import frame
+
+    numbers: pd.DataFrame = frame(runs)
+    rows: list[dict[str, Any]] = []
+    for row in numbers.to_dict("records"):
+        kept = {str(k): _plain(v) for k, v in row.items() if k not in ("notes", "scorers")}
+        rows.append(kept)
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON holds it: numbers that are not there as None."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and value != value:
+        return None
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Bundle]:
+    """The bundle at `path`; its runs are read from a temporary folder that is there inside the block.
+
+    Only the files that a run folder has are written there, under names of this program. Raises DataError for what is no
+    bundle, or a run in it that cannot be read.
+    """
+    damaged: list[str] = []
+    files = read_zip(path, damaged)
+    if INDEX not in files:
+        raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
+    index = _index(path, files[INDEX])
+    damaged += _changed(index, files, damaged)
+    with tempfile.TemporaryDirectory(prefix="harness-bundle-") as folder:
+        runs: dict[str, StoredRun] = {}
+        lost: list[str] = []
+        for place in index["runs"]:
+            root = _unpacked(path, place, files, Path(folder))
+            try:
+                runs[place] = run = read_run(root)
+                run.texts(run.records)  # raises for a text that does not fit its checksum
+                if not run.records:
+                    raise UserError(f"{place} has no record")
+            except UserError as error:
+                if not any(name.startswith(f"{place}/") for name in damaged):
+                    raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
+                runs.pop(place, None)
+                lost.append(place)
+        canonical = zip_bytes(files) == path.read_bytes()
+        yield Bundle(path, index, runs, digest(files[INDEX]), damaged, lost, canonical)
+
+
+def _index(path: Path, data: bytes) -> dict[str, Any]:
+    """The content of bundle.json, its shape checked. Raises DataError."""
+    from harness.storage.limits import too_deep
+
+    try:
+        index = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
+    shape = {"format": int, "runs": dict, "table": list, "files": dict}
+    held: dict[str, Any] = index if isinstance(index, dict) else {}
+    wrong = [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]
+    if wrong or too_deep(held, data.count(b"[") + data.count(b"{")):
+        raise DataError(path, None, wrong[0] if wrong else None, f"{INDEX} is not of this program")
+    if held["format"] != FORMAT:
+        raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; install a newer one")
+    parts = ("answers", "questions", "scorers")
+    for place, entry in held["runs"].items():
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(part), dict) for part in parts):
+            raise DataError(path, None, place[:80], f"{INDEX} is not of this program")
+    if not all(isinstance(row, dict) for row in held["table"]):
+        raise DataError(path, None, "table", f"{INDEX} is not of this program")
+    return held
+
+
+def _unpacked(path: Path, place: str, files: Mapping[str, bytes], folder: Path) -> Path:
+    """Write the files of a run below `folder`; only names that `export` writes. Raises DataError."""
+    parts = place.split("/")
+    if len(parts) != 3 or parts[0] != "runs" or f"{place}/{RUN}" not in files:
+        raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
+    root = folder / parts[1] / parts[2]
+    root.mkdir(parents=True)
+    for name in _FILES:
+        if (data := files.get(f"{place}/{name}")) is not None:
+            (root / name).write_bytes(data)
+    return root
+
+
+def _changed(index: Mapping[str, Any], files: Mapping[str, bytes], damaged: Sequence[str]) -> list[str]:
+    """Files whose checksum is not that of bundle.json, which are missing, or which it does not name."""
+    told: Mapping[str, Any] = index["files"]
+    names = sorted({*told, *files} - {INDEX})
+    return [n for n in names if n not in damaged and (n not in files or digest(files[n]) != told.get(n))]

@@ -1,0 +1,291 @@
+"""Check a bundle without a model: its bytes, its answers, their scores, and every number of its table.
+
+    report = verify(Path("bundle.zip"))
+    report.differences    [Difference("other scoring", "runs/musique/bm25--...", "2hop__1", "...")]; [] if all is well
+    report.notes          what could not be checked, a sentence each
+
+    file            bytes that are not those that were exported, by name
+    other answers   an answer that is not the exported one, by question
+    other texts     a question or gold answer that is not the exported one
+    other scoring   an answer as exported, whose score here is not the stored one
+    table           a number that the rescored answers do not give
+
+Nothing of a bundle is executed: scorers are looked up among those of this installation, never imported by a name from
+the bundle ("module:function"). Checksums reveal accidents and careless edits. They cannot reveal a bundle whose author
+made up its answers and computed everything else from them: for that, compare the printed sha256 with a published one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from harness import scorers
+from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import flatten
+from harness.engine.rescore import rejudged
+from harness.engine.self_contained import gold_of
+from harness.errors import UserError
+from harness.exchange.bundle import Bundle, answer_digest, opened, table, texts_digest
+from harness.storage.failures import STOPS
+from harness.storage.paths import expanded
+from harness.storage.serialize import plain
+from harness.storage.shapes import JUDGES
+from harness.storage.summary import summarise
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from harness.types import Gold
+
+Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it should be; place: a file or a run of the bundle."""
+
+    kind: Kind
+    place: str
+    question: str | None
+    sentence: str
+
+    def __str__(self) -> str:
+        where = self.place if self.question is None else f"{self.place}, question '{self.question}'"
+        return f"{self.kind}: {where}: {self.sentence}"
+
+
+@dataclass
+class Report:
+    """What a check found; answers, scores, numbers: how many were checked, computed again, computed again."""
+
+    sha256: str
+    runs: int = 0
+    answers: int = 0
+    scores: int = 0
+    numbers: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
+    """Check the bundle at `path`.
+
+    data: the file of the data set's rows, for a bundle that has hashes in their place; against: runs of one's own with
+    the same settings, whose answers and scores are compared with the bundle's. Raises DataError for what is no bundle
+    or must not be read, UserError for rows that cannot be used.
+    """
+    with opened(path) as bundle:
+        report = Report(bundle.sha256, runs=len(bundle.runs))
+        for name in bundle.damaged:
+            report.differences.append(Difference("file", name, None, "it is not as it was exported (checksum)"))
+        if not bundle.canonical and not bundle.damaged:
+            report.notes.append("the contents are as exported; the zip around them is of another zlib, or was changed")
+        rescored = []
+        for place, run in bundle.runs.items():
+            check = _Check(place, run, bundle.index["runs"][place], report)
+            rescored.append(check.rescored(check.golds(data)))
+            _summary(place, rescored[-1], run.summary, report)
+        if bundle.lost:
+            report.notes.append(f"the table is not checked, because {', '.join(bundle.lost)} cannot be read any more")
+        else:
+            _table(bundle, rescored, report)
+        for run in against:
+            _against(bundle, run, report)
+        return report
+
+
+class _Check:
+    """One run: its answers against their digests, and their scores."""
+
+    def __init__(self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report) -> None:
+        self.place, self.run, self.entry, self.report = place, run, entry, report
+        self.rows = {str(row["question_id"]): row for row in run.records}
+        self.others = {q for q, row in self.rows.items() if answer_digest(row) != entry["answers"].get(q)}
+        report.answers += len(self.rows)
+        for question in sorted(entry["answers"].keys() - self.rows.keys()):
+            self._differs("other answers", question, "its record is missing")
+        for question, row in self.rows.items():
+            if texts_digest(row) != entry["questions"].get(question):
+                self._differs("other texts", question, "its question or gold answers are not those that were exported")
+
+    def golds(self, data: str | None) -> dict[str, Gold]:
+        """Gold answers by question: of the records, or of the rows at `data`. Raises UserError, DataError."""
+        known = {q: gold for q, row in self.rows.items() if (gold := gold_of(row)) is not None}
+        if len(known) == len(self.rows) or data is None:
+            return known
+        from harness.datasets import load
+
+        raw = self.run.config["dataset"]
+        if foreign := [target for target in registry.code_named(raw) if not registry.trusted(target)]:
+            raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
+        config = self._config()
+        if config is None:
+            return known
+        dataset = load(config.model_copy(update={"data": expanded(data)}), None)
+        for example in dataset.examples:
+            question = example.question
+            row = {
+                "question": question.text,
+                "options": None if question.options is None else list(question.options),
+                "gold": plain(asdict(example.gold), lost=[]),
+            }
+            if question.id not in self.rows:
+                continue
+            if texts_digest(row) == self.entry["questions"].get(question.id):
+                known[question.id] = example.gold
+            else:
+                self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
+        return known
+
+    def rescored(self, golds: Mapping[str, Gold]) -> StoredRun:
+        """The run with the scores that its answers have here; what cannot be scored keeps its scores, with a note."""
+        config = self._config()
+        names = [] if config is None else self._scorers(config)
+        if lacking := len(self.rows) - len(golds):
+            self._note(f"{lacking} answers have no gold answers in the bundle; with the data set's rows: --data FILE")
+        rows = []
+        for question, row in self.rows.items():
+            if config is not None and question in golds:
+                row = self._row(question, row, config.model_copy(update={"scorers": tuple(names)}), golds[question])
+            elif question in self.others:
+                self._differs("other answers", question, "the answer is not the one that was exported")
+            rows.append(row)
+        return replace(self.run, records=rows)
+
+    def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
+        """The record with its scores computed again; reports those that differ."""
+        try:
+            fresh = rejudged(row, config, gold)
+        except STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside
+            self._differs("other scoring", question, f"it cannot be scored ({type(error).__name__}: {error})")
+            return row
+        self.report.scores += len(config.scorers)
+        apart = []
+        for name in config.scorers:
+            stored, here = row["scores"].get(name), fresh["scores"].get(name)
+            if not _equal(stored, here):
+                apart.append(f"{name} is {_told(stored)} in the bundle, and {_told(here)} computed again")
+        if question in self.others:
+            self._differs("other answers", question, "; ".join(["the answer is not the one that was exported", *apart]))
+        elif apart:
+            self._differs("other scoring", question, "; ".join(apart))
+        return {**fresh, "scores": {**row["scores"], **fresh["scores"]}}
+
+    def _config(self) -> DatasetConfig | None:
+        try:
+            return DatasetConfig.model_validate(self.run.config["dataset"])
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            self._note(f"run.yaml is not of this version ({where}: {first['msg']}), so no score is computed again")
+            return None
+
+    def _scorers(self, config: DatasetConfig) -> list[str]:
+        """The scorers of the run that are known here; notes why others are not, and other versions."""
+        known, installed = [], set(scorers.names())
+        for name in config.scorers:
+            if name not in installed:
+                why = "code of its author's, which is not imported" if ":" in name else "not known to this installation"
+                self._note(f"scores of '{name}' are not computed again: it is {why}")
+            elif problems := scorers.problems([name]):
+                self._note(f"scores of '{name}' are not computed again: {problems[0]}")
+            else:
+                known.append(name)
+                before, here = self.entry["scorers"].get(name), scorers.version(name)
+                if before is not None and str(before) != here:
+                    self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
+        if judged := sorted({j for row in self.rows.values() for j in (row.get("notes") or {}).get(JUDGES) or ()}):
+            self._note(f"scores of {', '.join(judged)} are a model's, and are not computed again")
+        return known
+
+    def _differs(self, kind: Kind, question: str, sentence: str) -> None:
+        self.report.differences.append(Difference(kind, self.place, question, sentence))
+
+    def _note(self, sentence: str) -> None:
+        note = f"{self.place}: {sentence}"
+        if note not in self.report.notes:
+            self.report.notes.append(note)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Numbers to rounding; a bool, a text or None must be the same."""
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return bool(a == b)
+    return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
+
+
+def _told(value: Any) -> str:
+    return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
+
+
+def _summary(place: str, run: StoredRun, summary: Mapping[str, Any], report: Report) -> None:
+    """The counts and scores of summary.json against those of the rescored records."""
+    fresh = summarise(
+        run.records,
+        run.documents,
+        failed=run.config.get("failed", "zero"),
+        seed=int(run.config.get("seed", 0)),
+        form=run.config["dataset"].get("format", ""),
+    )
+    names = [name for name in ("n_total", "n_scored", "n_failed", "scores") if name in summary]
+    here, told = (flatten({name: one[name] for name in names}) for one in (fresh, summary))
+    for key in dict.fromkeys([*told, *here]):
+        report.numbers += 1
+        if not _equal(told.get(key), here.get(key)):
+            sentence = f"{key} is {_told(told.get(key))}, and {_told(here.get(key))} computed again"
+            report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
+
+
+def _table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> None:
+    """Every number of the bundle's table against that of the rescored runs."""
+
+    def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+        return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
+
+    told, here = keyed(bundle.index["table"]), keyed(table(rescored))
+    for key in dict.fromkeys([*told, *here]):
+        for column, before, after in _cells(told.get(key, {}), here.get(key, {})):
+            report.numbers += 1
+            if not _equal(before, after):
+                sentence = f"{column} is {_told(before)}, and {_told(after)} computed again"
+                report.differences.append(Difference("table", f"{key[0]}, {key[1]}", None, sentence))
+
+
+def _cells(told: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for column in dict.fromkeys([*told, *here]):
+        yield column, told.get(column), here.get(column)
+
+
+def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
+    """Compare a run of one's own with the bundle's of the same data set and folder name."""
+    key = str(run.config["dataset"]["name"]), run.path.name
+    theirs = [r for r in bundle.runs.values() if (str(r.config["dataset"]["name"]), r.path.name) == key]
+    place = str(run.path)
+    if not theirs:
+        report.notes.append(f"{place}: the bundle has no run of this name, which covers settings, models and data")
+        return
+    rows = {row["question_id"]: row for row in theirs[0].records}
+    for row in run.records:
+        question = row["question_id"]
+        if question not in rows:
+            report.notes.append(f"{place}: question '{question}' is not in the bundle")
+            continue
+        other = rows[question]
+        if answer_digest(row) != answer_digest(other):
+            told = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
+            report.differences.append(Difference("other answers", place, question, told))
+            continue
+        names = [name for name in row["scores"] if name in other["scores"]]
+        apart = [name for name in names if not _equal(row["scores"][name], other["scores"][name])]
+        if apart:
+            told = "; ".join(f"{n} is {_told(row['scores'][n])} here, {_told(other['scores'][n])} in it" for n in apart)
+            report.differences.append(Difference("other scoring", place, question, told))

@@ -1,0 +1,350 @@
+"""Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import struct
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.config.schema import DatasetConfig
+from harness.datasets import load
+from harness.errors import DataError, UserError
+from harness.exchange import archive
+from harness.exchange.bundle import INDEX, answer_digest, digest, export
+from harness.exchange.verify import Report, verify
+from harness.storage.run_folder import RECORDS, StoredRun, read_run
+from tests.engine.fakes import Plain, go, make_plan
+from tests.made_up import musique_rows, write_rows
+
+pytestmark = pytest.mark.usefixtures("fake_model")
+
+SCORER = "musique.answer_f1"
+SECRET = "Kelford"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "rows.jsonl", musique_rows(4))
+
+
+def make(out: Path, rows: Path, name: str = "plain", **changes: Any) -> StoredRun:
+    """A run of a method that answers with the first word of a document, on rows in MuSiQue's format."""
+    config = DatasetConfig(
+        name="musique",
+        format="musique",
+        data=str(rows),
+        instruction="Answer.",
+        max_answer_tokens=8,
+        scorers=(SCORER, "evidence_recall"),
+        **changes,
+    )
+    plan = make_plan(load(config), Plain(Plain.Config()))
+    choice = plan.config.method.model_copy(update={"name": name})
+    plan = replace(
+        plan,
+        config=plan.config.model_copy(update={"dataset": config, "method": choice}),
+        folder=f"musique/{name}--fake--01234567",
+    )
+    return read_run(go(plan, out).folder)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, rows: Path) -> Path:
+    runs = [make(tmp_path / "out", rows), make(tmp_path / "out", rows, "other")]
+    export(runs, tmp_path / "b.zip")
+    return tmp_path / "b.zip"
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as held:
+        return {name: held.read(name) for name in held.namelist()}
+
+
+def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = False) -> None:
+    """Change one JSON line or file and write the bundle anew; careful: with its checksum in bundle.json."""
+    files = contents(path)
+    name = next(name for name in files if name.endswith(place))
+    lines = [json.loads(line) for line in files[name].splitlines()] if place == RECORDS else json.loads(files[name])
+    change(lines)
+    files[name] = ("".join(json.dumps(x) + "\n" for x in lines) if place == RECORDS else json.dumps(lines)).encode()
+    if careful:
+        index = json.loads(files[INDEX])
+        index["files"][name] = digest(files[name])
+        if careful:
+            run = index["runs"][name.rpartition("/")[0]]
+            run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
+        files[INDEX] = json.dumps(index).encode()
+    archive.write_zip(path, files)
+
+
+def found(report: Report) -> dict[str, list[str | None]]:
+    out: dict[str, list[str | None]] = {}
+    for one in report.differences:
+        out.setdefault(one.kind, []).append(one.question or one.place)
+    return out
+
+
+def test_the_same_runs_are_the_same_bytes_and_verify(tmp_path: Path, rows: Path, bundle: Path) -> None:
+    runs = [read_run(path.parent) for path in sorted((tmp_path / "out").rglob("run.yaml"))]
+    (tmp_path / "again").mkdir()
+    first = export(runs, tmp_path / "again" / "c.zip")
+    assert export(runs[::-1], tmp_path / "again" / "d.zip") == first
+    assert (
+        (tmp_path / "again" / "d.zip").read_bytes()
+        == (tmp_path / "again" / "c.zip").read_bytes()
+        == bundle.read_bytes()
+    )
+    report = verify(bundle)
+    assert report.sha256 == first
+    assert (report.differences, report.notes) == ([], [])
+    assert (report.runs, report.answers, report.scores) == (2, 8, 16)
+    assert report.numbers > 40
+    with zipfile.ZipFile(bundle) as held:
+        assert held.namelist() == sorted(held.namelist())
+        assert {info.date_time for info in held.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    table = json.loads(contents(bundle)[INDEX])["table"]
+    assert [row["method"] for row in table] == ["other", "plain"]
+    assert SCORER in table[0]
+
+
+def test_one_flipped_byte_is_found_and_named(bundle: Path) -> None:
+    whole = bundle.read_bytes()
+    with zipfile.ZipFile(bundle) as held:
+        entries = held.infolist()
+    for entry in entries:
+        size = struct.unpack("<HH", whole[entry.header_offset + 26 : entry.header_offset + 30])
+        middle = entry.header_offset + 30 + sum(size) + entry.compress_size // 2
+        bundle.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        if entry.filename == INDEX:
+            with pytest.raises(DataError, match=INDEX):
+                verify(bundle)
+            continue
+        assert found(verify(bundle))["file"] == [entry.filename]
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_one_edited_score_is_other_scoring(bundle: Path, careful: bool) -> None:
+    def change(lines: Any) -> None:
+        lines[2]["scores"][SCORER] = 0.875
+
+    edit(bundle, RECORDS, change, careful)
+    report = verify(bundle)
+    question = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[2])[
+        "question_id"
+    ]
+    assert found(report)["other scoring"] == [question]
+    assert "other answers" not in found(report)
+    (one,) = [d for d in report.differences if d.kind == "other scoring"]
+    assert one.sentence == f"{SCORER} is 0.875 in the bundle, and 0 computed again"
+    assert ("file" in found(report)) == (not careful)
+
+
+def test_one_edited_answer_is_another_answer(bundle: Path) -> None:
+    def change(lines: Any) -> None:
+        lines[1]["prediction"] = lines[1]["gold"]["answers"][0]
+
+    edit(bundle, RECORDS, change)
+    report = verify(bundle)
+    kinds = found(report)
+    row = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[1])
+    assert kinds["other answers"] == [row["question_id"]]
+    assert kinds["file"] == ["runs/musique/other--fake--01234567/records.jsonl"]
+    assert "other scoring" not in kinds
+    (one,) = [d for d in report.differences if d.kind == "other answers"]
+    assert "not the one that was exported" in one.sentence
+    assert f"{SCORER} is 0 in the bundle, and 1 computed again" in one.sentence
+    assert any(d.kind == "table" and f"{SCORER} is 0, and 0.25" in d.sentence for d in report.differences)
+
+
+def test_an_answer_edited_with_its_digest_no_longer_fits_its_score(bundle: Path) -> None:
+    def change(lines: Any) -> None:
+        lines[1]["prediction"] = lines[1]["gold"]["answers"][0]
+
+    edit(bundle, RECORDS, change, careful=True)
+    assert set(found(verify(bundle))) == {"other scoring", "table"}
+
+
+def test_other_edits(bundle: Path) -> None:
+    def number(index: Any) -> None:
+        index["table"][0][SCORER] = 0.99
+
+    def gold(lines: Any) -> None:
+        lines[0]["gold"]["answers"] = ["another"]
+
+    before = bundle.read_bytes()
+    edit(bundle, INDEX, number)
+    (one,) = verify(bundle).differences
+    assert str(one) == f"table: musique, other--fake--01234567: {SCORER} is 0.99, and 0 computed again"
+    bundle.write_bytes(before)
+    edit(bundle, RECORDS, gold)
+    assert len(found(verify(bundle))["other texts"]) == 1
+    bundle.write_bytes(before)
+    edit(bundle, RECORDS, lambda lines: lines.pop())
+    assert len(found(verify(bundle))["other answers"]) == 1
+    bundle.write_bytes(before)
+    edit(bundle, "summary.json", lambda summary: summary.update(n_failed=3))
+    assert any("n_failed is 3, and 0 computed again" in d.sentence for d in verify(bundle).differences)
+
+
+@pytest.mark.parametrize("how", ["option", "run"])
+def test_texts_that_may_not_be_copied_are_hashes(tmp_path: Path, rows: Path, how: str) -> None:
+    run = make(tmp_path / "out", rows, keep_texts=how == "option")
+    export([run], tmp_path / "b.zip", keep_texts=False)
+    files = contents(tmp_path / "b.zip")
+    gold = musique_rows(4)[0]["answer"]
+    for name, data in files.items():
+        assert name.endswith(RECORDS) or gold.encode() not in data
+    rows_held = [json.loads(line) for line in files[next(n for n in files if n.endswith(RECORDS))].splitlines()]
+    assert all(
+        row["gold"] is None and row["question"] is None and not any(p["text"] for p in row["shown"])
+        for row in rows_held
+    )
+    assert all(("texts_sha256" in row) == (how == "option") for row in rows_held)
+    report = verify(tmp_path / "b.zip")
+    assert (report.scores, report.differences) == (0, [])
+    assert "4 answers have no gold answers in the bundle" in report.notes[0]
+    if how == "option":
+        whole = verify(tmp_path / "b.zip", data=str(rows))
+        assert (whole.scores, whole.differences, whole.notes) == (8, [], [])
+        changed = musique_rows(4)
+        changed[0]["answer"] = "another"
+        other = write_rows(tmp_path / "changed.jsonl", changed)
+        assert len(found(verify(tmp_path / "b.zip", data=str(other)))["other texts"]) == 1
+
+
+def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> None:
+    own = make(tmp_path / "own", rows)
+    assert verify(bundle, against=[own]).differences == []
+    records = [dict(row) for row in own.records]
+    records[0]["prediction"] = "another"
+    records[1]["scores"] = {**records[1]["scores"], SCORER: 0.5}
+    kinds = found(verify(bundle, against=[replace(own, records=records)]))
+    assert kinds == {"other answers": [records[0]["question_id"]], "other scoring": [records[1]["question_id"]]}
+    stranger = replace(own, path=Path("nobody--fake--00000000"))
+    assert "no run of this name" in verify(bundle, against=[stranger]).notes[0]
+
+
+def test_runs_that_are_not_exported(tmp_path: Path, rows: Path) -> None:
+    run = make(tmp_path / "out", rows)
+    with pytest.raises(UserError, match="has not ended"):
+        export([replace(run, summary={})], tmp_path / "b.zip")
+    with pytest.raises(UserError, match="given twice"):
+        export([run, run], tmp_path / "b.zip")
+    with pytest.raises(UserError, match=r"should end in \.zip"):
+        export([run], tmp_path / "b.tar")
+
+
+def test_code_that_a_bundle_names_is_not_imported(
+    tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil_scorer.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = contents(bundle)
+    for name in [name for name in files if name.endswith("run.yaml")]:
+        files[name] = files[name].replace(b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows")
+    archive.write_zip(bundle, files)
+    notes = " ".join(verify(bundle).notes)
+    assert "'evil_scorer:score' are not computed again: it is code of its author's" in notes
+    assert "'nobody.knows' are not computed again: it is not known" in notes
+    assert "evil_scorer" not in sys.modules
+
+
+def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
+    made = zipfile.ZipInfo(name)
+    made.external_attr = mode << 16
+    made.compress_type = zipfile.ZIP_DEFLATED
+    return made
+
+
+HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
+    "out of the folder": ([(entry("../evil"), b"x")], "leads to another place"),
+    "absolute": ([(entry("/etc/evil"), b"x")], "leads to another place"),
+    "of Windows": ([(entry("runs\\..\\evil"), b"x")], "leads to another place"),
+    "a link": ([(entry("runs/a/b/run.yaml", stat.S_IFLNK | 0o777), b"/etc/passwd")], "a link or no plain file"),
+    "twice": ([(entry("a"), b"x"), (entry("A"), b"y")], "is in it twice"),
+    "a bomb": ([(entry("bundle.json"), b"\0" * 5_000_000)], "would be 5,000,000 bytes out of"),
+    "no bundle": ([(entry("a"), b"x")], "no bundle of this program"),
+    "no JSON": ([(entry(INDEX), b"{")], "bundle.json is damaged"),
+    "deep": ([(entry(INDEX), b"[" * 3000 + b"]" * 3000)], "bundle.json is"),
+    "another shape": ([(entry(INDEX), b'{"format": 1, "runs": [], "table": [], "files": {}}')], "not of this program"),
+    "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "install a newer one"),
+    "a run elsewhere": (
+        [
+            (
+                entry(INDEX),
+                b'{"format": 1, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}',
+            )
+        ],
+        "is not in it",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
+    entries, sentence = HOSTILE[kind]
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as made:
+        for info, data in entries:
+            name, info.filename = info.filename, info.filename
+            made.writestr(info, data)
+            assert name
+    (tmp_path / "evil.zip").write_bytes(held.getvalue())
+    with pytest.raises(DataError, match=sentence):
+        verify(tmp_path / "evil.zip")
+    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "LARGEST", 1000)
+    with pytest.raises(DataError, match="more than 1,000"):
+        verify(bundle)
+    (tmp_path / "text.zip").write_text("no zip")
+    with pytest.raises(DataError, match="no zip file that can be read"):
+        verify(tmp_path / "text.zip")
+    with pytest.raises(DataError, match="there is no such file"):
+        verify(tmp_path / "nothing.zip")
+
+
+def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    make(tmp_path / "out", rows)
+    place = str(tmp_path / "b.zip")
+    code, out, err = call("export", str(tmp_path / "out"), place)
+    assert (code, err) == (0, "")
+    sha256 = out.split()[-1]
+    code, out, err = call("verify", place)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"{place}: contents sha256 {sha256}"
+    assert out.splitlines()[-1] == "verified"
+    edit(tmp_path / "b.zip", RECORDS, lambda lines: lines[0]["scores"].update({SCORER: 1.0}))
+    code, out, _ = call("verify", place)
+    assert code == 4
+    assert "other scoring: runs/musique/plain--fake--01234567, question '" in out
+    assert out.splitlines()[-1].startswith("NOT verified: ")
+    assert json.loads(call("verify", place, "--json")[1])["differences"]
+    assert call("verify", place, "--against", str(tmp_path / "out"))[0] == 4
+    for words, sentence in (
+        (("export", str(tmp_path / "out")), "last the file to write"),
+        (("export", str(tmp_path / "out"), "b.tar"), "should end in .zip"),
+        (("export", str(tmp_path / "out"), place, "--keep-texts", "maybe"), "should be yes or no"),
+        (("verify", str(tmp_path / "none.zip")), "there is no such file"),
+    ):
+        code, _, err = call(*words)
+        assert (code, sentence in err) == (2, True), err
