@@ -189,6 +189,8 @@ def _short(error: object) -> str:
 def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
     if importlib.util.find_spec("submitit") is None:
         raise CannotRun("--engine slurm needs submitit, which is not installed; pip install 'longdoc-harness[slurm]'")
+    # Importing it sets up logging anew, which closes the handlers that the program has.
+    os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
     import submitit
 
     cluster = str(settings.pop("cluster", "slurm"))

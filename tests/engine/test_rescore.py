@@ -11,7 +11,7 @@ import pytest
 
 from harness import scorers
 from harness.cli.output import mean_texts
-from harness.cli.run import _failures
+from harness.cli.run_result import failures
 from harness.config import registry
 from harness.datasets.base import Dataset
 from harness.engine.plan import Plan
@@ -193,7 +193,7 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
     assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
-    told = _failures(result, "", debug=False)
+    told = failures(result, "", debug=False)
     assert (f"harness score {result.folder}" in told, "--retry-failed" in told) == (True, False)
     loaded(plan.dataset)
     for _ in range(2):  # the first time the scorer is as it was: the answer is kept, and stays failed
