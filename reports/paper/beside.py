@@ -20,7 +20,7 @@ The margin is in points for scores, and in percent of the printed value for cost
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from reports import stored as facts
 from reports.paper.comparable import listed, reasons
 from reports.paper.matching import Pair, matches
 from reports.paper.measured import Ours, mean, measure
+from reports.paper.preset import tail
 from reports.paper.printed import Value, load
 
 if TYPE_CHECKING:
@@ -85,10 +86,14 @@ def measured_rows(
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     several, measured = _several(values), dict[tuple[Any, ...], Ours]()
+    readers: dict[tuple[str, str, str], set[str]] = {}
+    for value in values:
+        readers.setdefault(_rows_of(value), set()).add(value.paper.model.lower())
     return [
         (value, len(pairs) > 1, _row(value, pairs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
+        if not any(_of_another_row(value, run, readers[_rows_of(value)]) for _, run in pairs)
     ]
 
 
@@ -136,6 +141,20 @@ def _needed(ours: Ours, printed: float, reach: float, n: int) -> str:
         return "the difference is as great as the margin"
     digits = max(len(str(int(questions))) - 2, 0)
     return f"about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed"
+
+
+def _rows_of(value: Value) -> tuple[str, str, str]:
+    """Rows of a table that one preset measures: they differ in the reader, or in where the support stands."""
+    return value.entry.source, value.entry.table, value.entry.preset
+
+
+def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
+    """Whether another row of the table is the run's: its reader or its place is printed there."""
+    model = run.config["model"]
+    reader = tail(str(model.get("source") or model["name"])).lower()
+    wanted, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
+    other_place = None not in (wanted, place) and wanted != place
+    return other_place or (reader in readers and reader != value.paper.model.lower())
 
 
 def _several(values: Sequence[Value]) -> set[tuple[str, str]]:

@@ -52,6 +52,17 @@ def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(t
         assert "sample: 40 questions, the paper has 2417" in made
 
 
+def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path: Path) -> None:
+    reader = {"source": "lmsys/vicuna-13b-v1.5-16k", "name": "vicuna-13b-v1.5-16k"}
+    sets = {"dataset.place": "tail", "model": "vicuna-13b-16k", "model.window": 16384}
+    config = {f"model.{key}": one for key, one in reader.items()}
+    run = paper_run(tmp_path, "full-context-16k", "longbench/musique", answers(6, F1, 0.1), sets=sets, config=config)
+    ((_, table),) = tables([run], place_of("qrmem-table3")[0])
+    ours = table[table["ours"].notna() & (table["metric"] == "F1")]
+    assert list(ours["row"]) == ["Vicuna-13b-16k / Tail"]
+    assert not any("place" in note or "reader" in note for note in ours["notes"].iloc[0])
+
+
 def test_a_summary_comes_first(tmp_path: Path) -> None:
     run = paper_run(tmp_path, "bm25", "musique", answers(8, F1, 0.287))
     (title, summary), *rest = tables([run])
