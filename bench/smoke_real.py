@@ -116,9 +116,10 @@ def stored(out: Path) -> Cells:
 
 
 def expected(method: str, dataset: str, cells: Cells) -> float:
-    """Seconds of a row by those of the method's others and the words of their texts; 0 where there is none yet."""
-    rates = [c.seconds / DATA[d].words for (m, d), c in cells.items() if m == method and d in DATA and c.done]
-    return max(rates, default=0.0) * DATA[dataset].words
+    """Seconds of a row, in proportion to the longest texts that the method has answered; 0 where there are none."""
+    known = [(DATA[d].words, cell.seconds) for (m, d), cell in cells.items() if m == method and d in DATA and cell.done]
+    words, seconds = max(known, default=(1, 0.0))
+    return seconds * DATA[dataset].words / words
 
 
 def settings(dataset: str, data: Path, out: Path) -> dict[str, str]:
