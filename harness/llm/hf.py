@@ -18,7 +18,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from harness.config.schema import ModelConfig
+from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available
 from harness.cost.meter import Meter
@@ -44,6 +44,7 @@ class HFModel(LanguageModel):
     """A causal language model of transformers. Raises CannotRun when it cannot be loaded as configured."""
 
     shape: ModelShape
+    thinking: Thinking | None = None
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities

@@ -166,9 +166,11 @@ class RunStore:
         with self._writing:
             self.check()
             path = self._path(name)
-            write_atomic(path, data)
-            if name != SUMMARY:
-                self._identities[path.name] = identity(path)
+            try:
+                write_atomic(path, data)
+            finally:  # a signal may arrive between the replacement and this line
+                if name != SUMMARY:
+                    self._identities[path.name] = identity(path)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
