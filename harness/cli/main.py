@@ -45,6 +45,7 @@ COMMANDS = {
         "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
         "report curves": "Plot score and TFLOPs of other stopping rules",
         "report front": "Plot score against TFLOPs a question, with intervals",
+        "report memory": "Compare each run with the same run over the twin of its data set",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",

@@ -66,7 +66,9 @@ class DatasetConfig(_Frozen):
     instead; scorers: names, the first is the headline; answer_prefix: a phrase that a reply has before its final
     answer; scorers then see only that answer; None = the reply is the answer; demonstration: a question with its reply,
     shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); keep_texts: whether run
-    folders hold its questions, gold answers and texts, which a licence may forbid.
+    folders hold its questions, gold answers and texts, which a licence may forbid; swap: "entities" for the twin with
+    other names and numbers (harness/datasets/twins.py), "entities:rules" with the recogniser named; swap_seed: another
+    one makes another twin.
     """
 
     name: str
@@ -84,6 +86,8 @@ class DatasetConfig(_Frozen):
     licence: str = ""
     citation: str = ""
     keep_texts: bool = True
+    swap: Annotated[str, StringConstraints(pattern=r"^entities(:.+)?$")] | None = None
+    swap_seed: int = Field(default=0, ge=0)
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.types import Document, Example
 
@@ -14,7 +15,8 @@ class Dataset:
 
     fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
-    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported.
+    absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported; twin:
+    what made it from another data set (harness.datasets.twins), None for an original.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Dataset:
     source: str
     revision: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
+    twin: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.examples)

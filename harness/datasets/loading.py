@@ -172,8 +172,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     The fingerprint is the sha256 of the canonical JSON of all rows as used, so the same rows in another file format
     have the same one, and `limit` does not change it. (Formats with a loader of their own say what theirs is.) Raises
     DataError (file, line or row, field) for rows and files, CannotRun for the hub, ConfigError and UnknownName for the
-    config.
+    config. With `config.swap` they are the twin's.
     """
+    if config.swap is not None:
+        from harness.datasets.twins import twin
+
+        return twin(load(config.model_copy(update={"swap": None}), limit), config.swap, config.swap_seed)
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
     if (loader := _loader(config.format)) is not None:

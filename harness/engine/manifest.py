@@ -115,6 +115,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             "revision": dataset.revision,
             "questions": len(dataset.examples),
             "skipped": dict(dataset.skipped),
+            **({} if dataset.twin is None else {"twin": dataset.twin}),
         },
         **({"amounts": numbers} if numbers else {}),
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.entities.recogniser import opens, recogniser
 from harness.method import IndexTools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, texts_of
@@ -24,7 +25,6 @@ from harness.types import Document, Question
 from methods.condense import one_summary
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.entities import opens, recogniser
 from methods.qrmem.fusion import Fusing
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from harness.entities.recogniser import known
 from harness.errors import UnknownName
 from harness.method import MethodConfig
-from methods.qrmem.entities import known
 
 
 class QRMeMConfig(MethodConfig):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from harness.entities.recogniser import missing, packages
 from harness.method import Index, IndexTools, Method, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
@@ -13,7 +14,6 @@ from methods.qrmem.alternatives import entity_trial, graph_expansion
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.desk import Desk
-from methods.qrmem.entities import missing, packages
 from methods.qrmem.memory import Memory
 from methods.qrmem.navigate import navigate, without_navigation
 from methods.qrmem.prompts import PROMPTS

@@ -8,8 +8,8 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import plan_choices
+from harness.entities import recogniser as entities
 from harness.errors import ConfigError, HarnessError
-from methods.qrmem import entities
 from methods.qrmem.build import _written
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import SubGraph, acronym, merge_entities, normal

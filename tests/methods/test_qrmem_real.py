@@ -16,8 +16,8 @@ from harness.datasets import load
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
+from harness.entities.recogniser import recogniser
 from harness.storage.run_folder import read_run
-from methods.qrmem.entities import recogniser
 from methods.qrmem.merge import occurs
 from tests.datasets.support import config, needs_real, real
 

@@ -47,7 +47,7 @@ READING = [
     ["report", "RUNS"],
     ["report", "RUNS", "--paper"],
     ["report", "RUNS", "--html", "page.html"],
-    *(["report", figure, "RUNS"] for figure in ("bands", "curves", "nodes", "queries", "tokens")),
+    *(["report", figure, "RUNS"] for figure in ("bands", "curves", "memory", "nodes", "queries", "tokens")),
     *(["study", study, "RUNS"] for study in ("position", "length", "trials", "requests")),
     ["trace", "RUN", "QUESTION"],
     ["trace", "RUN", "QUESTION", "--graph", "graph.svg"],

@@ -14,12 +14,12 @@ from harness.config import registry
 from harness.config.layers import Choices
 from harness.engine.indexing import index_key
 from harness.engine.plan import Plan, plan_choices
+from harness.entities.recogniser import packages
 from harness.method import Method
 from harness.storage.code_version import own_code, versions
 from harness.storage.index_cache import key_digest
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.entities import packages
 from methods.qrmem.method import QRMeM
 from methods.raptor.config import RaptorConfig
 from methods.raptor.method import Raptor

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.entities import recogniser as entities
+from harness.entities.recogniser import known, recogniser
 from harness.errors import CannotRun, UnknownName
-from methods.qrmem import entities
-from methods.qrmem.entities import known, recogniser
 
 
 @pytest.mark.parametrize(

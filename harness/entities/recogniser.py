@@ -52,10 +52,10 @@ def packages(name: str) -> tuple[str, ...]:
     return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
 
 
-def missing(name: str) -> str:
+def missing(name: str, rules: str = "method.recogniser=rules") -> str:
     """One sentence on the package or model that `name` lacks and how to install it, else "". Loads nothing.
 
-    Raises UnknownName.
+    rules: the setting that chooses the rules. Raises UnknownName.
     """
     library, _, model = known(name).partition(":")
     if library == "rules":
@@ -69,7 +69,7 @@ def missing(name: str) -> str:
         lacks, steps = "the model is not here", fetch
     else:
         return ""
-    return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set method.recogniser=rules"
+    return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set {rules}"
 
 
 def _fetch(library: str, model: str) -> str:
@@ -105,7 +105,7 @@ class _Library:
         except ImportError as error:
             raise CannotRun(
                 f"the named-entity tool '{name}' needs the package {library}, which is not installed; run: pip install "
-                f"{library}, or use the rules (method.recogniser=rules)"
+                f"{library}, or use the rules"
             ) from error
         try:
             if library == "spacy":
@@ -127,7 +127,21 @@ class _Library:
 
 # --- rules ------------------------------------------------------------------------------------------------------------
 
-_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_MONTH = "|".join(MONTHS)
 _DATE = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH})(?:,? \d{{4}})?|(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?"
     r",? \d{4}|1\d{3}|20\d{2})\b"
@@ -142,7 +156,7 @@ def _words(text: str) -> frozenset[str]:
 _JOINS = _words("of the de del della la le van von der den da di du al bin")
 _TITLES = _words("Mr Mrs Ms Dr Prof St Sir Rev Gen Col Capt Lt Jr Sr")
 # Words that open sentences: never a name on their own, and never the first word of one.
-_COMMON = _words(
+COMMON = _words(
     "a about above according after again against all almost already also although always among an and another any "
     "are as asked at because been before behind being below besides between both but by can could did do does "
     "during each early either even eventually every everybody everyone few finally first for from further had has "
@@ -196,7 +210,7 @@ def _capitalised(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def _common(word: re.Match[str]) -> bool:
-    return word.group().replace("’", "'").lower() in _COMMON
+    return word.group().replace("’", "'").lower() in COMMON
 
 
 def _acronym(words: Sequence[re.Match[str]], at: int) -> bool:

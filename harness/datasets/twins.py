@@ -1,0 +1,341 @@
+"""Twins of a data set: the same questions with other names, years and numbers (dataset.swap=entities).
+
+    "Ada Lovelace was born in 1815."    ─►    "Tovin Brasker was born in 1775."
+
+A reader that reads answers a twin as well as the original; one that remembers the original does not. The difference is
+what it recalled rather than read (`harness report memory`).
+
+Words are replaced, not names, so that "Lovelace" alone, "Lovelace's" and an alias stay the same person. Which words of
+a document are names follows from the document alone, so questions that share it share its twin. A word that the
+document also has in small letters stays, and so do months, weekdays, titles, generic parts of names (University,
+River), yes, no and single letters. What stands for a word follows from the word and the seed.
+
+Numbers up to 31 stay (days, ordinals, small counts). Years from 1000 to 2099 move back by 20 to 60, all by the same
+multiple of ten, so their order, differences and decades stay; other numbers are moved within their size.
+
+Question, options, answers and everything else that a scorer sees are replaced alike. No two words become one: a text
+holds an answer, as a run of whole words and numbers, exactly where it did before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from harness.config.schema import digest
+from harness.datasets.base import Dataset
+from harness.entities.recogniser import COMMON, MONTHS, Recogniser, missing, opens, recogniser
+from harness.types import Document, Example, Gold, Passage, Question, Support
+
+VERSION = 1
+ENTITIES = "entities"
+TOKEN = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|[^\W\d_]+")
+
+_SHORT = 4  # words of an answer that is a name rather than a sentence
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Words that stay: titles, what a name may have of common words, answers that are no names.
+_KEPT = (
+    COMMON
+    | {month.casefold() for month in MONTHS}
+    | _set(
+        "academy act actor actress age agency air airline airport album ambassador archbishop army art arts "
+        "association attorney author avenue award awards band bank baron baroness battle bay beach best bible big "
+        "bishop black blue board book books boy bridge broadcasting brother brothers building bureau bush camp "
+        "cape capital capt captain cardinal castle cathedral cemetery center central centre century champion "
+        "championship championships channel chapter chief christian church cinema city class club coast col "
+        "college colony comedy command commission committee community company concert conference congress "
+        "constitution corporation council count countess country county court creek cross cup dam day death "
+        "department director district division doctor document dr drama duke earl east eastern education "
+        "elementary emperor empire empress energy engine engineer episode event false family father federal "
+        "federation festival fiction film films fire first force forces forest fort foundation fourth free friday "
+        "game games garden gen general genus girl global god gold government governor grand great green group "
+        "guard guild gulf hall heritage high highway hill hills history home honor honour hospital hotel house "
+        "human ii iii inc industries information institute institution international island islands iv ix journal "
+        "jr judge junior justice king kingdom lady lake land language law league library life light limited line "
+        "list little live local long lord love lt ltd magazine major man management march marine market master "
+        "medal media medical member memorial men middle military mill minister ministry modern monday month "
+        "mother mount mountain mountains movement movie mr mrs ms museum music musical national nations natural "
+        "naval navy network new news night no none north northeast northern northwest novel novelist ocean office "
+        "official old olympic olympics open opera orchestra order original palace paragraph parish park part "
+        "party passage peninsula people place plan planet point police political pope port post premier president "
+        "press prime prince princess prize pro production productions prof professor program project province "
+        "public queen radio railroad railway range records red region registered republic research rev revolution "
+        "river road rock round route royal saint saturday school science sea season second secretary section "
+        "security senate senator senior series service session show sir social society solo song songs south "
+        "southeast southern southwest space special species sports springs square sr st stadium stage star state "
+        "states station store story street studies studio studios sultan summer sunday super supreme system tax "
+        "team technology television temple territory theater theatre third thursday time top tour tower town "
+        "township trade tradition treaty true tsar tuesday tv unanswerable union unit united university unknown "
+        "upper valley vi vii viii village volume war water way wednesday west western white wing winter woman "
+        "women wood word works world year yes young zone"
+    )
+)
+
+_ONSETS = (*"bdfghjklmnprstvwz", "br", "dr", "gr", "kl", "pr", "st", "tr")
+_VOWELS = "aeiou"
+_CODAS = ("", "", "", "l", "n", "r", "s", "k")
+
+
+def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
+    """The twin of `dataset`; kind: "entities", or with a recogniser "entities:rules".
+
+    Its fingerprint is a hash of the original's and of what made it (`Dataset.twin`). Ids stay, except those of
+    documents that were retrieved: their twins depend on what else was retrieved, so a hash of the text is added.
+    Raises UnknownName for a recogniser, CannotRun for one that is not installed.
+    """
+    tool = recogniser(chosen(kind))
+    made = {
+        "swap": ENTITIES,
+        "version": VERSION,
+        "of": dataset.fingerprint,
+        "seed": seed,
+        "recogniser": {"name": tool.name, **tool.identity},
+    }
+    examples: list[Example] = []
+    documents: dict[str, Document] = {}
+    worlds: dict[tuple[str, ...], _World] = {}
+    for example in dataset.examples:
+        ids = example.question.document_ids
+        if ids not in worlds:
+            worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
+        examples.append(_example(example, worlds[ids]))
+        documents.update({document.id: document for document in worlds[ids].twins})
+    return replace(
+        dataset,
+        examples=tuple(examples),
+        documents=documents,
+        fingerprint=digest(made),
+        source=f"{dataset.source}, entities swapped by {tool.name}",
+        twin=made,
+    )
+
+
+def chosen(kind: str) -> str:
+    """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its model."""
+    name = kind.partition(":")[2]
+    return name or next((tool for tool in ("spacy", "stanza") if not missing(tool)), "rules")
+
+
+def contained(answer: str, text: str) -> bool:
+    """Whether `text` has `answer` as a run of whole words and numbers, whatever their case."""
+    words, inside = (" ".join(m.group().casefold() for m in TOKEN.finditer(part)) for part in (answer, text))
+    return f" {words} " in f" {inside} "
+
+
+# --- what is replaced -------------------------------------------------------------------------------------------------
+
+
+class _World:
+    """Documents that are read together, their twins, and what stands for each of their names."""
+
+    def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
+        self.documents, self.tool, self.seed = documents, tool, seed
+        self.vocabulary = {w for document in documents for w in _words(document.text)}
+        small = {w for document in documents for w in _small(document.text)}
+        names = {w for document in documents for w in _names(document, tool)} - small
+        self.names = _assigned(names, self.vocabulary, seed)
+        self._swap = _Swap(self.names, seed)
+
+    @cached_property
+    def twins(self) -> tuple[Document, ...]:
+        """The documents' twins, in order."""
+        return tuple(_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
+
+    @cached_property
+    def ids(self) -> dict[str, str]:
+        """Id -> that of the twin."""
+        return {old.id: new.id for old, new in zip(self.documents, self.twins, strict=True)}
+
+    @cached_property
+    def _places(self) -> dict[str, Callable[[int, bool], int]]:
+        return {document.id: self._swap.places(document.text) for document in self.documents}
+
+    def at(self, mark: Support) -> Support:
+        """The same part of the twin."""
+        place = self._places[mark.document_id]
+        return Support(self.ids[mark.document_id], place(mark.start, False), place(mark.end, True))
+
+    def also(self, question: Question, gold: Gold) -> _Swap:
+        """What is replaced in a question's texts: the documents' names, and names that only they have."""
+        answers = [*gold.answers, *_strings(gold.extra)]
+        texts = [question.text, *(question.options or ()), *answers]
+        words = {w for text in texts for w in _words(text)}
+        small = {w for text in texts for w in _small(text)}
+        named = {w for t in texts for name in self.tool.names(t) if not _opening(name, t) for w in _title(name)}
+        short = {w for text in answers if len(list(_words(text))) <= _SHORT for w in _title(text)}
+        fresh = (named | short) - small - self.vocabulary
+        # A word that happens to be what stands for a name would put that name where it was not.
+        fresh |= words & set(self.names.values())
+        more = _assigned(fresh, self.vocabulary | words | set(self.names.values()), self.seed)
+        return _Swap({**self.names, **more}, self.seed)
+
+
+def _names(document: Document, tool: Recogniser) -> Iterator[str]:
+    """Words of the names of a document; a word that only ever opens a sentence proves nothing."""
+    inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not opens(document.text, m.start())}
+    titles = {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
+    for name in tool.names(document.text):
+        words = list(_title(name))
+        several = len(list(_words(name))) > 1
+        yield from (word for word in words if several or word in inside or word in titles)
+
+
+def _opening(name: str, text: str) -> bool:
+    """Whether a name of one word is the first word of the text: "Name a member of ..."."""
+    return len(list(_words(name))) == 1 and text.lstrip("\"'“‘( ").startswith(name)
+
+
+def _words(text: str) -> Iterator[str]:
+    return (m.group().casefold() for m in TOKEN.finditer(text) if not m.group()[0].isdigit())
+
+
+def _small(text: str) -> Iterator[str]:
+    return (m.group().casefold() for m in TOKEN.finditer(text) if m.group().islower())
+
+
+def _title(name: str) -> Iterator[str]:
+    """The words of a name that may be replaced."""
+    for match in TOKEN.finditer(name):
+        word = match.group()
+        if word[0].isupper() and len(word) > 1 and word.casefold() not in _KEPT:
+            yield word.casefold()
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts inside a JSON value, without keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _strings(inner)
+
+
+# --- what stands for it -----------------------------------------------------------------------------------------------
+
+
+def _assigned(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
+    """Word -> what stands for it: no two alike, none in `avoid`."""
+    given: dict[str, str] = {}
+    taken = avoid | _KEPT
+    for word in sorted(words):
+        number = 0
+        while (made := _made_up(word, seed, number)) in taken:
+            number += 1
+        given[word] = made
+        taken.add(made)
+    return given
+
+
+def _made_up(word: str, seed: int, number: int) -> str:
+    """A word that can be pronounced, about as long as `word`."""
+    value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
+    parts: list[str] = []
+    for _ in range(2 if len(word) < 8 else 3):
+        for choices in (_ONSETS, _VOWELS, _CODAS):
+            value, at = divmod(value, len(choices))
+            parts.append(choices[at])
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class _Swap:
+    """Replaces words and numbers of texts. names: word in small letters -> what stands for it."""
+
+    names: Mapping[str, str]
+    seed: int
+
+    def text(self, text: str) -> str:
+        """The text with everything replaced."""
+        return TOKEN.sub(lambda match: self.token(match.group()), text)
+
+    def token(self, token: str) -> str:
+        """What stands for a word or a number."""
+        if token[0].isdigit():
+            return _number(token, self.seed)
+        made = self.names.get(token.casefold())
+        if made is None:
+            return token
+        if token.islower():
+            return made
+        return made.upper() if len(token) > 1 and token.isupper() else made.title()
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with its texts replaced; keys and numbers stay."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(inner) for key, inner in value.items()}
+        return [self.value(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    def places(self, text: str) -> Callable[[int, bool], int]:
+        """A function from a place in `text` to that in its twin; inside a word: its start, or its end for an end."""
+        starts, ends, moved = [0], [0], [0]
+        for match in TOKEN.finditer(text):
+            made = self.token(match.group())
+            if len(made) != len(match.group()):
+                starts.append(match.start())
+                ends.append(match.end())
+                moved.append(moved[-1] + len(made) - len(match.group()))
+
+        def place(at: int, end: bool) -> int:
+            found = bisect_right(starts, at) - 1
+            if starts[found] < at < ends[found]:
+                return ends[found] + moved[found] if end else starts[found] + moved[found - 1]
+            if at == starts[found] and found:
+                found -= 1
+            return at + moved[found]
+
+        return place
+
+
+def _number(token: str, seed: int) -> str:
+    """Another number; no two become one, because each range is turned within itself."""
+    value = int(token.replace(",", ""))
+    if token.startswith("0") or value <= 31:
+        return token
+    by = 10 * (2 + seed % 5)
+    if "," in token:
+        return f"{value + by:,}"
+    low, size, step = 2100, 0, by
+    if value < 100:
+        low, size, step = 32, 68, 3 + seed % 7
+    elif value < 1000:
+        low, size = 100, 900
+    elif value < low:
+        low, size, step = 1000, 1100, -by
+    return str(low + (value - low + step) % size) if size else str(value + step)
+
+
+# --- documents and questions ------------------------------------------------------------------------------------------
+
+
+def _document(document: Document, swap: _Swap, retrieved: bool) -> Document:
+    place, text = swap.places(document.text), swap.text(document.text)
+    passages = tuple(Passage(swap.text(p.title), place(p.start, False), place(p.end, True)) for p in document.passages)
+    name = document.id
+    if retrieved:
+        name = f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return Document(name, text, swap.text(document.title), passages)
+
+
+def _example(example: Example, world: _World) -> Example:
+    question, gold = example.question, example.gold
+    swap = world.also(question, gold)
+    options = None if question.options is None else tuple(map(swap.text, question.options))
+    return Example(
+        Question(question.id, swap.text(question.text), tuple(world.ids[d] for d in question.document_ids), options),
+        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.at, gold.supporting)), swap.value(gold.extra)),
+    )

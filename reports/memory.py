@@ -1,0 +1,150 @@
+"""How much of a score is recalled rather than read: runs over a data set beside runs over its twin.
+
+    table = frame(pairs(runs))       one row for each method, its score on the original and on the twin
+
+A twin has other names, years and numbers (harness/datasets/twins.py), so a reader that reads scores as on the original
+and one that remembers does not. drop: original minus twin on the same questions, with the interval of a bootstrap by
+document; recalled: drop / original, a share of the score, with the same bootstrap of the ratio. Below 0: the twin was
+easier.
+
+A twin also lacks what a reader knows of names while it reads (that Kelford is a town, that France is French), and names
+nobody has ever written take more tokens: both are part of the drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.config.schema import canonical
+from harness.stats.bootstrap import corpus_interval, interval
+from harness.stats.paired_tests import holm, paired_test
+from reports import stored as facts
+from reports.figures.plot import Axis, Line, Panel, Point, split
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run over a data set and the same run over its twin. label: the method's name in tables."""
+
+    label: str
+    original: StoredRun
+    twin: StoredRun
+
+
+def twin_of(run: StoredRun) -> dict[str, Any] | None:
+    """What the manifest says of the twin that the run is over; None for an original."""
+    told = (run.manifest.get("dataset") or {}).get("twin")
+    return told if isinstance(told, dict) else None
+
+
+def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
+    """Each run over a twin with the run over the original that differs in nothing else, in the order of the runs."""
+    originals = {_key(run, facts.fingerprint(run)): run for run in runs if twin_of(run) is None}
+    for run in runs:
+        made = twin_of(run)
+        original = None if made is None else originals.get(_key(run, made.get("of")))
+        if made is not None and original is not None:
+            yield Pair(facts.names(run)[0] + _mark(run), original, run)
+
+
+def _key(run: StoredRun, fingerprint: Any) -> str:
+    """What the two runs of a pair have in common."""
+    method = {key: value for key, value in run.config["method"].items() if key != "mark"}
+    same = [method, facts.task(run), facts.reader(run), run.config["seed"], run.config.get("failed"), fingerprint]
+    return canonical([*same, run.config.get("encoder"), run.config.get("reranker")])
+
+
+def _mark(run: StoredRun) -> str:
+    """What the method's settings add to its name."""
+    mark = run.config["method"].get("mark")
+    return f" [{mark}]" if mark else ""
+
+
+def frame(found: Sequence[Pair], score: str | None = None) -> pd.DataFrame:
+    """A row a pair: dataset, method, model, seed of the twin, score, n, original, twin, drop, p, p_holm, recalled.
+
+    Numbers with an interval have .low and .high beside them. Raises UnknownName for a score that a run does not have.
+    """
+    rows = [_row(pair, score or facts.headline(pair.original)) for pair in found]
+    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = adjusted
+    return facts.numbers(pd.DataFrame(rows))
+
+
+def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """A table for people for each data set, model and score, with what is the same for all rows in its title."""
+    out = []
+    for (dataset, model, score), group in table.groupby(["dataset", "model", "score"], sort=False):
+        told = group.drop(columns=["dataset", "model", "score", "swap_seed"]).reset_index(drop=True)
+        out.append(
+            (f"{dataset} · {model}: {score}", told.assign(notes=pd.Series([(_LEGEND,)] * len(told), dtype=object)))
+        )
+    return out
+
+
+_LEGEND = (
+    "twin: the same questions with other names, years and numbers; drop: original minus twin with its 95 % interval "
+    "(bootstrap by document); recalled: drop / original; p: sign flips, p_holm: adjusted by Holm"
+)
+
+
+def panels(table: pd.DataFrame) -> list[Panel]:
+    """A panel for each data set, model and score: a line from original to twin for each method."""
+    out: list[Panel] = []
+    ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
+    for (dataset, model, score), group in table.groupby(["dataset", "model", "score"], sort=False):
+        lines = [_line(row) for row in facts.records(group)]
+        for title, some in split(f"{dataset} · {model}", lines):
+            out.append(Panel(title, ends, Axis(f"{score} × 100", zero=True), lines=some, aside=True))
+    return out
+
+
+def _line(row: Mapping[str, Any]) -> Line:
+    points = [Point.of({**row, "x": x}, "x", name, 100) for x, name in enumerate(("original", "twin"))]
+    return Line(str(row["method"]), points)
+
+
+def _row(pair: Pair, score: str) -> dict[str, Any]:
+    first, second = facts.scored(pair.original, score), facts.scored(pair.twin, score)
+    values, others = dict(zip(first.ids, first.values, strict=True)), dict(zip(second.ids, second.values, strict=True))
+    kept = [(q, cluster) for q, cluster in zip(first.ids, first.clusters, strict=True) if q in others]
+    before, after = [values[q] for q, _ in kept], [others[q] for q, _ in kept]
+    clusters = [cluster for _, cluster in kept]
+    seed = int(pair.original.config["seed"])
+    difference = [a - b for a, b in zip(before, after, strict=True)]
+    recalled = corpus_interval(_share, list(zip(before, after, strict=True)), clusters, seed=seed)
+    parts = {
+        "original": interval(before, clusters, seed=seed),
+        "twin": interval(after, clusters, seed=seed),
+        "drop": interval(difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
+    }
+    made = twin_of(pair.twin) or {}
+    row: dict[str, Any] = {
+        "dataset": pair.original.config["dataset"]["name"],
+        "method": pair.label,
+        "model": pair.original.config["model"]["name"],
+        "recogniser": (made.get("recogniser") or {}).get("name"),
+        "swap_seed": made.get("seed"),
+        "score": score,
+        "n": len(kept),
+    }
+    for name, found in parts.items():
+        row |= {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+    row["p"] = paired_test(before, after, clusters, seed=seed).p if kept else None
+    whole = sum(before) > 0
+    row |= {"recalled": recalled.mean if whole else None}
+    row |= {"recalled.low": recalled.low if whole else None, "recalled.high": recalled.high if whole else None}
+    return row
+
+
+def _share(sums: Sequence[float]) -> float:
+    """drop / original of sums (original, twin); a resample without any score on the original has no share to lose."""
+    before, after = sums
+    return 1 - after / before if before > 0 else 0.0

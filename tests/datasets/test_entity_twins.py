@@ -1,0 +1,248 @@
+"""Twins with other names, years and numbers: what is replaced, what stays, and that answers stay where they are."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config.schema import DatasetConfig
+from harness.datasets import load, twins
+from harness.datasets.base import Dataset
+from harness.datasets.rows import Row, assemble
+from harness.datasets.twins import TOKEN, contained, twin
+from harness.errors import CannotRun, UnknownName, UserError
+from harness.types import Document, Example, Gold, Question, Support
+from tests.datasets.support import config, musique
+from tests.made_up import write_rows
+
+DEAN = (
+    "Dr Ada Velmark founded Velmark Mill in 1815. She said that Ada's mill had 4,120 looms on 3 May 1843 (the 1840s)."
+)
+
+
+def _dataset(*rows: Row) -> Dataset:
+    examples, documents = zip(*(assemble(row) for row in rows), strict=True)
+    return Dataset("t", examples, {d.id: d for d in documents}, "f" * 64, "rows")
+
+
+def _row(text: str, question: str = "Who?", answers: tuple[str, ...] = ("yes",), **fields: object) -> Row:
+    return Row(
+        "q1", question, (("Velmark Mill", text), ("Other", "Some text.")), answers, (0,), {"seen": "Velmark"} | fields
+    )
+
+
+def test_names_years_and_numbers_are_replaced_alike_everywhere() -> None:
+    question = "Did Ada Velmark, not VELMARK or velmark, build it in 1815?"
+    made = twin(_dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0)
+    (example,), document = made.examples, made.documents["q1"]
+    ada, velmark = example.gold.answers[1].split()
+    assert (ada, velmark) == (ada.title(), example.gold.answers[0])
+    assert {ada, velmark}.isdisjoint({"Ada", "Velmark"})
+    assert document.text.startswith(
+        f"{velmark} Mill\nDr {ada} {velmark} founded {velmark} Mill in 1795. She said that {ada}'s mill had 4,140 looms "
+        "on 3 May 1823 (the 1820s)."
+    )
+    assert document.passages[0].title == f"{velmark} Mill"
+    assert example.question.text == (
+        f"Did {ada} {velmark}, not {velmark.upper()} or {velmark.lower()}, build it in 1795?"
+    )
+    assert example.gold.answers[2] == "4,140"
+    assert example.gold.extra == {"seen": velmark}
+    mark = example.gold.supporting[0]
+    assert document.text[mark.start : mark.end].endswith("1820s).")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Ada Velmark wrote it.", "yes"),
+        ("Ada Velmark wrote it.", "No"),
+        ("Option B is right, says Ada Velmark.", "B"),
+        ("It was a Monday in May.", "Monday"),
+        ("A mill is no Mill.", "Mill"),  # also in small letters
+        ("Originally there were 12.", "Originally"),  # only where a sentence opens
+        ("They had 31 days.", "31"),
+        ("The code is 007.", "007"),
+    ],
+)
+def test_what_stays(text: str, answer: str) -> None:
+    made = twin(_dataset(_row(text, answers=(answer,))), "entities:rules", 3)
+    assert made.examples[0].gold.answers == (answer,)
+
+
+def test_an_alias_that_the_text_lacks_is_replaced_too() -> None:
+    """Else a remembered alias would still count as right."""
+    made = twin(_dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0)
+    assert "Adelina" not in made.examples[0].gold.answers[1]
+    assert made.examples[0].gold.answers[1].startswith("Countess ")
+
+
+def test_the_first_word_of_a_question_is_no_name() -> None:
+    made = twin(_dataset(_row(DEAN, "Name a member of Corin.")), "entities:rules", 0)
+    assert re.fullmatch(r"Name a member of (?!Corin)\w+\.", made.examples[0].question.text)
+
+
+def test_another_seed_makes_another_twin_and_the_same_one_the_same() -> None:
+    original = _dataset(_row(DEAN))
+    first, again, other = (twin(original, "entities:rules", seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first.fingerprint != other.fingerprint != original.fingerprint
+    assert first.documents["q1"].text != other.documents["q1"].text
+    assert first.twin is not None
+    assert (first.twin["of"], first.twin["recogniser"]["name"]) == (original.fingerprint, "rules")
+
+
+def test_a_shared_document_has_one_twin_whatever_is_asked_about_it() -> None:
+    document = Document("d", DEAN)
+    asked = [Example(Question(q, f"Is it {q} Mill?", ("d",), ("Velmark", q)), Gold((q,))) for q in ("Ada", "Corin")]
+    whole = twin(Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0)
+    for number, example in enumerate(asked):
+        one = twin(Dataset("t", (example,), {"d": document}, "f", "rows"), "entities:rules", 0)
+        assert one.documents == whole.documents
+        assert one.examples[0] == whole.examples[number]
+        assert one.examples[0].gold.answers[0] == (one.examples[0].question.options or ())[1]
+
+
+def test_retrieved_documents_that_are_read_together_share_their_names() -> None:
+    documents = {"a": Document("a", "So says Corin. Corin met Ada."), "b": Document("b", "Corin! And Ada Velmark.")}
+    example = Example(Question("q", "Who?", ("a", "b")), Gold(("Ada",), (Support("a", 3, 14),)))
+    made = twin(Dataset("t", (example,), documents, "f", "rows"), "entities:rules", 0)
+    first, second = (made.documents[name] for name in made.examples[0].question.document_ids)
+    assert (first.id.partition("~")[0], second.id.partition("~")[0]) == ("a", "b")
+    assert made.examples[0].gold.supporting[0].document_id == first.id
+    corin = second.text.partition("!")[0]
+    assert corin != "Corin"
+    assert first.text.startswith(f"So says {corin}. {corin} met ")
+
+
+WORDS = st.sampled_from(
+    [
+        "Ada",
+        "Velmark",
+        "Corin",
+        "VELMARK",
+        "velmark",
+        "the",
+        "of",
+        "mill",
+        "Mill",
+        "in",
+        "The",
+        "University",
+        "May",
+        "said",
+        "Straße",
+        "STRASSE",
+        "İzmir",
+        "7",
+        "31",
+        "32",
+        "99",
+        "100",
+        "128",
+        "999",
+        "1000",
+        "1,000",
+        "1815",
+        "1795",
+        "2099",
+        "2100",
+        "2,100",
+        "007",
+        "1840s",
+        "B52",
+        "F1",
+        "O'Brien",
+        "Jean-Luc",
+        "yes",
+        "B",
+        ".",
+        ",",
+        "(",
+        "'",
+        "é",
+        "東京",
+        "_x",
+        "ǅ",
+    ]
+)
+TEXT = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
+LETTERS = st.text(st.sampled_from("AaBb .,1239-'\n_ß"), min_size=1, max_size=40)
+
+
+def _skeleton(text: str) -> str:
+    return TOKEN.sub("#", text)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    text=TEXT | LETTERS, question=TEXT, answers=st.lists(TEXT | WORDS, min_size=1, max_size=4), seed=st.integers(0, 9)
+)
+def test_a_text_holds_an_answer_exactly_where_it_did(text: str, question: str, answers: list[str], seed: int) -> None:
+    row = Row("q", question, (("Velmark", text), ("", "Corin said 1815.")), tuple(answers), (0,))
+    original = _dataset(row)
+    made = twin(original, "entities:rules", seed)
+    (before,), (after,) = original.examples, made.examples
+    old, new = original.documents["q"], made.documents["q"]
+    for a, b in zip(before.gold.answers, after.gold.answers, strict=True):
+        assert contained(a, old.text) == contained(b, new.text)
+        assert contained(a, before.question.text) == contained(b, after.question.text)
+        assert contained(old.text, a) == contained(new.text, b)
+    for a, b in zip((*before.gold.supporting, *old.passages), (*after.gold.supporting, *new.passages), strict=True):
+        assert _skeleton(old.text[a.start : a.end]) == _skeleton(new.text[b.start : b.end])
+
+
+@given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
+def test_no_two_numbers_become_one_and_years_keep_their_distance(values: list[int], seed: int) -> None:
+    made = {value: int(twins._number(str(value), seed)) for value in values}
+    assert len(set(made.values())) == len(values)
+    years = sorted(value for value in values if 1060 <= value < 2100)
+    assert all(made[b] - made[a] == b - a for a, b in pairwise(years))
+
+
+def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
+    monkeypatch.setattr(
+        twins, "_made_up", lambda word, seed, number: ("mill", "she", "dok", "rin", "lut", "pag")[number]
+    )
+    made = twin(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
+    text, (velmark, dok) = made.documents["q1"].text, made.examples[0].gold.answers
+    assert velmark not in ("Mill", "She")
+    assert contained(velmark, text)
+    assert not contained(dok, text)
+    assert dok in made.examples[0].question.text
+
+
+def test_a_mark_inside_a_word_covers_the_whole_word() -> None:
+    swap = twins._Swap({"ada": "kelsor"}, 0)
+    place = swap.places("So Ada Ada.")
+    assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
+    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
+
+
+def _config(path: Path, **fields: object) -> DatasetConfig:
+    return config("musique", data=str(path), **fields)
+
+
+def test_loading_a_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [musique(1), musique(2)])
+    original, whole, part = load(_config(path)), load(_config(path, swap="entities:rules")), None
+    part = load(_config(path, swap="entities:rules"), limit=1)
+    assert part.examples[0] == whole.examples[0]
+    assert part.fingerprint == whole.fingerprint != original.fingerprint
+    assert "entities swapped by rules" in whole.source
+    monkeypatch.setattr(twins, "missing", lambda name: "" if name == "stanza" else "not here")
+    assert twins.chosen("entities") == "stanza"
+    monkeypatch.setattr(twins, "missing", lambda name: "not here")
+    assert twins.chosen("entities") == "rules"
+
+
+@pytest.mark.parametrize(("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)])
+def test_a_recogniser_that_is_not_there(swap: str, error: type[UserError]) -> None:
+    with pytest.raises(error):
+        twin(_dataset(_row(DEAN)), swap, 0)
