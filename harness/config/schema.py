@@ -86,7 +86,7 @@ class DatasetConfig(_Frozen):
     licence: str = ""
     citation: str = ""
     keep_texts: bool = True
-    swap: Annotated[str, StringConstraints(pattern=r"^entities(:.+)?$")] | None = None
+    swap: Literal["entities", "entities:rules", "entities:spacy", "entities:stanza"] | None = None
     swap_seed: int = Field(default=0, ge=0)
     options: dict[str, Any] = Field(default_factory=dict)
 

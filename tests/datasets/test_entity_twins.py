@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load, twins
@@ -240,6 +241,12 @@ def test_loading_a_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert twins.chosen("entities") == "stanza"
     monkeypatch.setattr(twins, "missing", lambda name: "not here")
     assert twins.chosen("entities") == "rules"
+
+
+def test_a_run_folder_names_no_package_to_import(tmp_path: Path) -> None:
+    """spaCy would import what is named as its model."""
+    with pytest.raises(ValidationError):
+        _config(tmp_path, swap="entities:spacy:evil")
 
 
 @pytest.mark.parametrize(("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)])
