@@ -36,7 +36,7 @@ def _row(place: Place) -> tuple[str, ...]:
     if place.name is None:
         command = f"`{place.look}`" if place.look else "an illustration"
         return place.label, place.title, command, "–", "yes" if place.look else "–", "–"
-    known = str(values) if values else "could not be had"
+    known = str(values) if values else "not at hand"
     lacking = _missing(place, needs(suites.read(place.name)))
     return place.label, place.title, f"`harness reproduce {place.name}`", known, place.real, lacking
 
