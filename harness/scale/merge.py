@@ -121,7 +121,8 @@ class _Merge:
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
         summary = {"state": state, "n_asked": asked, **numbers}
         manifest.pop("shard", None)
-        manifest["finished"] = max(s.get("finished") or "" for s in manifest["starts"]) if state == "finished" else None
+        ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
+        manifest["finished"] = max(ends, default=None) if state == "finished" else None
         self._write(MANIFEST, manifest)
         self._write(SUMMARY, summary)
         self._remove(state == "finished" and not unscored)
