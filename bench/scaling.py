@@ -175,9 +175,9 @@ def bench_driver(workers: int, questions: int) -> None:
         cpu = time.process_time()
         merge(folder, lambda _: None)
         merged = time.process_time() - cpu
+    print(f"{workers} workers, {questions} questions: cut in {cut:.1f} CPU s; {hands.messages} messages in {used:.1f}")
     print(
-        f"{workers} workers, {questions} questions: cut in {cut:.1f} CPU s, {hands.messages} messages in {used:.1f} "
-        f"CPU s ({hands.messages / used:.0f} a second, {questions / used:.0f} records shown a second), merged in {merged:.1f}"
+        f"CPU s ({hands.messages / used:.0f} and {questions / used:.0f} records shown a second); merged in {merged:.1f}"
     )
 
 

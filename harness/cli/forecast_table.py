@@ -1,12 +1,13 @@
 """What `harness run` prints about all its rows: at the start their expected cost, at the end those that did not run.
 
     suite demo: 6 rows
-    method        data set        questions     tokens  TFLOPs  how
-    pecan         pocket/musique         24    unknown       –  unknown: no stored run with these settings; ...
-    full-context  pocket/musique   10 of 24       21k   0.294  stored: means of 14 questions of full-context--...
-    what is known                               21k   0.294
+    method        data set        questions   tokens   TFLOPs    hours  how
+    pecan         pocket/musique         24  unknown  unknown  unknown  unknown: no stored run with these settings; ...
+    full-context  pocket/musique   10 of 24      21k    0.294     0.02  stored: means of 14 questions of full-con...
+    together                             34      21k    0.294     0.02  without the 1 row with something unknown
+    8 workers: 0.0 h of wall time, $0.04 at $2.00 a GPU hour
 
-"10 of 24" are left of 24; tokens and TFLOPs are of those.
+"10 of 24" are left of 24; tokens, TFLOPs and hours of one worker are of those.
 """
 
 from __future__ import annotations
@@ -43,31 +44,57 @@ def _tflops(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3g}"
 
 
+def _hours(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
+
+
 def _line(row: Forecast) -> tuple[str, ...]:
     left = row.questions - row.done
     questions = f"{left} of {row.questions}" if row.done else str(row.questions)
-    return row.method, row.dataset, questions, _short(row.tokens), _tflops(row.tflops), row.how
+    return row.method, row.dataset, questions, _short(row.tokens), _tflops(row.tflops), _hours(row.hours), row.how
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Names to the left, numbers to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    right = (2, 3, 4)
+    right = range(2, len(rows[0]) - 1)
     cells = (
         [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))] for r in rows
     )
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def table(title: str, rows: Sequence[Forecast], convention: str = DEFAULT) -> str:
-    """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are."""
-    head = ("method", "data set", "questions", "tokens", "TFLOPs", "how")
+def table(
+    title: str, rows: Sequence[Forecast], convention: str = DEFAULT, workers: int = 1, price: float | None = None
+) -> str:
+    """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
+
+    workers: among whom the hours are divided; price: of an hour of one worker's GPUs.
+    """
+    head = ("method", "data set", "questions", "tokens", "TFLOPs", "hours", "how")
     left = sum(row.questions - row.done for row in rows)
-    tokens, work = (_sum([row.tokens for row in rows]), _sum([row.tflops for row in rows]))
+    tokens, work, hours = (_sum([getattr(row, key) for row in rows]) for key in ("tokens", "tflops", "hours"))
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
-    total = ("together", "", str(left), _short(tokens), _tflops(work), note)
-    return "\n".join([title, *_aligned([head, *map(_line, rows), total]), NOTES.format(convention)])
+    total = ("together", "", str(left), _short(tokens), _tflops(work), _hours(hours), note)
+    cells = [head, *map(_line, rows), total]
+    if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
+        cells = [row[:5] + row[6:] for row in cells]
+    lines = [title, *_aligned(cells), NOTES.format(convention)]
+    return "\n".join(lines + _time_and_money(rows, hours, workers, price))
+
+
+def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int, price: float | None) -> list[str]:
+    """The lines below the table: by which speed, and what the workers take and cost."""
+    speeds = list(dict.fromkeys(row.speed for row in rows if row.hours))
+    if hours is None:
+        return [] if price is None else ["hours and money unknown: no earlier run on this hardware with these models"]
+    lines = [f"hours of one worker, by earlier runs on this hardware ({'; '.join(speeds)})"] if speeds else []
+    unknown = sum(row.hours is None for row in rows)
+    known = f", without {unknown} row{'s'[: unknown > 1]} of unknown speed" if unknown else ""
+    money = "" if price is None else f", {hours * price:.2f} at {price:.2f} for an hour of a worker"
+    who = f"{workers} workers" if workers > 1 else "1 worker"
+    return [*lines, f"{who}: about {hours / workers:.3g} h{money}{known}"] if speeds else lines
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -137,8 +138,10 @@ class Job:
     several: bool
     shard: tuple[int, int] | None = None
     driver: Driver | SlurmDriver | None = None
+    workers: int = 1
     before: dict[Key, Plan] = field(default_factory=dict)
     waiting: list[Plan] = field(default_factory=list)
+    expected: dict[str, Forecast] = field(default_factory=dict)  # by the row's name
     folders: list[Path] = field(default_factory=list)
 
 
@@ -180,14 +183,14 @@ def _run_all(
     command: list[str],
     folders: list[Path],
 ) -> int:
-    shard = scaling.parsed()
+    shard = scaling.parsed(options.plan)
     if options.convention is not None:
         _check_convention(options, selection.suite)
     wanted = [_with_kept(row, options.kept) for row in rows]
     if options.record:
         wanted = _recording(wanted, options.record)
     if options.plan:
-        return _only_plan(wanted, options, selection.suite)
+        return _only_plan(wanted, options, scaling, selection.suite)
     check_home()
     trackers = Trackers(options.folder, options.mlflow, selection.suite, options.traces)
     first = plan_all(wanted, say)
@@ -199,8 +202,10 @@ def _run_all(
     unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in planned for w in plan.warnings)]):
         say(f"warning: {warning}")
+    expected: list[Forecast] = []
     if selection.suite is not None:
-        say(_forecast_table(planned, options, selection.suite))
+        expected = _forecasts(planned, options)
+        say(_forecast_table(expected, options, scaling, selection.suite))
     with scaling.driver(options.folder, _progress(options), command, _how(options)) as driver:
         job = Job(options, trackers, command, several=len(planned) > 1, shard=shard, driver=driver, folders=folders)
         ran, worst = _run_rows(planned, job, lost)
@@ -240,15 +245,15 @@ def _check_convention(options: Execution, suite: str | None) -> None:
         raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
 
 
-def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> int:
+def _only_plan(wanted: list[Choices], options: Execution, scaling: Scaling, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
     planned = plan_all(wanted, say)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
         plans = planned.plans
-        text = as_json(_forecasts(plans, options)) if options.json else _forecast_table(plans, options, suite)
-        print(text, flush=True)
+        rows = _forecasts(plans, options)
+        print(as_json(rows) if options.json else _forecast_table(rows, options, scaling, suite), flush=True)
     if planned.lost:
         say(closing(len(wanted), planned.lost))
     return planned.code
@@ -256,14 +261,18 @@ def _only_plan(wanted: list[Choices], options: Execution, suite: str | None) -> 
 
 def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
     from harness.engine.forecast import Forecast, forecast
+    from harness.engine.speed import hours, measured
 
+    known = measured(options.folder)
     convention = options.convention or DEFAULT
     before: dict[Key, Plan] = {}
     forecasts = []
     for plan in planned:
         try:
             before[key(plan.choices)] = ready = settled(plan, before, options.folder)
-            forecasts.append(forecast(ready, options.folder, convention))
+            made = forecast(ready, options.folder, convention)
+            needed, speed = hours(ready, made.tokens, known)
+            forecasts.append(replace(made, hours=needed, speed=speed))
         except HarnessError as e:
             names = (plan.method_name, plan.config.dataset.name)
             count = len(plan.dataset.examples[: plan.config.limit])
@@ -273,10 +282,10 @@ def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
     return forecasts
 
 
-def _forecast_table(planned: list[Plan], options: Execution, suite: str | None) -> str:
-    count = f"{len(planned)} row{'s' if len(planned) != 1 else ''}"
+def _forecast_table(rows: list[Forecast], options: Execution, scaling: Scaling, suite: str | None) -> str:
+    count = f"{len(rows)} row{'s' if len(rows) != 1 else ''}"
     title = f"suite {suite}: {count}" if suite else count
-    return table(title, _forecasts(planned, options), options.convention or DEFAULT)
+    return table(title, rows, options.convention or DEFAULT, scaling.workers or 1, scaling.price)
 
 
 def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
@@ -298,7 +307,7 @@ def _recording(wanted: list[Choices], record: dict[str, float]) -> list[Choices]
 
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
-    name = plan.row_name
+    name, begun = plan.row_name, time.monotonic()
     if job.several:
         say(f"--- {name}")
     try:
@@ -318,9 +327,21 @@ def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     if result.failed:
         say(failures(result, f"{name}: " if job.several else "", job.options.debug))
     print_result(result, job.options.json)
+    if (row := job.expected.get(name)) is not None and row.hours:
+        _compare(row, result, (time.monotonic() - begun) / 3600, job)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems
     return (3, "; ".join(why)) if why else (0, None)
+
+
+def _compare(row: Forecast, result: RunResult, took: float, job: Job) -> None:
+    """Print and keep the forecast of a row beside the hours that it took; rows that share workers overlap."""
+    from harness.engine.speed import keep_actual
+
+    assert row.hours is not None
+    expected = row.hours / job.workers
+    say(f"forecast {expected * 60:.2g} min, took {took * 60:.2g} min")
+    keep_actual(job.options.folder, f"{row.method} on {row.dataset}", str(result.folder), job.workers, expected, took)
 
 
 def _ready(plan: Plan, job: Job) -> Plan:

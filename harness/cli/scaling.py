@@ -50,8 +50,20 @@ class Scaling:
         ),
     ] = field(default_factory=list)
 
-    def parsed(self) -> tuple[int, int] | None:
-        """K and N of --shard, after a check of the options. Raises UserError."""
+    price_per_gpu_hour: Annotated[
+        float | None, execution("--price-per-gpu-hour P", "With --plan or --suite: forecast money too.", min=0)
+    ] = None
+
+    @property
+    def price(self) -> float | None:
+        """Of an hour of one worker: of its GPUs, or of one if none is named."""
+        return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
+
+    def parsed(self, plan: bool = False) -> tuple[int, int] | None:
+        """K and N of --shard, after a check of the options; plan: of a forecast, where any engine has workers.
+
+        Raises UserError.
+        """
         from harness.scale.shard import parsed
 
         if self.engine not in _ENGINES:
@@ -61,7 +73,7 @@ class Scaling:
         both = ("ray", "slurm")
         engines = {"workers": both, "gpus_per_worker": both, "ray_address": ("ray",), "slurm": ("slurm",)}
         for name, fitting in engines.items():
-            if getattr(self, name) and self.engine not in fitting:
+            if getattr(self, name) and self.engine not in fitting and not plan:
                 flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
                 raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
         return None if self.shard is None else parsed(self.shard)

@@ -41,7 +41,10 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown."""
+    """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown.
+
+    hours: of one worker like this machine, None if no run here says it; speed: by which runs (engine/speed.py).
+    """
 
     method: str
     dataset: str
@@ -50,6 +53,8 @@ class Forecast:
     tokens: float | None
     tflops: float | None
     how: str
+    hours: float | None = None
+    speed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

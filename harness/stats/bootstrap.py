@@ -84,7 +84,7 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
 
 def interval(
     values: Sequence[float] | Floats,
-    clusters: Sequence[str],
+    clusters: Sequence[str] | NDArray[np.int64],
     *,
     seed: int = 0,
     resamples: int = 2000,
@@ -93,8 +93,9 @@ def interval(
 ) -> Interval:
     """Mean of `values` with a bootstrap interval that resamples whole clusters (expanded percentile, see above).
 
-    values: (n,), finite; clusters: n labels. The mean weighs every value alike; a resample's mean is the ratio of its
-    sum and its size. The result does not depend on the order of the values and is fixed by `seed`.
+    values: (n,), finite; clusters: n labels, or their places in sorted order. The mean weighs every value alike; a
+    resample's mean is the ratio of its sum and its size. The result does not depend on the order of the values and is
+    fixed by `seed`.
 
     bounds: the range a value can have, used only where all clusters have the same mean. A bootstrap then sees no spread
     and would claim certainty; instead the ends are those of `_reach`. Pass None for quantities without a range.
@@ -181,7 +182,7 @@ def check_level(level: float) -> None:
         raise ValueError(f"level {level} is not between 0 and 1")
 
 
-def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
+def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Sums and sizes per cluster, in label order. Values are added in sorted order, so input order cannot matter."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) != len(clusters):

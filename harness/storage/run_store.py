@@ -52,6 +52,7 @@ from harness.storage.run_folder import (
     SUMMARY,
     check_plain,
     read_json,
+    run_yaml,
 )
 from harness.storage.shown_texts import TEXTS
 
@@ -177,12 +178,17 @@ class RunStore:
         import yaml
 
         plain = without_home({"config": config, "origins": origins})
+        if (
+            self.part is not None
+            and (self.folder / RUN).exists()
+            and run_yaml(self.folder)["config"] == plain["config"]
+        ):
+            return  # the one file that parts share
         data = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode()
-        path = self.folder / RUN
         if self.part is None:
             self._replace(RUN, data)
-        elif not path.exists() or path.read_bytes() != data:  # the one file that parts share, the same for each
-            write_atomic(path, data)
+        else:
+            write_atomic(self.folder / RUN, data)
 
     def append(self, row: dict[str, Any]) -> None:
         """Put a record on disk; it is there when this returns. Raises SaveError."""

@@ -112,16 +112,19 @@ class _Tally:
         self._documents.append(self._known.setdefault(documents, documents))
         self._questions.append(row["question"] if by_question(self._form) else "")
         for name, value in row["scores"].items():
-            values, rows = self._scores.setdefault(name, (array("d"), array("L")))
+            values, rows = self._scores.setdefault(name, (array("d"), array("Q")))
             values.append(value)
             rows.append(len(self._documents) - 1)
 
     def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
         """Scorer -> mean, interval and the number of questions that have it."""
-        clusters = question_labels(self._form, self._questions, self._documents)
+        labels = question_labels(self._form, self._questions, self._documents)
+        code = {label: n for n, label in enumerate(sorted(set(labels)))}
+        clusters = np.fromiter((code[label] for label in labels), dtype=np.int64, count=len(labels))
+        del labels
         scores: dict[str, dict[str, float | None]] = {}
         for name, (values, rows) in self._scores.items():
-            i = interval(np.frombuffer(values), [clusters[n] for n in rows], seed=seed)
+            i = interval(np.frombuffer(values), clusters[np.frombuffer(rows, dtype=np.uint64)], seed=seed)
             scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
         return scores
 
