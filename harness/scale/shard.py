@@ -10,6 +10,7 @@ partition(examples, documents, 16)   16 lists of question ids; questions about t
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.storage.files import read_lines
 from harness.storage.parts import Part, part_name, parts_in
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
+from harness.storage.run_folder import RECORDS, SUMMARY, read_json
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -93,8 +94,8 @@ def run_shard(
 
 def _check_alike(folder: Path, of: int, asked: int) -> None:
     """Raise UserError where shards that are not merged were cut in another way: questions would be asked twice."""
-    for number in parts_in(folder)[:1]:  # all others were checked like this one
-        shard = read_json(folder / part_name(MANIFEST, number)).get("shard") or {}
+    for path in itertools.islice(folder.glob("manifest.*.json"), 1):  # all others were checked like this one
+        shard = read_json(path).get("shard") or {}
         if shard and (shard["of"], shard["asked"]) != (of, asked):
             raise UserError(
                 f"{folder} holds shards of another division ({shard['of']} shards of {shard['asked']} questions; now "
@@ -104,8 +105,6 @@ def _check_alike(folder: Path, of: int, asked: int) -> None:
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     """Whether there are shards to merge and every one ended, now or before an earlier merge."""
-    if not parts_in(folder):
-        return False
     merged: set[str] | None = None
     for number, ids in enumerate(shards, 1):
         if not ids or read_json(folder / part_name(SUMMARY, number)).get("state") == "finished":
@@ -114,4 +113,4 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
             merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
         if not merged.issuperset(ids):
             return False
-    return True
+    return bool(parts_in(folder))

@@ -119,10 +119,13 @@ def read_run(folder: Path) -> StoredRun:
     )
 
 
-def check_plain(folder: Path) -> None:
-    """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end."""
+def check_plain(folder: Path, part: int | None = None) -> None:
+    """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end.
+
+    part: look at the files of this part and the merged ones alone, not at those of all parts.
+    """
     own = (MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS)
-    parts = [part_name(name, part) for part in parts_in(folder) for name in own]
+    parts = [part_name(name, n) for n in (parts_in(folder) if part is None else [part]) for name in own]
     for path in (folder / name for name in (RUN, ORDER, *own, *parts)):
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise DataError(path, None, None, "a link or no plain file; such a run folder is not read")

@@ -113,7 +113,7 @@ class RunStore:
                 check_shared(folder)
             if remote is not None:
                 fresh = not (folder / RUN).exists()
-            check_plain(folder)
+            check_plain(folder, number)
             if part is None:
                 check_no_parts(folder)
             elif not part.driven:
