@@ -149,6 +149,7 @@ def classifier(folder: Path) -> Path:
         tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(encoder)))
         torch.manual_seed(0)
         sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes["max_position_embeddings"] = 514  # positions begin behind that of the padding
         made = XLMRobertaConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes)
         XLMRobertaForTokenClassification(made).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
