@@ -264,6 +264,7 @@ def main() -> None:
         memory_table(folder)
         pecan_search.table()
         parallel.table(folder)
+        subprocess.run([sys.executable, "-m", "bench.writing"], check=True)
         subprocess.run([sys.executable, "-m", "bench.raptor"], check=True)
         subprocess.run([sys.executable, "-m", "bench.compression"], check=True)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
