@@ -107,12 +107,19 @@ class Labelling(Protocol):
     """The models that make labels. task: the data set's instruction, which becomes part of the scenes."""
 
     task: Task
+    meter: Meter
 
     def teacher(self) -> MeteredModel:
         """The model whose replies are the labels."""
 
     def base(self) -> MeteredModel:
         """The model that is trained, with the adapters of the tasks before."""
+
+    def once(self, key: str, fn: Callable[[], T]) -> T:
+        """fn(), or its result if it was called for `key` lately; a key's calls never overlap."""
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
 
 
 @dataclass(frozen=True)

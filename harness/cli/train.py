@@ -18,6 +18,7 @@ from harness.cli import train_reader
 from harness.cli.options import TrainingOut, sets_of, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
+from harness.cli.training_labels import labels as labels_of
 from harness.cli.training_run import TrainOptions, check, feed, watched
 from harness.errors import UnknownName, UserError
 
@@ -53,11 +54,13 @@ def train(
     from harness.storage.files import save_error, touch
     from harness.training.course import examine
 
+    if options.plan:
+        return _plan(course)
     if not options.eval_only:
         touch(folder)
     try:
         if not options.eval_only and not _trained(course, options):
-            say_again("interrupted; a checkpoint of the step is saved", ["harness", *sys.argv[1:]])
+            say_again("interrupted; labels and a checkpoint of the step are saved", ["harness", *sys.argv[1:]])
             return 130
         if options.steps is not None and not course.finished():
             say(f"stopped after {options.steps} steps; the same command without --steps resumes")
@@ -66,6 +69,16 @@ def train(
     except OSError as error:
         raise save_error(folder, error) from error
     _advise(course, method)
+    return 0
+
+
+def _plan(course: Course) -> int:
+    """Print the forecast of the training."""
+    from harness.training.training_forecast import forecasts, table
+
+    if course.labels is None:
+        raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
+    print(columns(table(list(forecasts(course, say)))))
     return 0
 
 
@@ -103,13 +116,15 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     check(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
-    if options.dataset is None and options.data is not None:
-        raise UserError("--data is where the rows of --dataset are; name the data set too")
+    of_dataset = {"--data": options.data, "--exclude": options.exclude, "--pages": options.pages}
+    for option, value in of_dataset.items():
+        if options.dataset is None and value is not None:
+            raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _routed(sets_of(options.sets))
     base = _model(options.model, given["model"])
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
-    from harness.training.course import Course, Labels
+    from harness.training.course import Course
 
     tasks = _tasks(preset, method, options.task)
     profile = options.profile or ("pocket" if base.embedded else "paper")
@@ -118,7 +133,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     settings = read.read(_family(preset, every), profile, every, given[""], own)
     labels = None
     if options.teacher is not None and options.dataset is not None:
-        labels = Labels(_model(options.teacher, given["teacher"]), _dataset(options, given["dataset"]))
+        labels = labels_of(options, settings, _model(options.teacher, given["teacher"]), given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
@@ -135,7 +150,9 @@ def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
         head, _, rest = key.partition(".")
-        if head in _ROUTED and rest:
+        if head == "datasets" and rest:
+            routed["dataset"][key] = value
+        elif head in _ROUTED and rest:
             routed[head][f"model.{rest}" if head == "teacher" else key] = value
         else:
             routed[""][key] = value
@@ -179,10 +196,3 @@ def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
 
     config: ModelConfig = resolve_part("models", Choices(model=name, sets=sets)).parts["model"]
     return config
-
-
-def _dataset(options: TrainOptions, sets: Mapping[str, Any]) -> Any:
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-
-    return resolve_part("datasets", Choices(dataset=options.dataset, data=options.data, sets=sets)).parts["dataset"]

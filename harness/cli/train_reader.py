@@ -55,8 +55,12 @@ def _training(options: TrainOptions, out: Path) -> ReaderTraining:
 
     if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
-    if options.teacher or options.dataset or options.task:
-        raise UserError("the reader learns from training rows: leave out --teacher, --dataset and --task")
+    labelling = (options.teacher, options.dataset, options.task, options.exclude, options.pages, options.plan)
+    if any(labelling):
+        raise UserError(
+            "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude, --pages and "
+            "--plan"
+        )
     check(options.device, options.mlflow)
     sets = sets_of(options.sets)
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}

@@ -48,12 +48,31 @@ class TrainOptions:
         str | None, choice("--teacher MODEL", "Model that labels --dataset.", "train on the synthetic world instead")
     ] = None
     dataset: Annotated[
-        str | None, choice("--dataset -d NAME", "Data set that the teacher labels.", complete="datasets")
+        str | None,
+        choice("--dataset -d NAME,...", "Data sets whose training questions the teacher labels.", complete="datasets"),
     ] = None
     data: Annotated[
         str | None,
         choice(
-            "--data PATH", "Local file or folder to load instead of the hub; of reader, the folder with training files."
+            "--data PATH",
+            "Training file or folder to load instead of the hub, {dataset} for a data set's name; of reader, the "
+            "folder with training files.",
+        ),
+    ] = None
+    exclude: Annotated[
+        str | None,
+        choice(
+            "--exclude PATH",
+            "Evaluation questions that are not trained on, {dataset} for a data set's name.",
+            "the evaluation split on the hub or in the folder --data",
+        ),
+    ] = None
+    pages: Annotated[
+        str | None,
+        choice(
+            "--pages FILE",
+            "KILT's Wikipedia (kilt_knowledgesource.json): its section headings label documents of the same title.",
+            "a document's own headings, else the teacher's outline",
         ),
     ] = None
     profile: Annotated[
@@ -72,6 +91,14 @@ class TrainOptions:
     steps: Annotated[int | None, execution("--steps N", "Total optimizer steps after which to stop.", "all", min=1)] = (
         None
     )
+    parallel: Annotated[
+        int,
+        execution("--parallel N", "Questions or documents that the teacher labels at a time.", min=1),
+    ] = 8
+    plan: Annotated[
+        bool,
+        execution("--plan", "Train nothing; label a few questions and forecast tokens, hours and memory of the rest."),
+    ] = False
     device: Device = "auto"
     eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
     mlflow: TrainingMlflow = None

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.meter import add_usage
 from harness.engine.manifest import now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
-from harness.engine.parallel_questions import in_flight, places_for
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError
+from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
 from harness.storage.run_folder import MANIFEST, SUMMARY, read_run

@@ -30,12 +30,13 @@ from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine.document_view import View
 from harness.engine.indexing import Indexer
-from harness.engine.parallel_questions import draws_watched, in_flight, places_for
+from harness.engine.parallel_questions import draws_watched
 from harness.engine.progress import COUNTED
 from harness.engine.rescore import recover, refresh, rejudged
 from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError, WorkerLost
+from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
 from harness.storage.failures import NOT_YET, STOPS, answered, failure, summary_of

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from harness.config.schema import ModelConfig
-from harness.cost.flops import shape_of
+from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available
 from harness.errors import CannotRun
 from harness.llm import families
@@ -32,7 +32,7 @@ from harness.llm.adapters import WEIGHTS
 from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
 from harness.training import cpu_kernels
-from harness.training.need import TARGETS, need, problem
+from harness.training.need import TARGETS, Need, need, problem
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
@@ -58,6 +58,28 @@ def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: 
         memory = need(shape_of(read), settings, task, bool(getattr(read, "tie_word_embeddings", False)))
         if sentence := problem(config.name, task, memory, free, config.memory_fraction):
             raise CannotRun(sentence)
+
+
+def teacher_of(config: ModelConfig, window: int) -> Teacher:
+    """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
+
+    Raises CannotRun where there is no chat template, or another one is set.
+    """
+    from transformers import AutoTokenizer
+
+    source = place(config, local_folder(config)[0])
+    tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=config.trust_remote_code)
+    if not tokenizer.chat_template:
+        raise CannotRun(f"'{config.name}' has no chat template, so there are no turns to train on")
+    plain = ModelConfig(name="")
+    if (config.template, config.template_date) != (plain.template, plain.template_date):
+        raise CannotRun(
+            "adapters learn the model's own chat template; leave model.template and model.template_date out"
+        )
+    teacher = Teacher(tokenizer, config.name, window)
+    if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
+        teacher.begin = [teacher.text.bos, *teacher.begin]  # as the back end does for a template without BOS
+    return teacher
 
 
 def _plain(config: ModelConfig, folder: Path) -> bool:
@@ -104,7 +126,9 @@ class Base:
         net.requires_grad_(False)
         net.config.use_cache = False
         if self.settings.checkpointing:
-            net.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            # Newer versions of transformers call it activation_checkpointing_enable, and warn of the old name.
+            enable = getattr(net, "activation_checkpointing_enable", net.gradient_checkpointing_enable)
+            enable({"use_reentrant": False})
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
 
     def _check(self) -> None:
@@ -121,21 +145,16 @@ class Base:
 
     def teacher(self, window: int) -> Teacher:
         """A Teacher with this base's tokenizer and chat template, and a window of `window` tokens."""
-        from transformers import AutoTokenizer
+        return teacher_of(self.config, window)
 
-        source = place(self.config, self.folder)
-        tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=self.config.trust_remote_code)
-        if not tokenizer.chat_template:
-            raise CannotRun(f"'{self.config.name}' has no chat template, so there are no turns to train on")
-        plain = ModelConfig(name="")
-        if (self.config.template, self.config.template_date) != (plain.template, plain.template_date):
-            raise CannotRun(
-                "adapters learn the model's own chat template; leave model.template and model.template_date out"
-            )
-        teacher = Teacher(tokenizer, self.config.name, window)
-        if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
-            teacher.begin = [teacher.text.bos, *teacher.begin]  # as the back end does for a template without BOS
-        return teacher
+    def shape(self) -> ModelShape:
+        """The sizes of the base."""
+        return shape_of(self.net.config)
+
+    def memory(self, task: str, longest: int) -> Need:
+        """The memory that training `task` takes on rows of at most `longest` tokens."""
+        tied = bool(getattr(self.net.config, "tie_word_embeddings", False))
+        return need(self.shape(), self.settings, task, tied, longest)
 
     # --- adapters -----------------------------------------------------------------------------------------------------
 

@@ -17,18 +17,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config.schema import DatasetConfig, ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig, canonical, digest
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import WEIGHTS, marks
 from harness.llm.load import load_model, unload
 from harness.method import Method, Scene, Task, TrainingTask
 from harness.models import LanguageModel
-from harness.training import cards, data
+from harness.parallel.in_flight import places_for
+from harness.training import cards, data, kilt_pages
 from harness.training import evaluate as measures
-from harness.training.base import Base, fits
+from harness.training.base import Base, fits, teacher_of
+from harness.training.data import Item
+from harness.training.label_models import Models
+from harness.training.labelling import write_labels
+from harness.training.question_sets import Merged, QuestionSet, gather
 from harness.training.settings import Settings
-from harness.training.sources import Models, items
 from harness.training.token_rows import Rows, rows
 from harness.training.trainer import Job, train
 
@@ -37,10 +41,20 @@ _WORLD = Task(instruction="Answer the question as concisely as you can.", max_an
 
 @dataclass(frozen=True)
 class Labels:
-    """The model that labels, and the data set that it labels."""
+    """The model that labels, and the data sets that it labels.
+
+    pages: KILT's Wikipedia, whose section headings label documents of the same title; parallel: items at a time.
+    """
 
     teacher: ModelConfig
-    dataset: DatasetConfig
+    sets: tuple[QuestionSet, ...]
+    pages: Path | None = None
+    parallel: int = 1
+
+    @property
+    def names(self) -> str:
+        """The names of the data sets."""
+        return ", ".join(one.training.name for one in self.sets)
 
 
 @dataclass
@@ -59,23 +73,28 @@ class Course:
 
     def __post_init__(self) -> None:
         self._net: Base | None = None
+        self._merged: Merged | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> None:
         """Train all adapters that are not trained yet. Raises UserError, CannotRun, SaveError."""
         fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
         for task in self.tasks:
-            self._make_data(task, tell)
+            self._make_data(task, tell, stop)
             job = self._job(task, before, most)
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
+            memory = self.base_model().memory(task.name, max(len(row.ids) for row in job.data.rows))
+            tell(f"{task.name}: about {memory.total / 1e9:.2f} GB of memory")
             if job.data.left_out:
                 tell(f"{task.name}: {job.data.left_out} rows are longer than {job.own.length} tokens and left out")
-            progress = train(self._loaded(), job, tell, stop)
+            if job.data.cut:
+                tell(f"{task.name}: {job.data.cut} rows are longer than {job.own.length} tokens and cut")
+            progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return
             self._card(task, job, progress)
             before += job.steps
-        self._unload()
+        self.unload()
 
     def finished(self) -> bool:
         """Whether every adapter is trained."""
@@ -91,12 +110,14 @@ class Course:
 
     # --- the base -----------------------------------------------------------------------------------------------------
 
-    def _loaded(self) -> Base:
+    def base_model(self) -> Base:
+        """The base that is trained, loaded once."""
         if self._net is None:
             self._net = Base(self.base, self.settings, self.device)
         return self._net
 
-    def _unload(self) -> None:
+    def unload(self) -> None:
+        """Forget all models, so that their memory is free."""
         unload()
         self._net = None
         gc.collect()
@@ -109,41 +130,69 @@ class Course:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def _make_data(self, task: TrainingTask, tell: Callable[[str], None]) -> None:
+    def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
         path, own = self.file(task), self.settings.of(task.name)
         if self.labels is None:
             data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
             return
-        self._unload()  # so that base and teacher are never in memory together
+        self.unload()  # so that base and teacher are never in memory together
         missing = [name for name in task.after if not (self.out / "adapters" / name / "adapter_config.json").is_file()]
         if missing:
             raise UserError(f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task first")
-        from harness.datasets.fallback import load_once
-
-        dataset = load_once(self.labels.dataset, own.scenes)
+        merged = self._questions(tell)
         about = {
-            "source": f"labels of {self.labels.teacher.name} over {self.labels.dataset.name}",
-            "rows": dataset.fingerprint[:16],
+            "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
+            "rows": ", ".join(f"{name} {mark}" for name, mark in merged.marks.items()),
             "questions": own.scenes,
             "asked": digest(task.asked)[:16],
             "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
         }
-        data.write_labels(path, task, items(dataset, task.per, own.scenes), about, self._labelling(task), tell)
-        self._unload()
+        if self.labels.pages is not None and task.per == "document":
+            about["pages"] = self.labels.pages.name
+        every, labelling = self.items(task, tell), self.labelling(task)
+        write_labels(path, task, every, about, labelling, tell, lambda: self.places(tell), stop)
+        self.unload()
 
-    def _labelling(self, task: TrainingTask) -> Models:
+    def places(self, tell: Callable[[str], None]) -> int:
+        """Items that are labelled at a time: fewer where the contexts of a local teacher do not fit into memory."""
+        assert self.labels is not None  # called with labels only
+        local = self.labels.teacher.backend == "hf" and self.labels.parallel > 1
+        return places_for([load_model(self.labels.teacher)] if local else [], self.labels.parallel, tell)
+
+    def _questions(self, tell: Callable[[str], None]) -> Merged:
+        """The merged training questions, loaded once for all tasks."""
+        assert self.labels is not None  # called with labels only
+        if self._merged is None:
+            most = max(self.settings.of(task.name).scenes for task in self.tasks)
+            self._merged = gather(self.labels.sets, most, tell)
+        return self._merged
+
+    def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
+        """What a task's labels are made of; KILT's page in the place of a document of its title, if pages are given."""
+        merged = self._questions(tell)
+        items = list(merged.items(task.per, self.settings.of(task.name).scenes))
+        if task.per == "question" or self.labels is None or self.labels.pages is None:
+            return items
+        out = self.out / "data" / "pages.jsonl"
+        kilt_pages.extract(self.labels.pages, [d.title for _, _, documents in items for d in documents], out, tell)
+        by_title = kilt_pages.pages(out)
+        return [(key, None, [by_title.get(kilt_pages.folded(d.title), d) for d in ds]) for key, _, ds in items]
+
+    def labelling(self, task: TrainingTask, *, ready: bool = True) -> Models:
+        """The models that label `task`; ready: whether the base has the adapters that its labels need."""
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
-        ready = [other for other in self.method.training() if other.name in task.after]
-        return Models(self._task(), lambda: load_model(teacher), lambda: self.with_adapters(ready))
+        after = [other for other in self.method.training() if ready and other.name in task.after]
+        tokens = teacher_of(self.base, self.settings.of(task.name).length)
+        return Models(self.scene_task(), lambda: load_model(teacher), lambda: self.with_adapters(after), tokens.offsets)
 
-    def _task(self) -> Task:
-        """The instruction for the scenes: that of the labelled data set, if there is one."""
-        return _WORLD if self.labels is None else answer_prefix.task(self.labels.dataset)
+    def scene_task(self) -> Task:
+        """The instruction for the scenes: that of the first labelled data set, if there is one."""
+        return _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
         """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation."""
-        scenes, _ = data.scenes_of(self.file(task), self._task())
+        scenes, _ = data.scenes_of(self.file(task), self.scene_task())
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, measures.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
@@ -153,9 +202,8 @@ class Course:
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, before: int, most: int | None) -> Job:
-        own, base = self.settings.of(task.name), self._loaded()
-        teacher = base.teacher(max(own.length, base.window))
-        token_rows: Rows = rows(task.skill, self._training_scenes(task), teacher, own.length)
+        own, base = self.settings.of(task.name), self.base_model()
+        token_rows = self.rows(task, self._training_scenes(task))
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         about: dict[str, Any] = {
@@ -166,6 +214,12 @@ class Course:
             "prompts": digest(self.prompts(task))[:16],
         }
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
+
+    def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
+        """The token rows of some scenes."""
+        own, base = self.settings.of(task.name), self.base_model()
+        teacher = base.teacher(max(own.length, base.window))
+        return rows(task.skill, scenes, teacher, own.length, self.settings.overlong)
 
     def _training_scenes(self, task: TrainingTask) -> list[Scene]:
         if self.labels is None:
@@ -180,12 +234,13 @@ class Course:
         return {name: mark for name, mark in every.items() if name.removesuffix(", system") in names} or every
 
     def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
-        base, labels = self._loaded(), self.labels
+        base, labels = self.base_model(), self.labels
         trained = {
             "seed": self.seed,
-            "data": f"{labels.teacher.name} over {labels.dataset.name}" if labels else "the synthetic world",
+            "data": f"{labels.teacher.name} over {labels.names}" if labels else "the synthetic world",
             "rows": len(job.data.rows),
             "left_out": job.data.left_out,
+            "cut": job.data.cut,
             "steps": progress.step,
             "tokens": progress.tokens,
             "minutes": round(progress.seconds / 60, 1),

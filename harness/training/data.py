@@ -1,7 +1,7 @@
 """Training scenes in a file of JSON lines, made once and kept.
 
     write_world(path, task, recipes, count, seed)            scenes of the synthetic world, with the right replies
-    write_labels(path, task, items, about, labelling, tell)  scenes labelled by a teacher; resumes after the last item
+    scenes_of(path, task)                                    those, or what a teacher labelled (labelling.py)
 
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
@@ -10,24 +10,24 @@ Scenes hold texts, not tokens: the method's own code puts its prompts around the
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from harness.config.schema import digest
-from harness.errors import QuestionError, UserError
-from harness.method import Labelling, Scene, Task, TrainingTask
+from harness.errors import UserError
+from harness.method import Scene, Task, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
-from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
+from harness.storage.files import json_line, read_lines, write_atomic
 from harness.training.scene_source import Purpose, Recipe, scenes
 from harness.types import Document, Question
 
 Item = tuple[str, Question | None, Sequence[Document]]
 """(id, question, its documents); per "document": no question and one document."""
 
-_HEAD = "about"
+HEAD = "about"
+"""The id of a file's first line, which says what it was made from."""
 _TRIES = 50  # texts without a scene that are drawn in a row before a recipe is given up
 
 
@@ -81,9 +81,9 @@ def world_scenes(
 def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
     """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _mark(recipes)}
-    if _begun(path, about):
+    if begun(path, about):
         return
-    lines, made = [json_line({"id": _HEAD, **about})], 0
+    lines, made = [json_line({"id": HEAD, **about})], 0
     for number, of_text in world_scenes(task, recipes, seed, "training"):
         kept = of_text[: count - made]
         lines.append(json_line({"id": f"text {number}", "scenes": [to_json(scene) for scene in kept]}))
@@ -98,7 +98,7 @@ def _mark(recipes: Sequence[Recipe]) -> str:
     return digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
 
 
-def _begun(path: Path, about: dict[str, Any]) -> bool:
+def begun(path: Path, about: dict[str, Any]) -> bool:
     """Whether the file exists. Raises UserError where it was made from other data."""
     first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
     if first is None:
@@ -113,56 +113,15 @@ def _begun(path: Path, about: dict[str, Any]) -> bool:
     return True
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
-
-
-def write_labels(
-    path: Path,
-    task: TrainingTask,
-    items: Iterable[Item],
-    about: dict[str, Any],
-    labelling: Labelling,
-    tell: Callable[[str], None],
-) -> None:
-    """Let the teacher label the items that `path` lacks; each becomes a line at once.
-
-    An item that the teacher cannot label (a document longer than its window) gets a line with the reason. Raises
-    UserError where the file was made from other data, SaveError.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not _begun(path, about):
-        write_atomic(path, json_line({"id": _HEAD, **about}))
-    repair(path, "id")
-    done = {line["id"] for line in read_lines(path, "id")}
-    items = [item for item in items if item[0] not in done]
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        for number, (key, question, documents) in enumerate(items):
-            line: dict[str, Any] = {"id": key}
-            try:
-                line["scenes"] = [to_json(scene) for scene in task.label(question, documents, labelling)]
-            except QuestionError as e:
-                line |= {"scenes": [], "left_out": str(e)}
-            append_line(fd, path, json_line(line))
-            if number % 50 == 49 or number + 1 == len(items):
-                tell(f"{task.name}: {len(done) + number} of {len(done) + len(items) - 1} labelled")
-    finally:
-        os.close(fd)
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """The scenes of a file, and the number of items without any. Raises UserError, DataError."""
-    out: list[Scene] = []
-    empty = 0
-    for line in read_lines(path, "id", []):
-        if line["id"] != _HEAD:
-            rows = cast("list[dict[str, Any]]", line.get("scenes", []))
-            out += [from_json(row, task) for row in rows]
-            empty += not rows
-    return out, empty
+    """The scenes of a file in the order of items, and the number of items without any. Raises UserError, DataError."""
+    lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
+    lines.sort(key=lambda line: line.get("n", 0))
+    rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]
+    return [from_json(row, task) for of_item in rows for row in of_item], sum(not of_item for of_item in rows)
 
 
 def file_mark(path: Path) -> str:

@@ -38,8 +38,8 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
 
 
-def need(shape: ModelShape, settings: Settings, task: str, tied: bool = False) -> Need:
-    """The memory that training `task` takes.
+def need(shape: ModelShape, settings: Settings, task: str, tied: bool = False, longest: int | None = None) -> Need:
+    """The memory that training `task` takes on rows of at most `longest` tokens (None: as many as its settings allow).
 
     Activations of a layer for a token, in numbers of the base's dtype: its input, both norms, query, attention output
     and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). With
@@ -47,7 +47,7 @@ def need(shape: ModelShape, settings: Settings, task: str, tied: bool = False) -
     square matrix. Logits are in float32, with their gradient and softmax.
     """
     own, size = settings.of(task), _BYTES[settings.dtype]
-    tokens = own.batch * own.length
+    tokens = own.batch * min(own.length, longest or own.length)
     layer = 6 * shape.width + 2 * shape.kv_heads * shape.head_size + shape.heads * shape.head_size + 4 * shape.mlp
     kept = shape.layers * shape.width + layer if settings.checkpointing else shape.layers * layer
     logits = 3 * 4 * min(TARGETS, tokens) * shape.vocab

@@ -18,10 +18,9 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.loading import load
 from harness.errors import UserError
 from harness.method import Task
+from harness.training.question_sets import is_training_name
 from harness.types import Document, Example
 
-_TRAINING = re.compile(r"train", re.IGNORECASE)
-_OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
 _REFERENCE = re.compile(r"#(\d+)")
 # Relation of 2WikiMultihopQA's evidence -> question; "{}" is the subject. Other relations are left out.
 _RELATIONS = {
@@ -107,7 +106,7 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
     rows: list[RealRow] = []
     for source in sources:
         for path in sorted(folder.rglob(source.files)):
-            if training != (bool(_TRAINING.search(path.name)) and not _OTHER_SPLITS.search(path.name)):
+            if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
             rows += _rows(source.dataset, path)

@@ -27,10 +27,10 @@ from harness.training.scene_source import Recipe, recipe_model
 class TaskSettings(BaseModel):
     """Settings of one task.
 
-    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, longer rows are left out;
-    scenes: scenes of the synthetic world (of labelled data: questions); epochs: passes over them; batch: rows of a
-    forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; recipes: texts of the
-    synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
+    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see Settings.overlong;
+    scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes over them; batch: rows
+    of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; recipes: texts of
+    the synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -49,9 +49,11 @@ class Settings(BaseModel):
     """Settings of a training.
 
     dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the learning rate after
-    the warm-up; clip: largest norm of a gradient; checkpointing: recompute activations instead of keeping them; save,
-    say: steps between checkpoints, and between log lines; held: share of labelled data for evaluation; exam: evaluation
-    scenes of a task.
+    the warm-up; clip: largest norm of a gradient; overlong: whether rows above a task's length are left out or cut, see
+    token_rows.shortened; splits: data set -> settings with which its training questions are read, None for a data set
+    without a training split (others have their preset's, with split "train"); checkpointing: recompute activations
+    instead of keeping them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
+    for evaluation; exam: evaluation scenes of a task.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -59,6 +61,8 @@ class Settings(BaseModel):
     warmup: float = Field(default=0.1, ge=0, lt=1)
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     clip: float = Field(default=1.0, gt=0)
+    overlong: Literal["leave_out", "cut"] = "leave_out"
+    splits: dict[str, dict[str, str] | None] = {}
     checkpointing: bool = False
     save: int = Field(default=100, ge=1)
     say: int = Field(default=20, ge=1)

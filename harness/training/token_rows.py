@@ -1,6 +1,7 @@
 """Scenes as rows of tokens: the prompt as the method feeds it, then the reply, whose tokens alone are targets.
 
 data = rows(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
+data = rows(skill, scenes, teacher, length, "cut")    such rows are shortened instead
 batches(data.rows, 8, Dice("order", seed, 0))     lists of row numbers; rows of similar length are together
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from harness.method import Scene, Skill
 from harness.stats.rng import Dice
@@ -50,10 +52,11 @@ class Row:
 
 @dataclass
 class Rows:
-    """left_out: number of replies and probes whose row is too long."""
+    """left_out, cut: number of replies and probes whose row is too long, and is not used or is shortened."""
 
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
+    cut: int = 0
 
     @property
     def tokens(self) -> int:
@@ -61,16 +64,43 @@ class Rows:
         return sum(len(row.ids) for row in self.rows)
 
 
-def rows(skill: Skill, scenes: Iterable[Scene], teacher: Teacher, length: int) -> Rows:
+def rows(
+    skill: Skill,
+    scenes: Iterable[Scene],
+    teacher: Teacher,
+    length: int,
+    overlong: Literal["leave_out", "cut"] = "leave_out",
+) -> Rows:
     """One row for the replies of each scene, and one for each of its probes, of at most `length` tokens."""
     data = Rows()
     for scene in scenes:
         for row in _of(teacher.play(skill, scene)):
             if len(row.ids) <= length:
                 data.rows.append(row)
+            elif overlong == "cut":
+                data.rows.append(shortened(row, length))
+                data.cut += 1
             else:
                 data.left_out += 1
     return data
+
+
+def shortened(row: Row, length: int) -> Row:
+    """The row in `length` tokens: its prompt and its reply each lose their ends, as LLaMA-Factory's cutoff_len does.
+
+    A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that short, the reply is
+    cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor; docs/methods.md).
+    """
+    source = row.targets[0]
+    target = len(row.ids) - source
+    most = length
+    if 2 * target >= length:
+        most = length - source if 2 * source < length else length * target // (source + target)
+    target = min(most, target)
+    kept = min(length - target, source)
+    ids = row.ids[:kept] + row.ids[source : source + target]
+    targets = [place - source + kept for place in row.targets]
+    return Row(ids, tuple(place for place in targets if place < len(ids)))
 
 
 def _of(transcript: Transcript) -> list[Row]:

@@ -128,6 +128,7 @@ class _Run(Loop[list[list[Row]]]):
             self.restore(state)
             if 0 < self.progress.step < job.steps:
                 tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
+        self._first, self._tokens, self._seconds = self.progress.step + 1, self.progress.tokens, self.progress.seconds
         journal.cut(job.out / "log.jsonl", self.progress.step, job.name)
 
     def _finished(self) -> bool:
@@ -160,6 +161,18 @@ class _Run(Loop[list[list[Row]]]):
         self._right[1] += sum(len(row.targets) for row in rows)
         p.tokens += sum(len(row.ids) for row in rows)
         return loss
+
+    def _after_step(self) -> None:
+        """Forecast the hours after the first step of this process."""
+        p, job = self.progress, self.job
+        if p.step != self._first or job.steps - p.step < job.settings.say:
+            return
+        speed = (p.tokens - self._tokens) / max(p.seconds - self._seconds, 1e-9)
+        left = job.data.tokens * job.own.epochs - p.tokens
+        hours = left / max(speed, 1e-9) / 3600
+        self.tell(
+            f"{job.name}: {speed:,.0f} tokens/s in the first step; left: {left:,} tokens, about {hours:.2g} hours"
+        )
 
     def _log(self, loss: float) -> None:
         p, job = self.progress, self.job

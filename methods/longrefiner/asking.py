@@ -57,26 +57,37 @@ class TitleSelection:
     step: Step
 
 
-def select_titles(
-    question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
-) -> TitleSelection:
-    """Ask which parts of one document help (task 3); a document without titled parts needs no request.
+def shown_parts(
+    question: Question, title: str, text: str, tree: Tree, config: LongRefinerConfig, model: MeteredModel
+) -> tuple[str, str]:
+    """The abstract and the outline that the selection shows, in use and in training; text: the document's.
 
-    Abstract and outline are cut at their ends where they do not fit. Raises WindowExceeded where nothing fits.
+    Both are cut at their ends: the abstract at config.abstract_tokens, the outline where the window ends. Raises
+    WindowExceeded where nothing fits.
     """
-    if not any(names(node) for node in tree.nodes):
-        return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
-    model = tools.model("refiner")
-    abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
+    abstract = " ".join(text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
     abstract = _beginning(" ".join(abstract.split()), config.abstract_tokens, model)
-    pieces = prompts.selection(question_text(question), document.title, abstract, "", config)
+    pieces = prompts.selection(question_text(question), title, abstract, "", config)
     room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
         raise WindowExceeded(
             f"the question with an abstract and the list of titles takes {model.window - room} tokens, more than the "
             f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
-    listed = _beginning(outline(tree), room, model)
+    return abstract, _beginning(outline(tree), room, model)
+
+
+def select_titles(
+    question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
+) -> TitleSelection:
+    """Ask which parts of one document help (task 3); a document without titled parts needs no request.
+
+    Raises WindowExceeded where nothing fits.
+    """
+    if not any(names(node) for node in tree.nodes):
+        return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
+    model = tools.model("refiner")
+    abstract, listed = shown_parts(question, document.title, document.text, tree, config, model)
     pieces = prompts.selection(question_text(question), document.title, abstract, listed, config)
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)

@@ -20,7 +20,7 @@ from harness.models import MeteredModel
 from harness.prompts import feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import outline, question_text
+from methods.longrefiner.asking import question_text, shown_parts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.pages import of_page
@@ -74,12 +74,12 @@ def label_outline(_question: Question | None, documents: Sequence[Document], too
 
 
 def _outlined(document: Document, tools: Labelling) -> Scene | None:
-    teacher = tools.teacher()
     text, outline_text = document.text[body_start(document) :], None
-    page = of_page(text, teacher.offsets)
+    page = of_page(text, tools.offsets)
     if page is not None:
         text, outline_text = page.text, write(page.outline)
     elif text.strip():
+        teacher = tools.teacher()
         most = 2 * teacher.count(text) + 64
         with teacher.session() as s:
             feed(s, prompts.structuring([text]))
@@ -92,14 +92,11 @@ def _outlined(document: Document, tools: Labelling) -> Scene | None:
     return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Selection:
-    """Labels of kind "titles". A document's tree is made once, by the base with its trained structuring adapter."""
+    """Labels of kind "titles". A document's tree is made by the base with its trained structuring adapter."""
 
     config: LongRefinerConfig
-
-    def __post_init__(self) -> None:
-        self._trees: dict[str, Tree] = {}
 
     def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
         """A scene for every document with titles."""
@@ -107,16 +104,13 @@ class Selection:
         return [s for d in documents if (s := self._one(question, d, tools)) is not None]
 
     def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
-        if document.text not in self._trees:
-            building: Any = _Building(tools)
-            self._trees[document.text] = structure(document, self.config, building)
-        tree = self._trees[document.text]
+        building: Any = _Building(tools)
+        tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
         if not any(names(node) for node in tree.nodes):
             return None
-        abstract = " ".join(document.text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
-        abstract = " ".join(abstract.split())
+        abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())
         asking = _SELECTION.format(
-            title=document.title, abstract=abstract, outline=outline(tree), question=question_text(question)
+            title=document.title, abstract=abstract, outline=listed, question=question_text(question)
         )
         selection = _said(tools.teacher(), asking, _REPLY)
         if "[" not in selection and "{" not in selection:
@@ -124,7 +118,7 @@ class Selection:
         helpful = prompts.titles(selection)
         helping = [n.title or "abstract" for n in tree.nodes if names(n) & helpful]
         reply = prompts.listed(list(dict.fromkeys(helping)))
-        return Scene(question, (document.title, abstract, outline(tree)), tools.task, (reply,))
+        return Scene(question, (document.title, abstract, listed), tools.task, (reply,))
 
 
 def _said(teacher: MeteredModel, text: str, most: int) -> str:
@@ -145,5 +139,5 @@ class _Building:
         return self._tools.base()
 
     def keep(self, _key: str, fn: Callable[[], T]) -> T:
-        """Made each time: a tree is kept by its document."""
+        """Not stored: `once` keeps the tree in memory."""
         return fn()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
     skill = {item.name.removeprefix("longrefiner "): item for item in skills.skills(config)}
-    selecting = Selection(LongRefinerConfig(scoring="bm25", prompts=config.prompts))
+    selecting = Selection(config.model_copy(update={"structuring": True}))
     analysis = TrainingTask(
         "analysis", skill["analysis"], "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
     )

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from harness.engine.parallel_questions import in_flight, places_for
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, SaveError, UserError
 from harness.method import Index, Tools
 from harness.parallel import scheduler as crews
+from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.run_folder import read_run
 from harness.storage.run_store import RunStore
 from harness.types import Answer, Document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Scene, SceneOutcome, Task
 from harness.models import CAPABILITIES, MeteredModel
-from harness.training.data import from_json, scenes_of, to_json, write_labels
-from harness.training.sources import items
-from harness.types import Document, Question
+from harness.training.data import from_json, scenes_of, to_json
+from harness.training.labelling import write_labels
+from harness.training.question_sets import Merged
+from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
@@ -91,12 +93,18 @@ class Labels:
     def __post_init__(self) -> None:
         self.model = ScriptedModel(Script(replies=self.replies, window=9000))  # type: ignore[arg-type]
         self.built = ScriptedModel(Script(replies=[{"reply": self.outline}], window=9000))  # type: ignore[list-item]
+        self.meter, self.results, self.offsets = Meter(), dict[str, Any](), self.model.offsets
 
     def teacher(self) -> MeteredModel:
         return MeteredModel(self.model, Meter(), "teacher")
 
     def base(self) -> MeteredModel:
         return MeteredModel(self.built, Meter(), "refiner")
+
+    def once(self, key: str, fn: Callable[[], Any]) -> Any:
+        if key not in self.results:
+            self.results[key] = fn()
+        return self.results[key]
 
 
 TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
@@ -176,15 +184,16 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> No
     assert "window" in line["left_out"]
 
 
-def test_a_text_is_an_item_once_and_no_gold_is_handed_on() -> None:
-    class Made:
-        documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
-        examples = [
-            type("E", (), {"question": Question(q, q, ids)}) for q, ids in (("x", ("a", "c")), ("y", ("b", "c")))
-        ]
-
-    assert [key for key, _, _ in items(Made, "document", 9)] == ["a", "c"]  # type: ignore[arg-type]
-    assert [(key, len(d)) for key, _, d in items(Made, "question", 1)] == [("x", 2)]  # type: ignore[arg-type]
+def test_a_text_is_an_item_once_and_the_sets_take_turns() -> None:
+    documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
+    asked = {"x": ("a", "c"), "y": ("b", "c"), "z": ("c",)}
+    x, y, z = (Example(Question(q, q, ids), Gold(("never",))) for q, ids in asked.items())
+    merged = Merged({"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {})
+    assert [key for key, _, _ in merged.items("document", 9)] == ["one/a", "one/c"]
+    per_question = list(merged.items("question", 9))
+    assert [(key, len(d)) for key, _, d in per_question] == [("one/x", 2), ("two/z", 1), ("one/y", 2)]
+    assert [key for key, _, _ in merged.items("question", 1)] == ["one/x", "two/z"]
+    assert "never" not in str(per_question)
 
 
 # --- measures ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from harness.training.settings import TaskSettings, profiles, read
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows
 from harness.training.trainer import rate, steps_of
+from harness.training.training_forecast import training_flops
 from harness.types import Question
 from methods.longrefiner.skills import SKILLS
 from pocket.eval.card import EMBEDDED
@@ -92,6 +93,11 @@ def test_the_memory_by_hand() -> None:
     assert found.adapters == 16 * 2 * 64
     # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token; logits: 100 x 10 x 12 bytes.
     assert found.activations == 2 * 100 * 2 * 64 + 12_000
+    # Forward and back over rows of 3 and 1: 288 weights x 2 FLOPs x 4 tokens x 2 passes; 7 pairs of 32 FLOPs, three times.
+    assert training_flops(shape, [3, 1], checkpointing=False) == 2 * 288 * 4 * 2 + 7 * 32 * 3
+    assert training_flops(shape, [3, 1], checkpointing=True) == 2 * 288 * 4 * 3 + 7 * 32 * 4
+    short = need(shape, settings, "analysis", longest=10)
+    assert short.activations == 2 * 10 * 2 * 64 + 1_200
     less = need(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
     assert less.weights == 2 * (2 * 144 + 40)
     assert less.activations == 2 * 100 * (2 * 4 + 64) + 12_000
@@ -116,7 +122,7 @@ def test_the_papers_values() -> None:
     found = read("longrefiner", "paper", TASKS, {})
     assert [found.of(task).length for task in TASKS] == [2048, 32768, 4096]
     assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
-        (16, 32, 3e-5, 1, 8, 1)
+        (16, 32, 3e-5, 1, 32, 1)
     }
     assert (found.warmup, found.schedule, found.dtype) == (0.1, "cosine", "bfloat16")
     assert set(profiles("longrefiner")) >= {"paper", "pocket"}

@@ -27,6 +27,7 @@ from harness.method import Scene, Task
 from harness.training.base import Base
 from harness.training.course import Course, Labels, examine
 from harness.training.evaluate import compare
+from harness.training.question_sets import QuestionSet
 from harness.training.token_rows import Row
 from harness.types import Document, Example, Gold, Question
 from tests.training import small
@@ -210,8 +211,15 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
     base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small.course(base, tmp_path, ("analysis",), scenes=4)
-    told = {"name": "mine", "format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",)}
-    made.labels = Labels(ModelConfig(name="wise"), DatasetConfig.model_validate(told))
+    told = {
+        "name": "mine",
+        "format": "musique",
+        "instruction": "Say it.",
+        "max_answer_tokens": 4,
+        "scorers": ("x",),
+        "split": "train",
+    }
+    made.labels = Labels(ModelConfig(name="wise"), (QuestionSet(DatasetConfig.model_validate(told)),))
     teacher = ScriptedModel(Script(replies=[{"reply": '{"query_type": "local"}'}]))
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
 
@@ -219,6 +227,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
         questions = [Question(f"q{n}", f"Where is {n}?", ("d",)) for n in range(4)]
         examples = tuple(Example(question, Gold(("never",))) for question in questions)
         found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
+        made._merged = None
         monkeypatch.setattr("harness.datasets.fallback.load_once", lambda *_: found)
 
     rows("a")
@@ -228,7 +237,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
     assert {scene.task.instruction for scene in (*train_on, *measure_on)} == {"Say it."}
     assert "never" not in made.file(made.tasks[0]).read_text()
     rows("b")
-    with pytest.raises(UserError, match=r"analysis.jsonl in .* is of other data: rows \(aaaa.* there, bbbb.* here\)"):
+    with pytest.raises(UserError, match=r"is of other data: rows \(mine aaaa.* there, mine bbbb.* here\)"):
         made._make_data(made.tasks[0], lambda _: None)
     rows("a")
     with pytest.raises(UserError, match="is of other data: asked"):

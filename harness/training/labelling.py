@@ -1,0 +1,152 @@
+"""Let a teacher label items, many at a time; each becomes a line of a file at once, so that a killed labelling resumes.
+
+write_labels(path, task, items, about, labelling, tell, lambda: 16, stop)
+
+    {"id": "nq/train_0", "n": 0, "read": 212, "written": 9, "scenes": [...]}      n: place in the order of items
+
+Lines are written in the order in which the replies come; data.scenes_of reads them in the order of `n`, so training
+does not depend on which reply was faster. Requests to a server are in flight together, those of a local teacher share
+forward passes (harness/parallel/scheduler.py).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cost.meter import usage_of
+from harness.errors import CannotRun, QuestionError, RequestFailed
+from harness.method import Labelling, TrainingTask
+from harness.parallel.in_flight import in_flight
+from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
+from harness.training.data import HEAD, Item, begun, to_json
+
+IN_A_ROW = 10
+"""Failed requests one after the other that end the labelling."""
+_EVERY = 50  # items between two lines of progress
+_FIRST = 8  # items after which the cost of the others is forecast
+
+
+@dataclass
+class Pace:
+    """What labelling took since this process began: items, tokens read and written by all models, seconds."""
+
+    items: int = 0
+    read: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+    def line(self, left: int) -> str:
+        """Measured speed and the time that `left` items will take; "" before the first item."""
+        if not self.items or not self.seconds:
+            return ""
+        hours = left * self.seconds / self.items / 3600
+        speed = (self.read + self.written) / self.seconds
+        tokens = left * (self.read + self.written) / self.items
+        return f"; {speed:,.0f} tokens/s; left: {left:,} items, about {tokens / 1e6:,.2f} M tokens, {hours:,.2f} hours"
+
+
+def write_labels(
+    path: Path,
+    task: TrainingTask,
+    items: Iterable[Item],
+    about: dict[str, Any],
+    labelling: Labelling,
+    tell: Callable[[str], None],
+    places: Callable[[], int] = lambda: 1,
+    stop: threading.Event | None = None,
+) -> Pace:
+    """Label the items that `path` lacks, `places()` at a time, which is called if there are any.
+
+    An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
+    request failed gets none, and is asked again by the next call. Raises UserError where the file was made from other
+    data, CannotRun for requests that failed, SaveError, KeyboardInterrupt after `stop` was set.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not begun(path, about):
+        write_atomic(path, json_line({"id": HEAD, **about}))
+    repair(path, "id")
+    done = {line["id"] for line in read_lines(path, "id")}
+    every = list(enumerate(items))
+    left = [(n, item) for n, item in every if item[0] not in done]
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        desk = _Desk(fd, path, task, labelling, tell, len(every), len(left), stop)
+        if left and (count := places()) > 1:
+            in_flight(left, count, desk.ask, desk.finish)
+        else:
+            for item in left:
+                desk.finish(desk.ask(item))
+    finally:
+        os.close(fd)
+    if desk.failed:
+        raise CannotRun(
+            f"{len(desk.failed)} requests about '{task.name}' failed; the last: {desk.failed[-1]}. The same command "
+            "asks them again"
+        )
+    return desk.pace
+
+
+class _Desk:
+    """Asks for labels, in any thread, and writes them, in one."""
+
+    def __init__(
+        self,
+        fd: int,
+        path: Path,
+        task: TrainingTask,
+        labelling: Labelling,
+        tell: Callable[[str], None],
+        total: int,
+        left: int,
+        stop: threading.Event | None,
+    ) -> None:
+        self.pace, self.failed = Pace(), list[str]()
+        self._fd, self._path, self._task, self._labelling, self._tell = fd, path, task, labelling, tell
+        self._total, self._left, self._stop = total, left, stop
+        self._in_a_row, self._stopped, self._began = 0, False, time.perf_counter()
+
+    def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
+        """The line of an item."""
+        n, (key, question, documents) = numbered
+        line: dict[str, Any] = {"id": key, "n": n}
+        (branch,) = self._labelling.meter.fork(1)
+        with branch:
+            try:
+                scenes: Sequence[Any] = self._task.label(question, documents, self._labelling)
+            except RequestFailed as error:
+                return error
+            except QuestionError as error:
+                scenes, line["left_out"] = (), str(error)
+        usage = usage_of(branch.events, {}).values()
+        line |= {name: sum(u[key] for u in usage) for name, key in (("read", "tokens_in"), ("written", "tokens_out"))}
+        return line | {"scenes": [to_json(scene) for scene in scenes]}
+
+    def finish(self, line: dict[str, Any] | RequestFailed) -> None:
+        """Write a line, and report now and then."""
+        self._write(line)
+        if self._stop is not None and self._stop.is_set() and not self._stopped:
+            self._stopped = True  # the outcomes that are there already are still written
+            raise KeyboardInterrupt
+
+    def _write(self, line: dict[str, Any] | RequestFailed) -> None:
+        if isinstance(line, RequestFailed):
+            self.failed.append(str(line))
+            self._in_a_row += 1
+            if self._in_a_row == IN_A_ROW:
+                raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
+            return
+        self._in_a_row = 0
+        append_line(self._fd, self._path, json_line(line))
+        pace = self.pace
+        pace.items += 1
+        pace.read, pace.written = pace.read + line["read"], pace.written + line["written"]
+        pace.seconds = time.perf_counter() - self._began
+        left = self._left - pace.items - len(self.failed)
+        if pace.items % _EVERY == 0 or left == 0 or (pace.items == _FIRST and left > _EVERY):
+            self._tell(f"{self._task.name}: {self._total - left:,} of {self._total:,} labelled{pace.line(left)}")

@@ -1,0 +1,160 @@
+"""Training questions of several data sets, merged, with every evaluation question kept out.
+
+    merged = gather([QuestionSet(training, evaluation), ...], most=10_000, tell)
+    for key, question, documents in merged.items("question", 10_000): ...
+
+Evaluation questions are refused in three ways: a split or file that is not a training one by its name raises an error,
+a row whose id names another split is left out, and so is one that an evaluation split of the same data set has too, by
+its id or by its text. Gold answers are left out of the items.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from harness.config.schema import DatasetConfig
+from harness.datasets.archives import is_archive
+from harness.datasets.files import first_key
+from harness.datasets.loading import load
+from harness.datasets.retrieved import questions
+from harness.errors import UserError
+from harness.types import Document, Example
+
+if TYPE_CHECKING:
+    from harness.training.data import Item
+
+_TRAINING = re.compile(r"train", re.IGNORECASE)
+_OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
+_SPLITS = {"train", "dev", "test", "validation"}  # keys of a file that holds several, as ASQA's does
+_OTHER_ID = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
+_COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")  # such an id can be another question's elsewhere
+_MOST_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """A data set's training questions, and the evaluation questions that must not be among them."""
+
+    training: DatasetConfig
+    evaluation: tuple[DatasetConfig, ...] = ()
+
+
+def is_training_name(name: str) -> bool:
+    """Whether a file's name says that it holds a training split, and no other one."""
+    return bool(_TRAINING.search(name)) and not _OTHER_SPLITS.search(name)
+
+
+def check_training(config: DatasetConfig) -> None:
+    """Raise UserError if `config` reads another split than a training one, by its split or by its file's name."""
+    if config.split != "train":
+        raise UserError(
+            f"'{config.name}' would be read from its split '{config.split}', and adapters are trained on training "
+            "splits only; leave dataset.split out"
+        )
+    path = Path(config.data) if config.data is not None else None
+    if path is None or not path.is_file() or is_archive(path.name) or is_training_name(path.name):
+        return
+    if first_key(path) not in _SPLITS:
+        raise UserError(
+            f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and adapters are "
+            f"trained on training splits only; name the training file of '{config.name}' with --data"
+        )
+
+
+def folded(text: str) -> str:
+    """The form in which questions are compared: lower case, letters and digits alone."""
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Ids and folded texts of evaluation questions."""
+
+    ids: frozenset[str]
+    texts: frozenset[str]
+
+    def has(self, example: Example) -> bool:
+        key = example.question.id
+        return bool(_OTHER_ID.fullmatch(key)) or key in self.ids or folded(example.question.text) in self.texts
+
+
+def _keys(configs: Iterable[DatasetConfig]) -> _Keys:
+    pairs: list[tuple[str, str]] = []
+    for config in configs:
+        if config.format == "retrieved":  # its questions alone: they come without documents here
+            plain = config.model_copy(update={"options": {}})
+            pairs += [(row.id, row.question) for row in questions(plain)]
+        else:
+            pairs += [(e.question.id, e.question.text) for e in load(config).examples]
+    ids = frozenset(key for key, _ in pairs if not _COUNTER.fullmatch(key))
+    return _Keys(ids, frozenset(folded(text) for _, text in pairs))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Training questions by data set; documents: by data set and id; marks: the first 16 digits of fingerprints."""
+
+    examples: Mapping[str, Sequence[Example]]
+    documents: Mapping[str, Mapping[str, Document]]
+    marks: Mapping[str, str]
+
+    def items(self, per: Literal["question", "document"], most: int) -> Iterator[Item]:
+        """The first `most` questions of each set with their documents, a question of each set in turn.
+
+        Per "document": those questions' documents, each text once.
+        """
+        seen: set[str] = set()
+        for name, example in self._in_turn(most):
+            question = example.question
+            documents = [self.documents[name][i] for i in question.document_ids]
+            if per == "question":
+                yield f"{name}/{question.id}", question, documents
+                continue
+            for document in documents:
+                if document.text not in seen:
+                    seen.add(document.text)
+                    yield f"{name}/{document.id}", None, [document]
+
+    def _in_turn(self, most: int) -> Iterator[tuple[str, Example]]:
+        sets = [[(name, example) for example in examples[:most]] for name, examples in self.examples.items()]
+        for row in itertools.zip_longest(*sets):
+            yield from (pair for pair in row if pair is not None)
+
+
+def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) -> Merged:
+    """Load the first `most` questions of each set, without evaluation questions.
+
+    Raises UserError for a set that is not a training split by its name, or that consists of evaluation questions to
+    more than a fifth; otherwise what harness.datasets.load raises.
+    """
+    from harness.datasets.fallback import load_once
+
+    examples: dict[str, list[Example]] = {}
+    documents: dict[str, Mapping[str, Document]] = {}
+    marks: dict[str, str] = {}
+    for one in sets:
+        name = one.training.name
+        check_training(one.training)
+        dataset = load_once(one.training, most)
+        apart = _keys(one.evaluation)
+        examples[name] = [example for example in dataset.examples if not apart.has(example)]
+        documents[name], marks[name] = dataset.documents, dataset.fingerprint[:16]
+        refused = len(dataset) - len(examples[name])
+        if refused > _MOST_REFUSED * len(dataset):
+            raise UserError(
+                f"{refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are evaluation questions by "
+                "their id or text; name its training split"
+            )
+        if refused:
+            tell(f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and left out")
+        if not apart.texts:
+            tell(
+                f"warning: {name}: there are no evaluation questions to compare with; name them with --exclude FILE, "
+                "so that none of them is trained on"
+            )
+    return Merged(examples, documents, marks)

@@ -1,0 +1,157 @@
+"""Labels of a teacher: many requests in flight, the same data whatever was faster, resumed after a kill or a failure."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config.schema import DatasetConfig, ModelConfig
+from harness.datasets.base import Dataset
+from harness.errors import CannotRun
+from harness.llm.load import load_model
+from harness.llm.scripted import Script, ScriptedModel
+from harness.method import Task
+from harness.training.course import Labels
+from harness.training.data import Item, scenes_of
+from harness.training.label_models import Models
+from harness.training.labelling import write_labels
+from harness.training.question_sets import QuestionSet, _Keys
+from harness.training.training_forecast import SAMPLE, forecasts, table
+from harness.types import Document, Example, Gold, Question
+from methods.longrefiner.config import LongRefinerConfig
+from methods.longrefiner.training import tasks
+from tests.llm.endpoints import config, loaded
+from tests.llm.loopback import Loopback, completion
+from tests.training import small
+
+ANALYSIS, _, SELECTION = tasks(LongRefinerConfig())
+TASK = Task(instruction="x", max_answer_tokens=8)
+TEXT = "Mira Tal was a painter of Toren. She was born at the school. In 1719 she painted the bridge. She died there."
+OUTLINE = "<abstract>Mira Tal was <skip> painter of Toren.</abstract><section: Work>She was born <skip> died there.</section: Work>"
+DOCUMENT = Document("d", TEXT, "Mira Tal")
+
+
+def items(count: int) -> list[Item]:
+    return [(f"q{n}", Question(f"q{n}", f"Who is {n}?", ("d",)), [DOCUMENT]) for n in range(count)]
+
+
+def scripted(reply: str) -> ScriptedModel:
+    return ScriptedModel(Script(replies=[{"reply": reply}], window=9000))  # type: ignore[list-item]
+
+
+def models(teacher: Any, base: Any = None) -> Models:
+    return Models(TASK, lambda: teacher, lambda: base, scripted("").offsets)
+
+
+def told_by(question: dict[str, Any]) -> dict[str, Any]:
+    """Odd questions are global, even ones local."""
+    text = question["messages"][-1]["content"]
+    odd = int(text.partition("Who is ")[2].partition("?")[0]) % 2
+    return completion(json.dumps({"query_type": "global" if odd else "local"}))
+
+
+def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_items(tmp_path: Path) -> None:
+    path, told = tmp_path / "analysis.jsonl", list[str]()
+    together = threading.Barrier(4, timeout=20)
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        together.wait()  # a server that is asked one by one never answers
+        return told_by(body)
+
+    with Loopback([reply]) as server:
+        write_labels(path, ANALYSIS, items(8), {}, models(loaded(server)), told.append, lambda: 4)
+    assert (server.at_once, len(server.asked)) == (4, 8)
+    scenes, empty = scenes_of(path, TASK)
+    assert [scene.verdicts for scene in scenes] == [(n % 2 == 0,) for n in range(8)]
+    assert [scene.question.text for scene in scenes] == [f"Who is {n}?" for n in range(8)]
+    assert empty == 0
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert all((line["read"], line["written"]) == (50, 4) for line in lines), "the server's own counts"
+    path.write_text(path.read_text().splitlines()[0] + "\n" + "".join(json.dumps(line) + "\n" for line in lines[::-1]))
+    assert scenes_of(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
+    assert told[-1].startswith("analysis: 8 of 8 labelled; ")
+    assert "left: 0 items, about 0.00 M tokens, 0.00 hours" in told[-1]
+
+
+def test_what_a_server_did_not_answer_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "analysis.jsonl"
+    bad = "503"
+
+    def reply(body: dict[str, Any]) -> dict[str, Any] | str:
+        return bad if "Who is 1?" in body["messages"][-1]["content"] else told_by(body)
+
+    with Loopback([reply]) as server:
+        teacher = load_model(config(server.url, retries=0, timeout=5.0))
+        with pytest.raises(CannotRun, match=r"^1 requests about 'analysis' failed; the last: .*asks them again$"):
+            write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
+        assert len(scenes_of(path, TASK)[0]) == 2
+        server.moods = [told_by]
+        write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
+    assert [scene.verdicts for scene in scenes_of(path, TASK)[0]] == [(True,), (False,), (True,)]
+    assert len(server.asked) == 4
+
+
+def test_a_server_that_answers_nothing_ends_the_labelling(tmp_path: Path) -> None:
+    with Loopback(["503"]) as server:
+        teacher = load_model(config(server.url, retries=0, timeout=5.0))
+        with pytest.raises(CannotRun, match="^10 requests failed one after the other; the last: "):
+            write_labels(tmp_path / "a.jsonl", ANALYSIS, items(99), {}, models(teacher), lambda _: None)
+    assert len(server.asked) == 10
+
+
+@pytest.mark.parametrize("places", [1, 4])
+def test_a_stop_is_obeyed_and_the_same_call_goes_on(places: int, tmp_path: Path) -> None:
+    path, stop = tmp_path / "analysis.jsonl", threading.Event()
+    stop.set()
+    teacher = scripted('{"query_type": "local"}')
+    with pytest.raises(KeyboardInterrupt):
+        write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places, stop)
+    done = len(scenes_of(path, TASK)[0])
+    assert done == 1 or places > 1, "several may have been answered before the first is written"
+    write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places)
+    assert len(scenes_of(path, TASK)[0]) == 40
+    assert len(teacher.prompts) == 40
+
+
+def test_a_document_is_structured_once_by_many_at_a_time(tmp_path: Path) -> None:
+    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
+    write_labels(path, SELECTION, items(12), {}, models(teacher, base), lambda _: None, lambda: 4)
+    assert {scene.replies for scene in scenes_of(path, TASK)[0]} == {("['Work']",)}
+    assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
+
+
+def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
+    task = tasks(LongRefinerConfig(abstract_tokens=4))[2]
+    path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
+    write_labels(path, task, items(1), {}, models(teacher, base), lambda _: None)
+    (scene,) = scenes_of(path, TASK)[0]
+    assert scene.texts[1] == "Mira Tal was a", "four tokens of the refiner"
+    assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
+
+
+def test_a_forecast_labels_a_few_and_measures_the_base(
+    base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
+    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
+    made.labels = Labels(ModelConfig(name="wise"), (QuestionSet(DatasetConfig(name="mine", **told)),), parallel=4)  # type: ignore[arg-type]
+    examples = tuple(Example(question, Gold(("never",))) for _, question, _ in items(80) if question is not None)
+    rows = Dataset("mine", examples, {"d": DOCUMENT}, "a" * 64, "rows")
+    monkeypatch.setattr("harness.datasets.fallback.load_once", lambda *_: rows)
+    teacher = scripted('{"query_type": "local"}')
+    monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
+    monkeypatch.setattr("harness.training.question_sets._keys", lambda _: _Keys(frozenset(), frozenset({"x"})))
+    (found,) = forecasts(made, lambda _: None)
+    assert (found.task, found.items, found.rows) == ("analysis", 80, 80)
+    assert len(teacher.prompts) == SAMPLE
+    assert found.steps == 20, "four rows a step"
+    assert found.tokens is not None
+    assert found.speed is not None
+    assert found.hours == pytest.approx(found.tokens / found.speed / 3600)
+    header, row = table([found])
+    assert dict(zip(header, row, strict=True))["to label"] == "80"
+    assert not (tmp_path / "out").exists(), "nothing is kept"

@@ -1,0 +1,163 @@
+"""Training questions: of training splits alone, merged; KILT's pages by title; rows that are too long."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.training_labels import labels
+from harness.cli.training_run import TrainOptions
+from harness.config.schema import DatasetConfig, ModelConfig
+from harness.config.yaml_tree import Raw
+from harness.errors import DataError, UserError
+from harness.training import kilt_pages
+from harness.training.question_sets import QuestionSet, check_training, gather
+from harness.training.settings import read
+from harness.training.token_rows import Row, shortened
+from methods.longrefiner.pages import of_page
+from tests.methods.test_longrefiner_labels import LONG, words
+
+PAPER = read("longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+
+
+def rows(path: Path, *questions: str, split: str = "train") -> Path:
+    lines = [
+        {"id": f"{split}_{n}", "question": text, "golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]}
+        for n, text in enumerate(questions)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def sets_of(data: Path, *exclude: Path, name: str = "nq", **sets: str) -> tuple[QuestionSet, ...]:
+    options = TrainOptions(dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None)
+    given = {f"dataset.{key}": Raw(value) for key, value in sets.items()}
+    return labels(options, PAPER, ModelConfig(name="wise"), given).sets
+
+
+def kept(*sets: QuestionSet) -> tuple[list[str], list[str]]:
+    told: list[str] = []
+    return [key for key, _, _ in gather(sets, 100, told.append).items("question", 100)], told
+
+
+def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path: Path) -> None:
+    questions = [f"who is {n}" for n in range(10)]
+    train = rows(tmp_path / "nq-train.jsonl", *questions)
+    test = rows(tmp_path / "nq-test.jsonl", "Who is  3?", "who is nobody", split="test")
+    found, told = kept(*sets_of(train, test))
+    assert found == [f"nq/train_{n}" for n in range(10) if n != 3], "a counter such as test_0 is no id of a question"
+    assert told == ["nq: 1 of 10 questions are evaluation questions too, and left out"]
+    train.write_text(train.read_text().replace("train_5", "dev_5"))
+    assert "nq/dev_5" not in kept(*sets_of(train, test))[0]
+    assert "there are no evaluation questions to compare with; name them with --exclude" in kept(*sets_of(train))[1][-1]
+
+
+def test_a_set_of_evaluation_questions_is_refused(tmp_path: Path) -> None:
+    train = rows(tmp_path / "nq-train.jsonl", "who is 1", "who is 2", "who is 3")
+    with pytest.raises(UserError, match=r"3 of 3 questions of 'nq' \(nq-train.jsonl\) are evaluation questions"):
+        kept(*sets_of(train, rows(tmp_path / "dev.jsonl", "who is 1", "who is 2", "who is 3")))
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "nq-test.jsonl", "rows.jsonl", "train_and_dev.jsonl"])
+def test_a_file_that_is_no_training_file_by_its_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"'{name}' is no training file by its name"):
+        sets_of(rows(tmp_path / name, "who"))
+
+
+def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="would be read from its split 'test', and adapters are trained on training"):
+        sets_of(rows(tmp_path / "train.jsonl", "who"), split="test")
+    (tmp_path / "ASQA.json").write_text('{"train": {}, "dev": {}}')
+    assert sets_of(tmp_path / "ASQA.json", name="asqa")[0].training.split == "train"
+
+
+def test_a_folder_brings_its_own_evaluation_questions(tmp_path: Path) -> None:
+    rows(tmp_path / "nq" / "train.jsonl", *(f"who is {n}" for n in range(6)))
+    rows(tmp_path / "nq" / "test.jsonl", "who is 1", split="test")
+    assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [
+        "nq: 1 of 6 questions are evaluation questions too, and left out"
+    ]
+
+
+def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("nq", "triviaqa"):
+        rows(tmp_path / name / "train.jsonl", f"{name} 1", f"{name} 2")
+    place = str(tmp_path / "{dataset}" / "train.jsonl")
+    options = TrainOptions(dataset="nq,popqa,triviaqa", data=place)
+    found = labels(options, PAPER, ModelConfig(name="wise"), {}).sets
+    assert "'popqa' has no training split, so it is left out" in capsys.readouterr().err
+    assert kept(*found)[0] == ["nq/train_0", "triviaqa/train_0", "nq/train_1", "triviaqa/train_1"]
+    given = {"datasets.nq.top": Raw("1"), "dataset.documents": Raw("{dataset}-e5.jsonl")}
+    nq, trivia = labels(options, PAPER, ModelConfig(name="wise"), given).sets
+    assert nq.training.options == {"documents": "nq-e5.jsonl", "top": 1}
+    assert trivia.training.options == {"documents": "triviaqa-e5.jsonl"}
+    with pytest.raises(UserError, match="--set datasets.asqa.top: 'asqa' is not among the data sets of --dataset"):
+        labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": Raw("1")})
+    with pytest.raises(UserError, match="popqa has no training split, so no adapter can be trained on it"):
+        labels(TrainOptions(dataset="popqa"), PAPER, ModelConfig(name="wise"), {})
+    with pytest.raises(UserError, match="--data names one place for 2 data sets"):
+        labels(TrainOptions(dataset="nq,triviaqa", data="train.jsonl"), PAPER, ModelConfig(name="wise"), {})
+
+
+def test_the_paper_reads_flashrags_training_sets() -> None:
+    (hotpot,) = labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
+    assert (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format) == (
+        "RUC-NLPIR/FlashRAG_datasets",
+        "hotpotqa",
+        "train",
+        "retrieved",
+    )
+    assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
+    told: dict[str, Any] = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
+    with pytest.raises(UserError, match="split 'validation'"):
+        check_training(DatasetConfig(name="p", **told))
+
+
+# --- KILT's pages -----------------------------------------------------------------------------------------------------
+
+
+def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
+    dump, out = tmp_path / "kilt.json", tmp_path / "data" / "pages.jsonl"
+    text = ["Mira Tal\n", LONG, "Section::::Career.\n", LONG, "Section::::Career.:Early years.\n", LONG]
+    pages = [{"wikipedia_id": "7", "wikipedia_title": "Mira Tal", "text": text}]
+    pages += [{"wikipedia_id": "8", "wikipedia_title": 'Say "it"', "text": ["Say"]}]
+    dump.write_text("".join(json.dumps(page) + "\n" for page in pages))
+    told: list[str] = []
+    kilt_pages.extract(dump, [" Mira  Tal", "Nobody", ""], out, told.append)
+    assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
+    (page,) = kilt_pages.pages(out).values()
+    outline = of_page(page.text.partition("\n")[2], words)
+    assert outline is not None
+    assert [part.title for part in outline.outline.children] == ["", "Career"]  # type: ignore[union-attr]
+    kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
+    assert len(told) == 1, "the dump is read once"
+    with pytest.raises(UserError, match=r"pages.jsonl in .* is of other data: titles"):
+        kilt_pages.extract(dump, ["Another"], out, told.append)
+    (tmp_path / "rows.json").write_text('{"title": "x"}\n')
+    with pytest.raises(DataError, match="has no pages of KILT's Wikipedia"):
+        kilt_pages.extract(tmp_path / "rows.json", ["x"], tmp_path / "other.jsonl", told.append)
+
+
+# --- rows that are too long -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "length", "left"),
+    [
+        (90, 20, 50, (30, 20)),  # a short reply: the prompt loses its end
+        (20, 90, 50, (20, 30)),  # a short prompt: the reply loses its end
+        (60, 60, 50, (25, 25)),  # both are long: in proportion
+        (75, 25, 50, (38, 12)),  # 25 is not less than half of 50
+        (99, 1, 50, (49, 1)),
+    ],
+)
+def test_a_long_row_is_cut_as_llama_factory_cuts(source: int, target: int, length: int, left: tuple[int, int]) -> None:
+    row = Row(tuple(range(source + target)), tuple(range(source, source + target)))
+    cut = shortened(row, length)
+    assert cut.ids == (*range(left[0]), *range(source, source + left[1]))
+    assert cut.targets == tuple(range(left[0], sum(left)))
+    assert [cut.ids[place] for place in cut.targets] == list(range(source, source + left[1]))
