@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.gold_rows import Rows
 
-FIGURES = ("bands", "curves", "front", "nodes", "queries", "sweep", "tokens")
+FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
 
 
 def stored(folder: str) -> tuple[list[StoredRun], int]:

@@ -19,9 +19,10 @@ ROW = [
     "-d",
     "pocket/musique",
     "--model",
-    "random",
+    "scripted",  # no torch, which each of the processes here would import
     "--set",
     "dataset.tokens=300",
+    "model.script=replies.yaml",
     "--mlflow",
     "off",
 ]
@@ -37,6 +38,7 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("replies.yaml").write_text("replies: [{reply: 'an answer'}]\n")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
 
 
