@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.cost.meter import Meter
 
-
 CAPABILITIES = ("attention", "probe", "score", "adapters", "sampling")
 
 
@@ -100,8 +99,7 @@ class Written:
     offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
     i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
     "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
-    of the reply (harness/llm/endings.py). thinking: what a reasoning model wrote before `text`, markers included; it is
-    in no span.
+    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`.
     """
 
     text: str
@@ -312,8 +310,7 @@ class Session(abc.ABC):
     def _probed(self, after: str) -> str:
         """The context as text if the user turn ended here and the reply began with `after`."""
         with self.branch():
-            self._open("reply")
-            self._turn = "reply"
+            self._begin_turn("reply", "")
             self._skip_thinking()
             self._append(after)
             return self._text()
@@ -395,9 +392,8 @@ class MeteredModel:
     def __init__(self, model: LanguageModel, meter: Meter, role: str, adapter: str | None = None) -> None:
         self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
         self.name, self.window, self.identity = model.name, model.window, model.identity
-        self.capabilities, self.shape = model.capabilities, model.shape
-        self.offsets, self.count = model.offsets, model.count
-        self.turn_tokens, self.system_tokens = model.turn_tokens, model.system_tokens
+        self.capabilities, self.shape, self.system_tokens = model.capabilities, model.shape, model.system_tokens
+        self.offsets, self.count, self.turn_tokens = model.offsets, model.count, model.turn_tokens
 
     def session(self, adapter: str | None = None) -> Session:
         """Open a metered session."""

@@ -23,7 +23,7 @@ from pocket.random_model import save
 ROOT = Path(__file__).resolve().parents[2]
 # How many questions are on disk when the run is killed; the first kill falls into the building of the first index.
 KILLS = (0, 2)
-QUESTIONS = 4
+QUESTIONS = 3
 
 
 @pytest.fixture(scope="module")
