@@ -32,6 +32,10 @@ for _signal, _handler in (
 # with a home of its own. Tests of the default itself put it back.
 registry.shipped("readers")["any other"] = "pocket-llama"
 
+# numba compiles UMAP anew in every process; optimising it takes longer than it saves on graphs of forty chunks (10 s of a
+# test, 8 s without).
+os.environ.setdefault("NUMBA_OPT", "0")
+
 # A run syncs about 25 times, and each waits for the disk (35 ms where others write too). No test cuts the power: what a
 # killed process wrote is in the files without it. Tests of failing syncs put their own function here.
 os.fsync = lambda fd: None

@@ -80,8 +80,11 @@ def test_a_merge_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, *ROW, "--limit", "4")[0] == 0
 
 
-def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """submitit's own executor for one machine stands for Slurm's; a task that was killed is queued again."""
+    monkeypatch.setattr("harness.scale.slurm_engine._POLL", 0.05)
     words = [*ROW, "--limit", "3", "--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "--out", "slurm"]
     code, printed = called(capsys, *words)
     assert code == 0, printed
