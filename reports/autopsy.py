@@ -46,7 +46,6 @@ CLASSES = {
     "misread": "right on the evidence alone; all of it was shown",
     "unknown": "no run on the evidence alone, or no evidence is marked",
 }
-WON = ("read", "known", "right")
 LOST_BELOW = 0.5
 """A question is lost where its headline score is below this; graded scores (F1) have no natural border."""
 
@@ -87,15 +86,15 @@ def is_oracle(run: StoredRun) -> bool:
 
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
-    """The siblings of `run` among `runs`: those with all of its questions, and the same rows, task and reader."""
-    own, task, reader = asked(run), facts.task(run), facts.reader(run)
+    """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
+    own, task, reader, name = asked(run), facts.task(run), facts.reader(run), facts.headline(run)
 
     def scores(fits: Any) -> Mapping[str, float] | None:
         for other in runs:
             rows, questions = asked(other)
             alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
-            if alike and fits(other) and facts.reader(other) == reader:
-                return _scores(other, facts.headline(run))
+            if alike and fits(other) and facts.reader(other) == reader and name in facts.score_names(other):
+                return _scores(other, name)
         return None
 
     return Siblings(scores(is_oracle), scores(is_closed_book))

@@ -39,9 +39,8 @@ def autopsy(
 
     Compares with stored runs of oracle-evidence and closed-book on the same questions; says which are missing.
     """
-    border = 0.5 if lost_below is None else lost_below
-    if not 0 < border <= 1:
-        raise UserError(f"--lost-below {border:g}: should be above 0 and at most 1")
+    if lost_below is not None and not 0 < lost_below <= 1:
+        raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
     form = form_of(figure.form, figure.out)
     runs, damaged = stored_runs(folders or ["results"])
     from reports import autopsy as reports
@@ -57,7 +56,7 @@ def autopsy(
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
         missing |= _missing(run, reports.siblings_of(run, runs))
-    cases = reports.dissected(pairs, border)
+    cases = reports.dissected(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if method:
         cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
     if not cases:
@@ -79,8 +78,12 @@ def _missing(run: StoredRun, siblings: Siblings) -> dict[str, None]:
     if not siblings.missing:
         return {}
     config = run.config
-    data = config["dataset"].get("data")
+    data, limit = config["dataset"].get("data"), config["limit"]
     parts = ["harness", "run", "-m", ",".join(siblings.missing), "-d", str(config["dataset"]["name"])]
     parts += ["--data", str(data)] if data else []
-    parts += ["--model", str(config["model"]["name"])] + (["--limit", str(config["limit"])] if config["limit"] else [])
+    # The names in tables are no presets; what the run's own command named is.
+    words = [str(word) for word in run.manifest.get("command") or ()]
+    for flag in ("--model", "--profile"):
+        parts += words[words.index(flag) : words.index(flag) + 2] if flag in words else []
+    parts += ["--limit", str(limit)] if limit else []
     return {shlex.join([*parts, "--out", str(run.path.parents[1])]): None}

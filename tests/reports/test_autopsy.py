@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports import autopsy
 from reports.autopsy import CLASSES, dissect, frame, siblings_of, table
 from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
@@ -73,7 +72,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def renamed(values: dict[str, Any]) -> dict[str, Any]:
         return {**values, "scores": {name if key == SCORE else key: v for key, v in values["scores"].items()}}
 
-    manifest = {"scorers": {name: "1"}}
+    manifest = {"scorers": {name: "1"}, "command": ["harness", "run", "--model", "gpt2", "--limit", "13"]}
     own = write_run(tmp_path, [renamed(c[0]) for c in CASES.values()], settings=SETTINGS, manifest=manifest)
     oracle_settings = {**SETTINGS, "method": {"name": "oracle", "implementation": "m:M", "view": "evidence"}}
     oracle = [renamed(row(n, c[1])) for n, c in CASES.items()]
@@ -150,10 +149,9 @@ def test_the_command_names_what_is_missing(folders: list[Path], tmp_path: Path, 
     told = capsys.readouterr()
     assert "stopped too late" in told.out
     assert "musique · pecan · scorer: q3" in told.out
-    assert "harness run -m oracle-evidence,closed-book -d musique --model tiny --out" in told.err
+    assert "harness run -m oracle-evidence,closed-book -d musique --model gpt2 --out" in told.err
     assert _main(["autopsy", str(folders[1])]) == 2
     assert _main(["autopsy", str(folders[0]), "--lost-below", "0"]) == 2
     out = tmp_path / "lost.svg"
     assert _main(["autopsy", *map(str, folders), "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"<?xml")
-    assert autopsy.WON[0] in CLASSES
