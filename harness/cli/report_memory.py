@@ -21,11 +21,11 @@ def report_memory(figure: FigureOutput, folders: RunsFolders = None, score: Scor
     """
     form = form_of(figure.form, figure.out)
     runs, damaged = figure_runs(folders, "memory")
-    from reports import memory
+    from reports import recalled
 
-    found = list(memory.pairs(runs))
+    found = list(recalled.pairs(runs))
     paired = {str(pair.twin.path) for pair in found}
-    alone = [run for run in runs if memory.twin_of(run) is not None and str(run.path) not in paired]
+    alone = [run for run in runs if recalled.twin_of(run) is not None and str(run.path) not in paired]
     if not found:
         raise UserError(
             "there are no runs over a data set and over its twin that differ in nothing else; run the same command "
@@ -33,6 +33,6 @@ def report_memory(figure: FigureOutput, folders: RunsFolders = None, score: Scor
         )
     for run in alone:
         say(f"warning: left out: {run.path}: no run over the original; run its command without dataset.swap")
-    table = memory.frame(found, score)
-    show(Figure("Recalled rather than read", table, memory.sections(table), memory.panels(table)), form, figure.out)
+    table = recalled.frame(found, score)
+    show(Figure("Recalled rather than read", table, recalled.sections(table), recalled.panels(table)), form, figure.out)
     return 3 if damaged else 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from reports.memory import frame, pairs, panels
+from reports.recalled import frame, pairs, panels
 from tests.reports.build import stored
 
 SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}
