@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.output import check_pandas
-from harness.errors import UserError, close_matches
+from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.object_store import is_url
 
@@ -26,7 +27,7 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
     Raises UserError when none can be shown.
     """
     if not (is_url(folder) or Path(folder).is_dir()):
-        near = close_matches(folder, FIGURES, most=1)
+        near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
         figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
         raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")
     check_pandas()

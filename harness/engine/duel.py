@@ -209,10 +209,15 @@ def clusters_of(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
     return [by_label[label] for label in order], len(examples) - len(judged)
 
 
+def check_count(rows: int) -> None:
+    """Raise UserError for fewer than two rows."""
+    if rows < 2:
+        raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
+
+
 def check(plans: Sequence[Plan], rules: Rules) -> str:
     """The name of the score. Raises UserError for plans that cannot be in one duel."""
-    if len(plans) < 2:
-        raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
+    check_count(len(plans))
     first = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
