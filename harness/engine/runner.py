@@ -384,7 +384,7 @@ class Job:
                 form=config.dataset.format,
             )
             summary = {"state": state, "n_asked": len(self.examples), **(mark or {}), **numbers}
-            self.store.write(SUMMARY, summary)
+            self.store.write(SUMMARY, summary, named=False)
             self.manifest = manifests.ended(self.manifest, state, mark)
             self.store.write(MANIFEST, self.manifest)
         except SaveError as error:

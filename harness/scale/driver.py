@@ -11,6 +11,7 @@ the parts that it finds and asks only what has no record.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
 
-_PARTS = 4  # of a row, for each worker: the last ones to end are short
+_SLICES = (4, 2, 1, 1)  # eighths of a worker's share: four parts each, the last ones short
 _PATIENCE = 60.0  # seconds that a dying worker may still hold the lock of its part
 _POLL = 0.5  # seconds between two looks at the records
 
@@ -102,6 +103,19 @@ class _Row:
         return frozenset(question for question, count in self.deaths.items() if count >= TRIES)
 
 
+def _parts(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
+    """Join equal slices of a row to its parts: half of what is left for each worker, and then half again.
+
+    Long parts first and short ones last keep all workers busy to the end with few parts ("factoring": S. F. Hummel,
+    E. Schonberg and L. E. Flynn, Communications of the ACM 35(8), 1992). Empty slices mean that there are too few
+    documents for equal ones: then each is a part.
+    """
+    if not all(slices):
+        return [ids for ids in slices if ids]
+    rest = iter(slices)
+    return [[i for ids in itertools.islice(rest, size) for i in ids] for size in _SLICES for _ in range(workers)]
+
+
 class Driver:
     """Schedules the parts of rows over workers; see above. retry_failed, parallel: as in runner.run."""
 
@@ -154,9 +168,9 @@ class Driver:
                 recorded.add(record["question_id"])
                 row.tail.first.append(record)
         left = [example for example in asked if example.question.id not in recorded]
-        parts = [p for p in partition(left, plan.dataset.documents, _PARTS * self._hands.count) if p]
-        row.of = len(parts)
         place = {example.question.id: n for n, example in enumerate(left)}
+        parts = _parts(partition(left, plan.dataset.documents, sum(_SLICES) * self._hands.count), self._hands.count)
+        row.of = len(parts)
         row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
         row.tail.parts = [part_name(RECORDS, n) for n in range(1, row.of + 1)]
         headline = plan.config.dataset.scorers[0]

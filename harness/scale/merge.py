@@ -15,6 +15,7 @@ import json
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +43,7 @@ from harness.storage.summary import summarise
 
 Note = Callable[[str], None]
 _OPEN = 64  # files that are open at a time
+_REMOVERS = 8  # threads that remove files: one alone waits milliseconds for the disk at each
 _CACHE = -32_000  # KiB of the index in memory
 _TABLES = """
 CREATE TABLE place (id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
@@ -196,9 +198,10 @@ class _Merge:
 
     def _remove(self, whole: bool) -> None:
         """Remove the shards' files; their records last, and the order only if no question is left."""
-        for number in self.numbers:
+        with ThreadPoolExecutor(_REMOVERS) as pool:
             for name in (MANIFEST, SUMMARY, ANSWERED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
-                (self.folder / part_name(name, number)).unlink(missing_ok=True)
+                paths = [self.folder / part_name(name, number) for number in self.numbers]
+                list(pool.map(lambda path: path.unlink(missing_ok=True), paths))  # raises what a thread raised
         if whole:
             (self.folder / ORDER).unlink(missing_ok=True)
 

@@ -44,6 +44,10 @@ def connect(out: Path, *, workers: int | None, gpus: float, address: str | None,
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
         first = " ".join(str(error).split())[:300]
         raise UserError(f"no Ray cluster can be used at {address or 'this machine'}: {first}") from error
+    if address is None:
+        # Its autoscaler has nothing to do on one machine, and ray.shutdown waits a second for it.
+        with contextlib.suppress(Exception):
+            ray._private.worker._global_node.kill_monitor(check_alive=False)
     try:
         return RayHands(ray, _fitting(ray, workers, gpus), gpus, out, options)
     except BaseException:

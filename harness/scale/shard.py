@@ -10,7 +10,6 @@ partition(examples, documents, 16)   16 lists of question ids; questions about t
 from __future__ import annotations
 
 import heapq
-import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.storage.files import read_lines
 from harness.storage.parts import Part, part_name, parts_in
-from harness.storage.run_folder import RECORDS, SUMMARY, read_json
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -94,8 +93,8 @@ def run_shard(
 
 def _check_alike(folder: Path, of: int, asked: int) -> None:
     """Raise UserError where shards that are not merged were cut in another way: questions would be asked twice."""
-    for path in itertools.islice(folder.glob("manifest.*.json"), 1):  # all others were checked like this one
-        shard = read_json(path).get("shard") or {}
+    if numbers := parts_in(folder)[:1]:  # all others were checked like this one
+        shard = read_json(folder / part_name(MANIFEST, numbers[0])).get("shard") or {}
         if shard and (shard["of"], shard["asked"]) != (of, asked):
             raise UserError(
                 f"{folder} holds shards of another division ({shard['of']} shards of {shard['asked']} questions; now "
@@ -105,12 +104,10 @@ def _check_alike(folder: Path, of: int, asked: int) -> None:
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     """Whether there are shards to merge and every one ended, now or before an earlier merge."""
-    merged: set[str] | None = None
-    for number, ids in enumerate(shards, 1):
-        if not ids or read_json(folder / part_name(SUMMARY, number)).get("state") == "finished":
-            continue
-        if merged is None:
-            merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
-        if not merged.issuperset(ids):
-            return False
-    return bool(parts_in(folder))
+    if not (begun := set(parts_in(folder))):
+        return False
+    merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
+    left = [number for number, ids in enumerate(shards, 1) if not merged.issuperset(ids)]
+    if not begun.issuperset(left):  # most shards end while others are not begun: no summary need be read
+        return False
+    return all(read_json(folder / part_name(SUMMARY, number)).get("state") == "finished" for number in left)

@@ -84,7 +84,7 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
 
 def interval(
     values: Sequence[float] | Floats,
-    clusters: Sequence[str] | NDArray[np.int64],
+    clusters: Sequence[str] | NDArray[np.int32],
     *,
     seed: int = 0,
     resamples: int = 2000,
@@ -182,7 +182,7 @@ def check_level(level: float) -> None:
         raise ValueError(f"level {level} is not between 0 and 1")
 
 
-def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int64]) -> tuple[Floats, Floats]:
+def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Sums and sizes per cluster, in label order. Values are added in sorted order, so input order cannot matter."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) != len(clusters):

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,17 +68,20 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there."""
-    with replacing(path) as file:
+def write_atomic(path: Path, data: bytes, *, named: bool = True) -> None:
+    """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there.
+
+    named: wait until the folder says so too; False where another file of the folder is replaced right after it.
+    """
+    with replacing(path, named) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, named: bool = True) -> Iterator[IO[bytes]]:
     """A file that replaces `path` in one step where the block ends. Raises SaveError; the old file is then still there.
 
-    Any exception of the block leaves the old file too.
+    Any exception of the block leaves the old file too. named: as in write_atomic.
     """
     draft = draft_of(path)
     try:
@@ -85,7 +90,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-        _sync_folder(path.parent)
+        if named:
+            _sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -96,9 +102,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 def tidy(folder: Path, names: Sequence[str] = ("*",)) -> None:
     """Remove the drafts of `names` that a killed writer left in `folder`; call it with their lock held."""
-    for draft in (draft for name in names for draft in folder.glob(f".{name}.*.tmp")):
+    pattern = re.compile("|".join(fnmatch.translate(f".{name}.*.tmp") for name in names))
+    for draft in filter(pattern.match, os.listdir(folder)):  # once: a folder of many shards has thousands of files
         with contextlib.suppress(OSError):
-            draft.unlink()
+            (folder / draft).unlink()
 
 
 def touch(folder: Path) -> None:

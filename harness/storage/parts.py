@@ -10,6 +10,7 @@ parts_in(folder)                [1, 2, 3]        parts whose files are not merge
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def part_name(name: str, part: int | None) -> str:
 def parts_in(folder: Path) -> list[int]:
     """The numbers of the parts with files in `folder`, sorted."""
     try:
-        names = [path.name for path in folder.iterdir()]
+        names = os.listdir(folder)
     except OSError:
         return []
     return sorted({int(match[1]) for name in names if (match := _PART.fullmatch(name))})

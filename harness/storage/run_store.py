@@ -105,7 +105,8 @@ class RunStore:
                 f"no folder can be named {str(folder)[:100]}... ({error.strerror}); choose a shorter --out, or give "
                 "the preset, model or data set a shorter name"
             ) from None
-        touch(folder)
+        if part is None or fresh:  # else its manifest, which comes before any question, proves it
+            touch(folder)
         with ExitStack() as stack:
             stack.enter_context(FolderLock(folder, number))
             remote = Remote.claim(folder) if part is None else None
@@ -162,13 +163,13 @@ class RunStore:
         with self._writing:
             return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
 
-    def _replace(self, name: str, data: bytes) -> None:
+    def _replace(self, name: str, data: bytes, named: bool = True) -> None:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
         with self._writing:
             self.check()
             path = self._path(name)
             try:
-                write_atomic(path, data)
+                write_atomic(path, data, named=named)
             finally:  # a signal may arrive between the replacement and this line
                 if name != SUMMARY:
                     self._identities[path.name] = identity(path)
@@ -296,9 +297,9 @@ class RunStore:
         """The manifest on disk, {} before the first one."""
         return read_json(self._path(MANIFEST))
 
-    def write(self, name: str, value: dict[str, Any]) -> None:
-        """Replace manifest.json or summary.json in one step. Raises SaveError."""
-        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+    def write(self, name: str, value: dict[str, Any], *, named: bool = True) -> None:
+        """Replace manifest.json or summary.json in one step; named: as in write_atomic. Raises SaveError."""
+        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n", named)
 
     def sort(self, order: Sequence[str]) -> None:
         """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.

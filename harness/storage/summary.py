@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.cost.meter import add_usage, texts_of
 from harness.stats.bootstrap import interval
@@ -41,7 +42,7 @@ def summarise(
     """Return the table above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
     n_scored + n_failed = n_total always. Where a question comes twice its last record counts; unique: none does, and
-    the records are then streamed in about 100 bytes a question. Costs are those of questions answered and indexes
+    the records are then streamed in about 30 bytes a question. Costs are those of questions answered and indexes
     built: half-spent ones say nothing about what an answer costs. form: the data set's format, which says what
     questions are resampled as one (harness.stats.clusters).
     """
@@ -92,9 +93,10 @@ class _Tally:
         self.prefixes: Counter[str] = Counter()
         self.usage: dict[str, dict[str, Any]] = {}
         self.texts = _Texts()  # those of failed questions too
-        self._questions: list[str] = []
-        self._documents: list[tuple[str, ...]] = []  # equal ones are one object
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._count = 0  # of rows that have scores
+        self._questions: list[str] = []  # of these rows, where each question is a cluster
+        self._sets: dict[tuple[str, ...], int] = {}  # documents of a question -> their number
+        self._set = array("I")  # of these rows
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:
@@ -108,25 +110,34 @@ class _Tally:
             add_usage(self.usage, row["usage"])
         elif self._failed != "zero":
             return
-        documents = tuple(row["documents"])
-        self._documents.append(self._known.setdefault(documents, documents))
-        self._questions.append(row["question"] if by_question(self._form) else "")
+        if by_question(self._form):
+            self._questions.append(row["question"])
+        else:
+            # A question without documents is a cluster of its own.
+            documents = tuple(row["documents"]) or (f"\0question {self._count}",)
+            self._set.append(self._sets.setdefault(documents, len(self._sets)))
         for name, value in row["scores"].items():
-            values, rows = self._scores.setdefault(name, (array("d"), array("Q")))
+            values, rows = self._scores.setdefault(name, (array("d"), array("I")))
             values.append(value)
-            rows.append(len(self._documents) - 1)
+            rows.append(self._count)
+        self._count += 1
 
     def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
         """Scorer -> mean, interval and the number of questions that have it."""
-        labels = question_labels(self._form, self._questions, self._documents)
-        code = {label: n for n, label in enumerate(sorted(set(labels)))}
-        clusters = np.fromiter((code[label] for label in labels), dtype=np.int64, count=len(labels))
-        del labels
+        clusters = self._clusters()
         scores: dict[str, dict[str, float | None]] = {}
         for name, (values, rows) in self._scores.items():
-            i = interval(np.frombuffer(values), clusters[np.frombuffer(rows, dtype=np.uint64)], seed=seed)
+            own = clusters if len(rows) == self._count else clusters[np.frombuffer(rows, dtype=np.uint32)]
+            i = interval(np.frombuffer(values), own, seed=seed)
             scores[name] = {"mean": i.mean, "low": i.low, "high": i.high, "n": i.n}
         return scores
+
+    def _clusters(self) -> NDArray[np.int32]:
+        """Of each row the place of its cluster's label in sorted order; equal sets of documents are looked at once."""
+        labels = question_labels(self._form, self._questions, list(self._sets))
+        place = {label: n for n, label in enumerate(sorted(set(labels)))}
+        places = np.fromiter((place[label] for label in labels), dtype=np.int32, count=len(labels))
+        return places if by_question(self._form) else places[np.frombuffer(self._set, dtype=np.uint32)]
 
 
 class _Texts:

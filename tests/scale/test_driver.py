@@ -11,7 +11,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
-from harness.scale.driver import Driver, Event
+from harness.scale.driver import Driver, Event, _parts
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.files import read_lines
 from harness.storage.parts import Part, parts_in
@@ -84,6 +84,16 @@ def drive(tmp_path: Path, before: Any = None, plan: Any = None) -> tuple[Any, Fa
 
 def records(folder: Path) -> list[dict[str, Any]]:
     return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
+
+
+def test_long_parts_come_first_and_short_ones_last() -> None:
+    parts = _parts([[f"q{n}"] for n in range(16)], workers=2)
+    assert [len(part) for part in parts] == [4, 4, 2, 2, 1, 1, 1, 1]
+    assert [q for part in parts for q in part] == [f"q{n}" for n in range(16)]
+
+
+def test_few_documents_are_a_part_each() -> None:
+    assert _parts([["a", "b"], ["c"], [], []], workers=1) == [["a", "b"], ["c"]]
 
 
 def test_the_parts_of_a_row_become_its_run(tmp_path: Path) -> None:

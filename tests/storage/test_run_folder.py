@@ -122,10 +122,10 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypa
 def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = files.write_atomic
 
-    def refuse(path: Path, data: bytes) -> None:
+    def refuse(path: Path, data: bytes, **how: bool) -> None:
         if path.name == "summary.json":
             raise SaveError("cannot write summary.json")
-        write(path, data)
+        write(path, data, **how)
 
     monkeypatch.setattr("harness.storage.run_store.write_atomic", refuse)
     result = go(make_plan(), tmp_path)
