@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -200,6 +201,8 @@ def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any])
         raise CannotRun(
             "there is no Slurm here (no command sbatch); --slurm cluster=local runs the shards on this machine"
         )
+    if cluster == "slurm" and not _has_accounting():
+        _ask_the_queue()
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
     fixed: dict[str, Any] = {"name": "harness", "timeout_min": 24 * 60, "gpus_per_node": round(gpus)}
     if cluster == "slurm":
@@ -209,3 +212,30 @@ def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any])
     except (NameError, TypeError, AssertionError, ValueError) as error:
         raise UserError(f"--slurm {' '.join(settings)}: {_short(error)}") from error
     return executor
+
+
+def _has_accounting() -> bool:
+    try:
+        return subprocess.run(["sacct", "--jobs", "1"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def _ask_the_queue() -> None:
+    """Let submitit learn the states of jobs from squeue, where sacct has none: a dead task would be waited for forever.
+
+    squeue shows a job for some minutes after its end (MinJobAge), and is asked once a minute.
+    """
+    from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
+
+    class Queue(SlurmInfoWatcher):  # type: ignore[misc,unused-ignore]
+        def _make_command(self) -> list[str] | None:
+            jobs = sorted({job.partition("_")[0] for job in self._registered - self._finished})
+            command = ["squeue", "--states=all", "--array", "--format=%i|%T|%N", "--jobs", ",".join(jobs)]
+            return command if jobs else None
+
+        def read_info(self, string: bytes | str) -> Any:
+            lines = (string if isinstance(string, str) else string.decode()).splitlines()
+            return super().read_info("\n".join(["JobID|State|NodeList", *lines[1:]]))
+
+    SlurmJob.watcher = Queue(delay_s=60)

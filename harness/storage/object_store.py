@@ -76,11 +76,11 @@ class ObjectStore:
         self._call("pipe_file", f"{self._root}/{name}", data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object; False where there is one. Of several that try, one succeeds. Raises StoreFailed."""
+        """Make an object; False where there is another. Of several that try, one succeeds. Raises StoreFailed."""
         try:
             self._call("pipe_file", f"{self._root}/{name}", data, mode="create")
         except FileExistsError:
-            return False
+            return self.read(name) == data  # a request whose reply was lost is sent again, and finds its own object
         return True
 
     def remove(self, name: str) -> None:
@@ -130,11 +130,19 @@ class ObjectStore:
         except (FileNotFoundError, FileExistsError):
             raise
         except Exception as error:  # each store has errors of its own
+            if _exists(error):
+                raise FileExistsError from error
             why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise StoreFailed(
                 f"the object store {self.url} cannot be used ({why[:200]}); check its address, the credentials and "
                 "the network"
             ) from error
+
+
+def _exists(error: Exception) -> bool:
+    """Whether an S3 server refused a conditional put: s3fs knows only those that name the condition, as AWS does."""
+    response = getattr(error.__cause__, "response", None) or {}
+    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict")
 
 
 def shared_store() -> ObjectStore | None:
