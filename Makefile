@@ -46,8 +46,9 @@ demo-real: venv
 	$(BIN)/harness report results/demo-real --html results/demo-real/report.html
 	@echo "The same as a page, with every question and search: results/demo-real/report.html"
 
-# Every method preset on two real rows of each data set that it serves, with the default model; hours on two cores. The same
-# command goes on. Rows come from the folder HARNESS_TEST_DATA. `python -m bench.smoke_real --table` prints what is stored.
+# Every method preset on two real rows of each data set that it serves: first with a random model, an hour or two on one core,
+# then with the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.
+# `python -m bench.smoke_real --table` prints what is stored; see docs/reproducing.md.
 smoke-real: venv
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.smoke_real --out results/smoke-real
 

@@ -1,80 +1,58 @@
-"""Every method preset on two real rows of each data set that it serves, answered by the default model.
+"""Every method preset on two real rows of each data set that it serves, by a random model and by the default one.
 
-    HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--out FOLDER] [--dataset NAME,..] [--method NAME,..]
+    HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--model NAME,..] [--dataset NAME,..] [--method NAME,..]
     python -m bench.smoke_real --table        the table of what is stored; nothing is run
 
-Ordinary runs in one results folder: the same command goes on where it was stopped. Data sets with short texts come
-first, and presets that were quick on them. Profile `small` stands in for weights that must be fetched, a random
-classifier for LLMLingua-2's. Answers are cut at 32 tokens. The rows are in the folder `data` of HARNESS_TEST_DATA.
+The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then smollm2-135m does.
+Ordinary runs in one results folder (--out): the same command goes on where it was stopped. Data sets with short texts
+come first, and presets that were quick on them. Profile `small` stands in for weights that must be fetched, a random
+classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first WORDS words;
+the default one reads whole texts. The rows are in the folder `data` of HARNESS_TEST_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import csv
 import json
 import os
-import subprocess
 import sys
+import traceback
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+import harness
+from bench.smoke_models import classifier, language_model
+from bench.smoke_rows import DATA, QUESTIONS, settings, shortened, words
 from harness.config import presets
-from harness.config.layers import Choices
-from harness.engine.plan import plan_choices
-from harness.errors import DataError, UserError
+from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run
 
-QUESTIONS = 2
 PROFILE = "small"
-# A round runs the rows that are expected to take at most so many seconds.
-CEILINGS = (60.0, 300.0, 1800.0, float("inf"))
-NO_DOCUMENTS = "eli5-documents.json"
+RANDOM = "random-llama"
+# Names of models here -> in run folders, in the order in which they run.
+MODELS = {RANDOM: RANDOM, "smollm2-135m": "SmolLM2-135M-reader"}
+# A round runs the cells that are expected to take at most so many seconds.
+CEILINGS = (3.0, 15.0, 60.0, 300.0, 1800.0, float("inf"))
 REFUSED = "refused.json"
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Real rows of a data set: a file below `data`, its words a question, and settings. Shortest texts first."""
+class Key(NamedTuple):
+    """A cell of the matrix; the model by its name in MODELS."""
 
-    file: str
-    words: int
-    sets: dict[str, str] = field(default_factory=dict)
-
-
-def _longbench(name: str, words: int) -> dict[str, Rows]:
-    """LongBench's set and, where there is one, LongBench-E's, which takes the same rows."""
-    known = presets.names("datasets")
-    return {
-        p: Rows(f"longbench/{name}.jsonl", words) for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known
-    }
+    method: str
+    dataset: str
+    model: str
 
 
-DATA: dict[str, Rows] = {
-    "nq": Rows("nq/nq_open_oracle_sample.jsonl", 80),
-    "popqa": Rows("popqa/popqa_sample.jsonl", 340),
-    "asqa": Rows("asqa/alce_asqa_demos.json", 500),
-    "eli5": Rows("eli5/eli5_kilt_sample.jsonl", 500, {"dataset.documents": f"{{out}}/{NO_DOCUMENTS}"}),
-    "2wikimultihopqa": Rows("2wikimultihopqa/dev_sample.json", 670),
-    "hotpotqa": Rows("hotpotqa/hotpot_dev_distractor_sample.json", 880),
-    "musique": Rows("musique/musique_ans_v1.0_dev_sample.jsonl", 1600),
-    "quality": Rows("quality/quality_v1.0.1_sample.jsonl", 2300),
-    "qasper": Rows("qasper/qasper-train-v0.3-sample.json", 2900),
-    **_longbench("qasper", 2900),
-    **_longbench("multifieldqa_zh", 4000),
-    **_longbench("multifieldqa_en", 4400),
-    **_longbench("2wikimqa", 5500),
-    "triviaqa": Rows(
-        "triviaqa/wikipedia-sample.json", 6000, {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
-    ),
-    **_longbench("dureader", 8000),
-    **_longbench("triviaqa", 8300),
-    **_longbench("hotpotqa", 9000),
-    **_longbench("musique", 10500),
-    **_longbench("narrativeqa", 25000),
-    "narrativeqa": Rows("narrativeqa", 46000),
-}
+class Place(NamedTuple):
+    """The folders of rows and of results."""
+
+    data: Path
+    out: Path
 
 
 @dataclass(frozen=True)
@@ -88,72 +66,53 @@ class Cell:
     errors: tuple[str, ...]
 
 
-Cells = dict[tuple[str, str], Cell]
-Refused = dict[str, dict[str, str]]
-"""Data set -> preset -> why it does not serve it."""
+Cells = dict[Key, Cell]
+Refused = dict[Key, str]
+"""Why a cell did not run, in a sentence."""
+
+
+def cell_of(folder: Path) -> tuple[Key, Cell]:
+    """What a run folder holds; a preset with a stand-in is under its own name. Raises DataError."""
+    run = read_run(folder)
+    usages = [row["usage"] for row in (*run.records, *run.documents)]
+    errors = [row["error"] for row in run.records if row["error"]]
+    model = run.config["model"]["name"]
+    short = next((short for short, name in MODELS.items() if name == model), model)
+    return Key(str(run.config["method"]["name"]).partition("[")[0], run.config["dataset"]["name"], short), Cell(
+        len(run.records),
+        len(errors),
+        sum(row["truncated"] is not None for row in run.records),
+        sum(phase["seconds"] for usage in usages for phase in usage.values()),
+        tuple(f"{error['type']}: {error['message']}" for error in errors),
+    )
 
 
 def stored(out: Path) -> Cells:
-    """(preset, data set) -> its run in the results folder; a preset with a stand-in is under its own name."""
-    cells = {}
-    for folder in find_runs(out) if out.is_dir() else ():
-        try:
-            run = read_run(folder)
-        except DataError:
-            continue  # has no record yet
-        usages = [row["usage"] for row in (*run.records, *run.documents)]
-        seconds = sum(phase["seconds"] for usage in usages for phase in usage.values())
-        errors = [row["error"] for row in run.records if row["error"]]
-        name = str(run.config["method"]["name"]).partition("[")[0]
-        cells[name, run.config["dataset"]["name"]] = Cell(
-            len(run.records),
-            len(errors),
-            sum(row["truncated"] is not None for row in run.records),
-            seconds,
-            tuple(f"{error['type']}: {error['message']}" for error in errors),
-        )
+    """The runs in the results folder, the newest of a cell."""
+    cells: Cells = {}
+    for folder in sorted(find_runs(out) if out.is_dir() else (), key=lambda folder: folder.stat().st_mtime):
+        with contextlib.suppress(DataError):  # has no record yet
+            cells.update([cell_of(folder)])
     return cells
 
 
-def expected(method: str, dataset: str, cells: Cells) -> float:
-    """Seconds of a row, in proportion to the longest texts that the method has answered; 0 where there are none."""
-    known = [(DATA[d].words, cell.seconds) for (m, d), cell in cells.items() if m == method and d in DATA and cell.done]
-    words, seconds = max(known, default=(1, 0.0))
-    return seconds * DATA[dataset].words / words
+def refused_in(out: Path) -> Refused:
+    """The cells that did not run, and why."""
+    path = out / REFUSED
+    rows = json.loads(path.read_text("utf-8")) if path.exists() else []
+    return {Key(*row[:3]): row[3] for row in rows}
 
 
-def settings(dataset: str, data: Path, out: Path) -> dict[str, str]:
-    """The settings of a data set's rows; documents that its sample lacks are written to the results folder."""
-    made = {"dataset.max_answer_tokens": "32"}
-    for key, value in DATA[dataset].sets.items():
-        path = Path(value.format(data=data, out=out))
-        if path.name == NO_DOCUMENTS and not path.exists():
-            # KILT's questions come without documents; ASQA's passages are real ones.
-            passages = [row["docs"] for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))]
-            asked = [json.loads(line)["input"] for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()]
-            path.write_text(json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8")
-        made[key] = str(path)
-    return made
-
-
-def classifier(folder: Path) -> Path:
-    """A random XLM-R of two layers that classifies tokens, with the words of the small encoder."""
-    if not (folder / "config.json").exists():
-        import torch
-        from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaForTokenClassification
-
-        from harness.config.resolve import resolve_part
-        from harness.embed.encoder_info import encoder_folder
-
-        encoder: Any = resolve_part("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
-        tokenizer = AutoTokenizer.from_pretrained(str(encoder_folder(encoder)))
-        torch.manual_seed(0)
-        sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
-        sizes["max_position_embeddings"] = 514  # positions begin behind that of the padding
-        made = XLMRobertaConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes)
-        XLMRobertaForTokenClassification(made).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return folder
+def expected(key: Key, cells: Cells) -> float:
+    """Seconds of a cell, in proportion to the longest texts that the preset has answered; 0 where there are none."""
+    short = key.model == RANDOM
+    known = [
+        (words(dataset, short), cell.seconds)
+        for (method, dataset, model), cell in cells.items()
+        if (method, model) == (key.method, key.model) and dataset in DATA and cell.done
+    ]
+    longest, seconds = max(known, default=(1, 0.0))
+    return seconds * words(key.dataset, short) / longest
 
 
 def own(method: str, out: Path) -> dict[str, str]:
@@ -169,110 +128,148 @@ def source_of(method: str) -> list[str]:
     return [value.removeprefix("from:") for value in values if value.startswith("from:")]
 
 
-def refusal(method: str, dataset: str, data: Path, out: Path) -> str:
-    """Why a preset does not serve a data set, in a sentence; "" where it does."""
-    sets = {**settings(dataset, data, out), **own(method, out)}
-    file = str(data / DATA[dataset].file)
+def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
+    """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
+    random = key.model == RANDOM
+    file = place.data / DATA[key.dataset].file
+    sets = {**settings(key.dataset, place.data, place.out, random), **own(key.method, place.out)}
+    print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
-        plan_choices(Choices(method, dataset, file, profile=PROFILE, limit=QUESTIONS, sets=sets, require_full=True))
-    except UserError as error:
-        return "; ".join(error.sentences)
-    return ""
+        runs = harness.run(
+            [*source_of(key.method), key.method],
+            [key.dataset],
+            model=language_model(place.out / RANDOM) if random else key.model,
+            data=shortened(file, place.out) if random else file,
+            limit=QUESTIONS,
+            profile=PROFILE,
+            require_full=True,
+            set=sets,
+            retry_failed=retry,
+            out=place.out,
+            mlflow="off",
+        )
+    except HarnessError as error:
+        return None, str(error)
+    except Exception as error:  # noqa: BLE001 - a bug in one cell must not lose the others
+        traceback.print_exc()
+        return None, f"bug: {type(error).__name__}: {error}"
+    if runs.lost:
+        return None, next(reversed(runs.lost.values()))
+    return runs[-1].folder, ""
 
 
-def run(dataset: str, methods: list[str], data: Path, out: Path) -> None:
-    """One `harness run`; a question that fails is in its run folder, a row that does not run on stderr."""
-    sets = {**settings(dataset, data, out), **own(methods[0], out)}
-    command = ["run", "--method", ",".join(methods), "--dataset", dataset, "--data", str(data / DATA[dataset].file)]
-    command += ["--limit", str(QUESTIONS), "--profile", PROFILE, "--out", str(out), "--mlflow", "off", "--require-full"]
-    command += ["--set", *(f"{key}={value}" for key, value in sets.items())]
-    print(f"=== {dataset}: {len(methods)} presets", file=sys.stderr, flush=True)
-    code = subprocess.run(
-        [sys.executable, "-m", "harness", *command], stdout=subprocess.DEVNULL, check=False
-    ).returncode
-    if code == 130:
-        sys.exit(130)
+def left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -> list[Key]:
+    """The cells that are not answered whole and not refused; with `retry` those too, and those with failures."""
+    return [
+        key
+        for key in keys
+        if (retry and (key in refused or (key in cells and cells[key].failed)))
+        or (key not in refused and (key not in cells or cells[key].done < QUESTIONS))
+    ]
 
 
-def left(methods: list[str], dataset: str, cells: Cells, refused: Refused) -> list[str]:
-    """The presets that are not answered whole on a data set that they serve."""
-    served = (m for m in methods if m not in refused.get(dataset, {}))
-    return [m for m in served if (m, dataset) not in cells or cells[m, dataset].done < QUESTIONS]
-
-
-def go(methods: list[str], datasets: list[str], data: Path, out: Path) -> None:
-    """Run what is left, in rounds of growing expected time. A preset's first row says how long its others may take."""
-    refused: Refused = {}
+def go(model: str, methods: list[str], datasets: list[str], place: Place, retry: bool = False) -> None:
+    """Run what is left, in rounds of growing expected time. A preset's first cell says how long its others may take."""
+    cells, refused = stored(place.out), refused_in(place.out)
+    wanted = left([Key(m, d, model) for d in datasets for m in methods], cells, refused, retry)
     begun: set[str] = set()
     for ceiling in CEILINGS:
         for dataset in datasets:
-            cells = stored(out)
-            if dataset not in refused:
-                sentences = {method: refusal(method, dataset, data, out) for method in methods}
-                refused[dataset] = {method: sentence for method, sentence in sentences.items() if sentence}
-                (out / REFUSED).write_text(json.dumps(refused, indent=1), "utf-8")
-            costs = {method: expected(method, dataset, cells) for method in left(methods, dataset, cells, refused)}
-            unknown = [m for m, cost in costs.items() if not cost and (m not in begun or ceiling == CEILINGS[-1])]
-            known = sorted((m for m, cost in costs.items() if 0 < cost <= ceiling), key=lambda m: costs[m])
-            begun.update(costs)
-            chosen = [*known, *unknown]
-            plain = [m for m in chosen if not own(m, out)]
-            for some in (plain, [m for m in chosen if m not in plain]):
-                if some:
-                    run(dataset, list(dict.fromkeys([*(s for m in some for s in source_of(m)), *some])), data, out)
+            costs = {key: expected(key, cells) for key in wanted if key.dataset == dataset}
+            last = ceiling == CEILINGS[-1]
+            unknown = [key for key, cost in costs.items() if not cost and (last or key.method not in begun)]
+            known = sorted((key for key, cost in costs.items() if 0 < cost <= ceiling), key=lambda key: costs[key])
+            begun.update(key.method for key in costs)
+            for key in (*known, *unknown):
+                wanted.remove(key)
+                folder, why = run(key, place, retry)
+                if folder is not None:
+                    cells.update([cell_of(folder)])
+                if why or refused.pop(key, ""):
+                    refused |= {key: why} if why else {}
+                    (place.out / REFUSED).write_text(
+                        json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8"
+                    )
 
 
-def table(methods: list[str], datasets: list[str], out: Path) -> str:
-    """Counts by data set, then the failures by preset and what is not answered whole."""
-    cells = {key: cell for key, cell in stored(out).items() if key[0] in methods and key[1] in datasets}
-    refused: Refused = json.loads((out / REFUSED).read_text("utf-8")) if (out / REFUSED).exists() else {}
+def table(models: list[str], methods: list[str], datasets: list[str], out: Path) -> str:
+    """Counts by data set and model, then the failures by preset; every cell is in cells.csv."""
+    keys = [Key(m, d, model) for d in datasets for model in models for m in methods]
+    cells, refused = stored(out), refused_in(out)
+    cells = {key: cells[key] for key in keys if key in cells}
+    refused = {key: refused[key] for key in keys if key in refused}
     heads = ("served", "whole", "failed", "truncated", "left")
-    lines = [f"{'data set':<28}" + "".join(f"{head:>10}" for head in (*heads, "seconds"))]
-    for dataset in datasets:
-        here = [cell for (_, d), cell in cells.items() if d == dataset]
-        served = sum(method not in refused.get(dataset, {}) for method in methods)
-        whole = sum(cell.done >= QUESTIONS and not cell.failed for cell in here)
-        failed, cut = sum(bool(cell.failed) for cell in here), sum(bool(cell.truncated) for cell in here)
-        numbers = (served, whole, failed, cut, len(left(methods, dataset, cells, refused)))
-        lines.append(f"{dataset:<28}" + "".join(f"{n:>10}" for n in numbers) + f"{sum(c.seconds for c in here):>10.0f}")
-    errors: dict[str, list[str]] = defaultdict(list)
-    for (method, dataset), cell in sorted(cells.items()):
-        for error, count in Counter(cell.errors).items():
-            errors[f"{error[:200]}"].append(f"{method} on {dataset}" + (f" ({count}x)" if count > 1 else ""))
-    for dataset, sentences in refused.items():
-        for method in {*methods} & {*sentences} if dataset in datasets else ():
-            errors[f"not served: {sentences[method].replace(repr(method), 'it')[:200]}"].append(
-                f"{method} on {dataset}"
-            )
-    lines += ["", "failures and refusals:" if errors else "no question failed"]
-    lines += [f"  {error}\n    {', '.join(rows)}" for error, rows in errors.items()]
-    seconds = defaultdict(float)
-    for (method, _), cell in cells.items():
-        seconds[method] += cell.seconds
+    lines = [f"{'data set':<28}{'model':<14}" + "".join(f"{head:>10}" for head in (*heads, "seconds"))]
+    for dataset in (*datasets, ""):
+        for model in models:
+            asked = [key for key in keys if key.model == model and dataset in ("", key.dataset)]
+            here = [cells[key] for key in asked if key in cells]
+            served = sum(key not in refused or key in cells for key in asked)
+            whole = sum(cell.done >= QUESTIONS and not cell.failed for cell in here)
+            failed, cut = sum(bool(cell.failed) for cell in here), sum(bool(cell.truncated) for cell in here)
+            numbers = (served, whole, failed, cut, len(left(asked, cells, refused)), sum(c.seconds for c in here))
+            lines.append(f"{dataset or 'all':<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
+    lines += _reasons(cells, refused)
+    seconds: dict[str, float] = defaultdict(float)
+    for key, cell in cells.items():
+        seconds[key.method] += cell.seconds
     slow = sorted(seconds, key=lambda m: -seconds[m])[:10]
-    lines += ["", "slowest: " + ", ".join(f"{m} {seconds[m]:.0f} s" for m in slow)]
-    return "\n".join(lines)
+    _write(out / "cells.csv", keys, cells, refused)
+    return "\n".join([*lines, "", "slowest: " + ", ".join(f"{m} {seconds[m]:.0f} s" for m in slow)])
+
+
+def _reasons(cells: Cells, refused: Refused) -> list[str]:
+    """Every sentence of failed questions and of cells that did not run, with the cells below it."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for key, cell in sorted(cells.items()):
+        for error, count in Counter(cell.errors).items():
+            rows[error[:300]].append(f"{key.method} on {key.dataset}" + (f" ({count}x)" if count > 1 else ""))
+    for key, why in refused.items():
+        head = "stopped" if key in cells or why.startswith("bug") else "not served"
+        rows[f"{head}: {why.replace(repr(key.method), 'it').replace(repr(key.dataset), 'it')[:300]}"].append(
+            f"{key.method} on {key.dataset}"
+        )
+    title = "failures and refusals:" if rows else "no question failed"
+    return ["", title, *(f"  {why}\n    {', '.join(dict.fromkeys(names))}" for why, names in rows.items())]
+
+
+def _write(path: Path, keys: list[Key], cells: Cells, refused: Refused) -> None:
+    """Every cell that ran or was refused: its counts, seconds and the sentences of its failures."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["dataset", "method", "model", "questions", "failed", "truncated", "seconds", "why"])
+        for key in keys:
+            cell = cells.get(key, Cell(0, 0, 0, 0.0, ()))
+            why = "; ".join(dict.fromkeys([*cell.errors, *([refused[key]] if key in refused else [])]))
+            if key in cells or key in refused:
+                counts = (cell.done, cell.failed, cell.truncated, f"{cell.seconds:.2f}")
+                rows.writerow([key.dataset, key.method, key.model, *counts, why])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/smoke-real"))
+    parser.add_argument("--model", default=",".join(MODELS), help="models in their order, separated by commas")
     parser.add_argument("--dataset", default=",".join(DATA), help="data sets, separated by commas")
     parser.add_argument("--method", default=",".join(presets.names("methods")), help="presets, separated by commas")
+    parser.add_argument("--retry", action="store_true", help="run again what failed or was refused")
     parser.add_argument("--table", action="store_true", help="print the table of what is stored; run nothing")
     flags = parser.parse_args()
     methods, datasets = flags.method.split(","), [name for name in DATA if name in flags.dataset.split(",")]
+    models = [name for name in MODELS if name in flags.model.split(",")]
     if not flags.table:
         root = os.environ.get("HARNESS_TEST_DATA")
         if not root:
             sys.exit("HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows")
         flags.out.mkdir(parents=True, exist_ok=True)
+        place = Place(Path(root, "data").resolve(), flags.out.resolve())
         try:
-            go(methods, datasets, Path(root, "data").resolve(), flags.out.resolve())
+            for model in models:
+                go(model, methods, datasets, place, flags.retry)
         except KeyboardInterrupt:
             print("interrupted; the same command goes on", file=sys.stderr)
             sys.exit(130)
-    print(table(methods, datasets, flags.out))
+    print(table(models, methods, datasets, flags.out))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.free_memory import available
+from harness.cost.free_memory import available, resident
 from harness.errors import CannotRun
 from harness.llm import families
 from harness.llm.adapters import WEIGHTS
@@ -55,7 +56,8 @@ def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: 
     read = AutoConfig.from_pretrained(str(local_folder(config)[0]), trust_remote_code=config.trust_remote_code)
     free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available()
     for task in tasks:
-        memory = need(shape_of(read), settings, task, bool(getattr(read, "tie_word_embeddings", False)))
+        tied, squares = bool(getattr(read, "tie_word_embeddings", False)), not where.startswith("cuda")
+        memory = need(shape_of(read), settings, task, tied, squares=squares)
         if sentence := problem(config.name, task, memory, free, config.memory_fraction):
             raise CannotRun(sentence)
 
@@ -82,6 +84,14 @@ def teacher_of(config: ModelConfig, window: int) -> Teacher:
     return teacher
 
 
+def _libraries() -> int:
+    """Bytes that Python and the libraries of a training hold: resident memory once they are imported."""
+    import peft  # noqa: F401
+    import transformers  # noqa: F401
+
+    return resident()
+
+
 def _plain(config: ModelConfig, folder: Path) -> bool:
     """Whether the model's attention is plain and causal, as the CPU kernels need."""
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -95,6 +105,7 @@ class Base:
         self.config, self.settings, self.device = config, settings, device_of(device)
         self.folder, self.where = local_folder(config)
         self._fast = self.device == "cpu" and _plain(config, self.folder)
+        self._libraries = _libraries() if self.device == "cpu" else 0
         self.net = self._load(self.folder)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
         self._peft: Any = None
@@ -151,10 +162,12 @@ class Base:
         """The sizes of the base."""
         return shape_of(self.net.config)
 
-    def memory(self, task: str, longest: int) -> Need:
-        """The memory that training `task` takes on rows of at most `longest` tokens."""
+    def memory(self, task: str, rows: Sequence[Row]) -> Need:
+        """The memory of the process while it trains `task` on `rows`; on a GPU, the GPU's."""
         tied = bool(getattr(self.net.config, "tie_word_embeddings", False))
-        return need(self.shape(), self.settings, task, tied, longest)
+        longest, targets = max(len(row.ids) for row in rows), max(len(row.targets) for row in rows)
+        memory = need(self.shape(), self.settings, task, tied, longest, targets, squares=self._fast)
+        return replace(memory, libraries=self._libraries)
 
     # --- adapters -----------------------------------------------------------------------------------------------------
 

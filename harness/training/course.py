@@ -83,7 +83,7 @@ class Course:
             self._make_data(task, tell, stop)
             job = self._job(task, before, most)
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
-            memory = self.base_model().memory(task.name, max(len(row.ids) for row in job.data.rows))
+            memory = self.base_model().memory(task.name, job.data.rows)
             tell(f"{task.name}: about {memory.total / 1e9:.2f} GB of memory")
             if job.data.left_out:
                 tell(f"{task.name}: {job.data.left_out} rows are longer than {job.own.length} tokens and left out")

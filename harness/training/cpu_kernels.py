@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from harness.training.need import BLOCK
+
 NAME = "blockwise_causal"
-_BLOCK = 128
-"""Queries of a block. A block sees the keys up to its end only, which halves the work of a long row."""
+# A block of BLOCK queries sees the keys up to its end only, which halves the work of a long row.
 
 
 def register() -> str:
@@ -59,8 +60,8 @@ class BlockwiseCausal(torch.autograd.Function):
         grouped = query.reshape(batch, kv, heads // kv, length, size)
         out = torch.empty_like(grouped)
         kept = []
-        for start in range(0, length, _BLOCK):
-            end = min(start + _BLOCK, length)
+        for start in range(0, length, BLOCK):
+            end = min(start + BLOCK, length)
             q = grouped[:, :, :, start:end].reshape(batch * kv, -1, size)
             scores = torch.bmm(q, key[:, :, :end].reshape(batch * kv, end, size).transpose(1, 2))
             shaped = scores.view(batch, kv, heads // kv, end - start, end)
@@ -87,7 +88,7 @@ class BlockwiseCausal(torch.autograd.Function):
         d_key = torch.zeros(batch * kv, length, size, dtype=key.dtype)
         d_value = torch.zeros_like(d_key)
         for number, weights in enumerate(kept):
-            start, end = number * _BLOCK, min((number + 1) * _BLOCK, length)
+            start, end = number * BLOCK, min((number + 1) * BLOCK, length)
             d_out = slope[:, :, :, start:end].reshape(batch * kv, -1, size)
             d_value[:, :end] += torch.bmm(weights.transpose(1, 2), d_out)
             d_weights = torch.bmm(d_out, value[:, :, :end].reshape(batch * kv, end, size).transpose(1, 2))

@@ -14,21 +14,24 @@ from harness.training.settings import Settings
 _BYTES = {"float32": 4, "bfloat16": 2}
 TARGETS = 1024
 """Targets whose logits are held at once; see base.py."""
+BLOCK = 128
+"""Queries whose attention weights the CPU kernels compute together; see cpu_kernels.py."""
 _STATE = 16  # bytes of an adapter's parameter: itself, its gradient and Adam's two moments, in float32
 
 
 @dataclass(frozen=True)
 class Need:
-    """Memory in bytes."""
+    """Memory in bytes; libraries: what the process holds before the model is loaded, 0 on a GPU or where not asked."""
 
     weights: float
     adapters: float
     activations: float
+    libraries: float = 0.0
 
     @property
     def total(self) -> float:
         """The sum."""
-        return self.weights + self.adapters + self.activations
+        return self.weights + self.adapters + self.activations + self.libraries
 
 
 def adapter_parameters(shape: ModelShape, rank: int) -> int:
@@ -38,19 +41,34 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
 
 
-def need(shape: ModelShape, settings: Settings, task: str, tied: bool = False, longest: int | None = None) -> Need:
+def need(
+    shape: ModelShape,
+    settings: Settings,
+    task: str,
+    tied: bool = False,
+    longest: int | None = None,
+    targets: int | None = None,
+    squares: bool = False,
+) -> Need:
     """The memory that training `task` takes on rows of at most `longest` tokens (None: as many as its settings allow).
 
+    targets: of such a row, None: every token; squares: attention weights are kept, as the CPU kernels do and a fused
+    kernel does not.
+
     Activations of a layer for a token, in numbers of the base's dtype: its input, both norms, query, attention output
-    and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). With
-    recomputation: one input for each layer, and one whole layer (Chen et al. 2016). The fused attention kernel keeps no
-    square matrix. Logits are in float32, with their gradient and softmax.
+    and output (about 6 widths), keys and values, and four times the MLP's width (gate, up, product, activation). In
+    bfloat16 each norm keeps its input in float32 too. With recomputation: one input for each layer, and one whole layer
+    (Chen et al. 2016). Logits of a target: in the base's dtype with their gradient, and in float32 with their gradient
+    and softmax.
     """
     own, size = settings.of(task), _BYTES[settings.dtype]
-    tokens = own.batch * min(own.length, longest or own.length)
+    length = min(own.length, longest or own.length)
+    tokens = own.batch * length
     layer = 6 * shape.width + 2 * shape.kv_heads * shape.head_size + shape.heads * shape.head_size + 4 * shape.mlp
+    layer += 4 * shape.width if size == 2 else 0
+    layer += shape.heads * (length + min(length, BLOCK)) // 2 if squares else 0
     kept = shape.layers * shape.width + layer if settings.checkpointing else shape.layers * layer
-    logits = 3 * 4 * min(TARGETS, tokens) * shape.vocab
+    logits = (3 * 4 + 2 * size) * min(TARGETS, tokens if targets is None else own.batch * targets) * shape.vocab
     embedding = shape.vocab * shape.width * (1 if tied else 2)
     return Need(
         weights=size * (shape.linear + embedding),

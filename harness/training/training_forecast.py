@@ -39,7 +39,7 @@ class TaskForecast:
 
     items: questions or documents to label; label_tokens: that teacher and base read and write for them; label_hours;
     rows, tokens: of the training, all epochs, None where the sample gave no row; steps: of the optimizer; flops: see
-    training_flops; hours: at the measured speed (tokens a second); memory: bytes at the longest row of the sample.
+    training_flops; hours: at the measured speed (tokens a second); memory: at the longest row of the sample.
     """
 
     task: str
@@ -117,7 +117,7 @@ def _forecast(course: Course, task: TrainingTask, path: Path, tell: Callable[[st
         flops=times * training_flops(base.shape(), lengths, course.settings.checkpointing),
         speed=speed,
         hours=tokens / speed / 3600,
-        memory=base.memory(task.name, max(lengths)),
+        memory=base.memory(task.name, rows),
     )
 
 

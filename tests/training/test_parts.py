@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,16 +92,22 @@ def test_the_memory_by_hand() -> None:
     assert found.weights == 2 * (2 * 144 + 80)
     # A + B of each: q 8, k 6, v 6, o 8, three of 12 = 64; 16 bytes.
     assert found.adapters == 16 * 2 * 64
-    # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token; logits: 100 x 10 x 12 bytes.
-    assert found.activations == 2 * 100 * 2 * 64 + 12_000
+    # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token, and inputs of two norms in float32, 2 x 2 x 4;
+    # logits: 100 x 10 x 16 bytes.
+    assert found.activations == 2 * 100 * 2 * 80 + 16_000
     # Forward and back over rows of 3 and 1: 288 weights x 2 FLOPs x 4 tokens x 2 passes; 7 pairs of 32 FLOPs, three times.
     assert training_flops(shape, [3, 1], checkpointing=False) == 2 * 288 * 4 * 2 + 7 * 32 * 3
     assert training_flops(shape, [3, 1], checkpointing=True) == 2 * 288 * 4 * 3 + 7 * 32 * 4
     short = need(shape, settings, "analysis", longest=10)
-    assert short.activations == 2 * 10 * 2 * 64 + 1_200
+    assert short.activations == 2 * 10 * 2 * 80 + 1_600
+    # Attention weights of 2 heads for 100 keys, all in one block; logits of 3 targets.
+    squares = need(shape, settings, "analysis", targets=3, squares=True)
+    assert squares.activations == 2 * 100 * 2 * (80 + 2 * 100) + 480
+    assert need(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations == 51_200 + 20_000
+    assert replace(found, libraries=7).total == found.total + 7
     less = need(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
     assert less.weights == 2 * (2 * 144 + 40)
-    assert less.activations == 2 * 100 * (2 * 4 + 64) + 12_000
+    assert less.activations == 2 * 100 * (2 * 4 + 80) + 16_000
 
 
 def test_what_cannot_be_held_is_told_with_its_memory() -> None:

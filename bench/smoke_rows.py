@@ -1,0 +1,107 @@
+"""The real rows of `make smoke-real`: a file for each data set, below the folder `data` of HARNESS_TEST_DATA."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.config import presets
+
+QUESTIONS = 2
+NO_DOCUMENTS = "eli5-documents.json"
+# UTF-8 bytes of a text that the random model reads, some 2,600 English words; longer ones have this field.
+BYTES = 16_000
+LONG = {"context", "text"}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Real rows of a data set: a file below `data`, its words a question, and settings. Shortest texts first."""
+
+    file: str
+    words: int
+    sets: dict[str, str] = field(default_factory=dict)
+
+
+def _longbench(name: str, words: int) -> dict[str, Rows]:
+    """LongBench's set and, where there is one, LongBench-E's, which takes the same rows."""
+    known = presets.names("datasets")
+    return {
+        p: Rows(f"longbench/{name}.jsonl", words) for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known
+    }
+
+
+DATA: dict[str, Rows] = {
+    "nq": Rows("nq/nq_open_oracle_sample.jsonl", 80),
+    "popqa": Rows("popqa/popqa_sample.jsonl", 340),
+    "asqa": Rows("asqa/alce_asqa_demos.json", 500),
+    "eli5": Rows("eli5/eli5_kilt_sample.jsonl", 500, {"dataset.documents": f"{{out}}/{NO_DOCUMENTS}"}),
+    "2wikimultihopqa": Rows("2wikimultihopqa/dev_sample.json", 670),
+    "hotpotqa": Rows("hotpotqa/hotpot_dev_distractor_sample.json", 880),
+    "musique": Rows("musique/musique_ans_v1.0_dev_sample.jsonl", 1600),
+    "quality": Rows("quality/quality_v1.0.1_sample.jsonl", 2300),
+    "qasper": Rows("qasper/qasper-train-v0.3-sample.json", 2900),
+    **_longbench("qasper", 2900),
+    **_longbench("multifieldqa_zh", 4000),
+    **_longbench("multifieldqa_en", 4400),
+    **_longbench("2wikimqa", 5500),
+    "triviaqa": Rows(
+        "triviaqa/wikipedia-sample.json", 6000, {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
+    ),
+    **_longbench("dureader", 8000),
+    **_longbench("triviaqa", 8300),
+    **_longbench("hotpotqa", 9000),
+    **_longbench("musique", 10500),
+    **_longbench("narrativeqa", 25000),
+    "narrativeqa": Rows("narrativeqa", 46000),
+}
+
+
+def beginning(text: str) -> str:
+    """The first BYTES bytes of a text, whole characters."""
+    return text.encode()[:BYTES].decode(errors="ignore")
+
+
+def shortened(file: Path, out: Path) -> Path:
+    """A copy of a file of rows, or of a folder of them, whose texts are cut to their beginnings; made once."""
+    copy = out / "shortened" / file.parent.name / file.name
+    if file.is_dir():
+        for each in file.iterdir():
+            shortened(each, out)
+        return out / "shortened" / file.name
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if ".jsonl" not in file.name:
+            copy.write_bytes(file.read_bytes())
+            return copy
+        opened = gzip.open if file.suffix == ".gz" else open
+        with opened(file, "rt", encoding="utf-8") as source, opened(copy, "wt", encoding="utf-8") as target:
+            for line in source:
+                row = json.loads(line)
+                cut = {key: beginning(row[key]) for key in LONG & row.keys() if isinstance(row[key], str)}
+                target.write(json.dumps({**row, **cut}, ensure_ascii=False) + "\n")
+    return copy
+
+
+def words(dataset: str, short: bool) -> int:
+    """Words of a question's texts, short: of their beginnings."""
+    return min(DATA[dataset].words, BYTES // 6) if short else DATA[dataset].words
+
+
+def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str]:
+    """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
+
+    short: name documents that are cut to their beginnings.
+    """
+    made = {"dataset.max_answer_tokens": "32"}
+    for key, value in DATA[dataset].sets.items():
+        path = Path(value.format(data=data, out=out))
+        if path.name == NO_DOCUMENTS and not path.exists():
+            # KILT's questions come without documents; ASQA's passages are real ones.
+            passages = [row["docs"] for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))]
+            asked = [json.loads(line)["input"] for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()]
+            path.write_text(json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8")
+        made[key] = str(shortened(path, out) if short else path)
+    return made
