@@ -40,6 +40,7 @@ class Settings(TypedDict, total=False):
     record_stops: int | None
     record_t_p: float | None
     parallel: int
+    deterministic: bool
     retry_failed: bool
     fail_fast: bool
     keep_texts: bool | None
@@ -81,6 +82,7 @@ def run(
     record_stops: int | None = None,
     record_t_p: float | None = None,
     parallel: int = 1,
+    deterministic: bool = False,
     retry_failed: bool = False,
     fail_fast: bool = False,
     keep_texts: bool | None = None,
@@ -113,6 +115,7 @@ def run(
     )
     kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
     kept |= {"keep_prompts": True} if keep_prompts else {}
+    kept |= {"model.deterministic": True} if deterministic else {}
     shared = Choices(
         model=None if model is None else os.fspath(model),
         data=None if data is None else _file_of(data),

@@ -71,10 +71,14 @@ class Execution:
         int,
         execution(
             "--parallel N",
-            "Questions to run at a time. In bfloat16 and float16, rounding can then change an answer.",
+            "Questions to run at a time. Rounding can then change an answer, in bfloat16 and float16 above all.",
             min=1,
         ),
     ] = 1
+    deterministic: Annotated[
+        bool,
+        execution("--deterministic", "Give the same answers to the bit whatever --parallel and the machine's load."),
+    ] = False
     retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
     fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
     debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
@@ -116,12 +120,13 @@ class Execution:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def kept(self) -> dict[str, bool]:
-        """The settings of what run folders hold, {"keep_prompts": True}. Raises UserError."""
+    def settings(self) -> dict[str, bool]:
+        """Options that are settings of every row, {"keep_prompts": True}. Raises UserError."""
         if self.keep_texts not in (None, "yes", "no"):
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
         texts = {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
-        return texts | ({"keep_prompts": True} if self.keep_prompts else {})
+        prompts = {"keep_prompts": True} if self.keep_prompts else {}
+        return texts | prompts | ({"model.deterministic": True} if self.deterministic else {})
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ def _run_all(
     shard = scaling.parsed(options.plan)
     if options.convention is not None:
         _check_convention(options, selection.suite)
-    wanted = [_with_kept(row, options.kept) for row in rows]
+    wanted = [_with_settings(row, options.settings) for row in rows]
     if options.record:
         wanted = _recording(wanted, options.record)
     if options.plan:
@@ -288,7 +293,7 @@ def _forecast_table(rows: list[Forecast], options: Execution, scaling: Scaling, 
     return table(title, rows, options.convention or DEFAULT, scaling.workers or 1, scaling.price)
 
 
-def _with_kept(row: Choices, kept: dict[str, bool]) -> Choices:
+def _with_settings(row: Choices, kept: dict[str, bool]) -> Choices:
     """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
     if twice := sorted(kept.keys() & row.sets.keys()):
         raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")

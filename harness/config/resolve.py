@@ -42,7 +42,16 @@ _LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "rera
 _DEFINING = {"methods": "implementation", "datasets": "format", "models": "source", "encoders": "source"}
 # Settings of how a model or encoder is run; they stay when a later layer chooses another one.
 _EXECUTION = {
-    "models": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"},
+    "models": {
+        "dtype",
+        "device",
+        "device_map",
+        "attention",
+        "window",
+        "prefill_chunk",
+        "memory_fraction",
+        "deterministic",
+    },
     "encoders": {"device", "batch_size"},
 }
 
@@ -97,6 +106,7 @@ def resolve(choices: Choices) -> Resolution:
     layers = role_models(layers, r.parts.get("method"), r.problems)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _role, r, layers, role)
+    _deterministic_roles(r)
     attempt(r.problems, _scalars, r, layers)
     _foreign_keys(r)
     return r
@@ -288,6 +298,15 @@ def _role(r: Resolution, layers: list[Layer], role: str) -> None:
     for origin, values in layers:
         attempt(r.problems, tree.merge, _at(values, path), origin)
     r.add(path, build(ModelConfig, tree, path), tree)
+
+
+def _deterministic_roles(r: Resolution) -> None:
+    """Make every role's model deterministic where the reader is: it is a property of the run."""
+    if (reader := r.parts.get("model")) is None or not reader.deterministic:
+        return
+    for path in [path for path in r.parts if path.startswith("roles.")]:
+        r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
+        r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
 
 
 @cache

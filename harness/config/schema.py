@@ -128,7 +128,8 @@ class ModelConfig(_Frozen):
     adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights; adapters: name ->
     folder, for methods that switch between some; offers: those of them that come with the package, loaded for a role
     whose method uses one of that name; small: tables say that the model is a small one; thinking: of a reasoning model,
-    the markers of its thinking and its length: it is cut off before scoring and reported apart.
+    the markers of its thinking and its length: it is cut off before scoring and reported apart; deterministic:
+    predictions do not depend on --parallel or on load.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -151,6 +152,7 @@ class ModelConfig(_Frozen):
     template_date: str = "26 Jul 2024"
     window: int | None = Field(default=None, gt=0)
     prefill_chunk: int = Field(default=2048, gt=0)
+    deterministic: bool = False
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
     adapter: Place | None = None

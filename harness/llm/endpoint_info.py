@@ -27,7 +27,16 @@ from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
 
 _HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
-_LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
+_LOADED = (
+    "dtype",
+    "device",
+    "attention",
+    "template",
+    "template_date",
+    "prefill_chunk",
+    "memory_fraction",
+    "deterministic",
+)
 _ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")
 T = TypeVar("T")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.

@@ -105,6 +105,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         "template_date": config.template_date,
         "window": config.window or own,
         **({"thinking": config.thinking.model_dump()} if config.thinking else {}),
+        **({"deterministic": True} if config.deterministic else {}),
     }
     return ModelFacts(
         name=config.name,

@@ -7,13 +7,17 @@
 Nothing is padded. Simultaneous requests are packed up to `prefill_chunk` tokens a pass, so that a pass
 takes no more memory than one context's does; the shortest first. A pass that fails is taken back and run again context
 by context, so that an error (no memory, say) belongs to the context that causes it.
+
+In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
+number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
+and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -39,12 +43,17 @@ class Ask:
 class Network(Protocol):
     """A loaded network whose forward passes may be shared.
 
-    prefill_chunk: most tokens of one pass; pack_problem: why contexts cannot share a pass, None where they can.
+    prefill_chunk: most tokens of one pass; pack_problem: why contexts cannot share a pass, None where they can;
+    fixed_rows: rows of every shared pass in deterministic mode, 0 where none is shared, None in other modes.
     """
 
     net: Any
     device: torch.device
+    layers: int
     prefill_chunk: int
+
+    @property
+    def fixed_rows(self) -> int | None: ...  # noqa: D102
 
     @property
     def pack_problem(self) -> str | None: ...  # noqa: D102
@@ -61,6 +70,7 @@ class ForwardLane:
     def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
+        self._zeros: Any = None  # cache of the context that fills up passes in deterministic mode
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
         """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
@@ -74,13 +84,15 @@ class ForwardLane:
         """Indices of the asks that share a pass: the shortest first, so that what writes stays together."""
         if self._model.pack_problem is not None:
             return [[n] for n in range(len(asks))]
+        rows = self._model.fixed_rows
+        limit = self._limit if rows is None else rows
         groups: list[list[int]] = []
         room = 0
         for n in sorted(range(len(asks)), key=lambda n: len(asks[n].ids)):
             room -= len(asks[n].ids)
             if not groups or room < 0:
                 groups.append([])
-                room = self._limit - len(asks[n].ids)
+                room = limit - len(asks[n].ids)
             groups[-1].append(n)
         return groups
 
@@ -88,12 +100,24 @@ class ForwardLane:
         if len(asks) > 1:
             undo = [_undo(ask) for ask in asks]
             try:
-                return list(together(self._model.net, self._model.device, asks))
+                return self._shared(asks)
             except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
                 self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
                 for take_back in undo:
                     take_back()
-        return [caught(lambda ask=ask: alone(self._model.net, self._model.device, ask)) for ask in asks]  # type: ignore[misc]
+        return [caught(lambda ask=ask: self._alone(ask)) for ask in asks]  # type: ignore[misc]
+
+    def _shared(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+        model = self._model
+        if model.fixed_rows is None:
+            return together(model.net, model.device, asks)
+        self._zeros = self._zeros or new_cache(model.layers)
+        return in_rows(model.net, model.device, asks, model.fixed_rows, self._zeros)
+
+    def _alone(self, ask: Ask) -> torch.Tensor | None:
+        if len(ask.ids) <= (self._model.fixed_rows or 0):
+            return self._shared([ask])[0]
+        return alone(self._model.net, self._model.device, ask)
 
 
 def _undo(ask: Ask) -> Callable[[], None]:
@@ -151,6 +175,43 @@ def together(net: Any, device: torch.device, asks: Sequence[Ask]) -> list[torch.
         rows = net(**given, logits_to_keep=torch.tensor(logit_rows, device=device)).logits[0].float()
     parts_of_rows = iter(rows.split([ask.logits for ask in asks if ask.logits]))
     return [next(parts_of_rows) if ask.logits else None for ask in asks]
+
+
+def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int, zeros: Any) -> list[torch.Tensor | None]:
+    """The same in a pass of exactly `rows` tokens; `zeros`: an empty cache for what fills it up, left empty.
+
+    Either every row has its logits computed or none, so that the last product has always `rows` rows too.
+    """
+    wanted = any(ask.logits for ask in asks)
+    whole = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
+    if missing := rows - sum(len(ask.ids) for ask in asks):
+        whole.append(Ask([0] * missing, zeros, missing if wanted else 0))
+    try:
+        outs = together(net, device, whole)
+    finally:
+        rewind(zeros, 0)
+    return [
+        out[len(ask.ids) - ask.logits :] if out is not None and ask.logits else None
+        for ask, out in zip(asks, outs, strict=False)
+    ]
+
+
+def rows_hold(net: Any, device: torch.device, layers: int, rows: int) -> bool:
+    """Whether a context's logits are the same to the bit at any place of a pass of `rows` tokens, beside any other."""
+    short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
+    zeros = new_cache(layers)
+    seen: dict[int, torch.Tensor] = {}
+    for new in (1, 3):
+        for before in sorted({0, 1, rows // 2, rows - new}):
+            neighbour, context = new_cache(layers), new_cache(layers)
+            alone(net, device, Ask(long, neighbour))
+            alone(net, device, Ask(short, context))
+            others = [Ask([before + 1] * before, neighbour, 1)] if before else []
+            *_, out = in_rows(net, device, [*others, Ask(short[:new], context, new)], rows, zeros)
+            assert out is not None
+            if not torch.equal(seen.setdefault(new, out), out):
+                return False
+    return True
 
 
 def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:

@@ -209,12 +209,15 @@ def _rounded(run: StoredRun) -> list[str]:
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
     the rounding this changes is large enough to change an answer.
     """
-    dtype = str(((run.manifest.get("models") or {}).get("searcher") or {}).get("dtype", "float32"))
+    model = (run.manifest.get("models") or {}).get("searcher") or {}
+    dtype = str(model.get("dtype", "float32"))
     places = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
-    if places == 1 or dtype == "float32":
+    if places == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
-    return [f"{how}: a run that stops there may answer otherwise (--parallel 1 records what such a run answers)"]
+    return [
+        f"{how}: a run that stops there may answer otherwise (--deterministic or --parallel 1 records what such a run answers)"
+    ]
 
 
 def _point(

@@ -52,6 +52,13 @@ def get(method: str = "base", dataset: str = "one", **more: Any) -> Resolution:
     return resolution
 
 
+def test_every_role_is_deterministic_where_the_reader_is() -> None:
+    roles = {"roles.builder": "small", "roles.searcher.window": 50}
+    config = get(model="small", sets={"model.deterministic": True, **roles}).config
+    assert [config.roles[role].deterministic for role in ("builder", "searcher")] == [True, True]
+    assert not any(role.deterministic for role in get(model="small", sets=roles).config.roles.values())
+
+
 # --- text to values ---------------------------------------------------------------------------------------------------
 
 

@@ -215,7 +215,7 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
 )
 def test_the_tokens_of_one_pass_are_bounded(limit, lengths, groups):
     class Model:
-        prefill_chunk, pack_problem = limit, None
+        prefill_chunk, pack_problem, fixed_rows = limit, None, None
 
     asks = [together.Ask(range(n), None) for n in lengths]
     assert together.ForwardLane(Model(), None)._groups(asks) == groups

@@ -1,0 +1,83 @@
+"""Deterministic mode: what a context says is the same to the bit, whatever else is in flight."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.cli.run import Execution
+from harness.config.schema import ModelConfig
+from harness.llm import together
+from harness.llm.kv import new_cache
+from harness.llm.load import load_model
+from harness.llm.model_info import model_facts
+from tests.llm.test_together import SCRIPTS, play, side_by_side
+
+ROWS = 8
+
+
+@pytest.fixture(autouse=True)
+def _no_early_pass(monkeypatch):
+    monkeypatch.setattr("harness.parallel.scheduler.PATIENCE", 100.0)
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """Tokens of each packed pass, and how many contexts it held."""
+    seen, real = [], together.together
+
+    def spy(net, device, asks):
+        seen.append((sum(len(ask.ids) for ask in asks), len(asks)))
+        return real(net, device, asks)
+
+    monkeypatch.setattr(together, "together", spy)
+    return seen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, sizes, dtype):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True))
+    assert model.fixed_rows == ROWS
+    alone = [play(model, actions, 9 + n) for n, actions in enumerate(SCRIPTS)]
+    del sizes[:]
+    for count in (2, 4):
+        jobs = [lambda n=n, a=a: play(model, a, 9 + n) for n, a in enumerate(SCRIPTS)]
+        together_ = [r for n in range(0, 4, count) for r in side_by_side(jobs[n : n + count])]
+        assert together_ == alone
+    assert {tokens for tokens, _ in sizes} == {ROWS}
+    assert max(contexts for _, contexts in sizes) > 3, "nothing was packed"
+
+
+@pytest.mark.parametrize("by_place", [True, False])
+def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
+    """A network whose logits see the row's place, or the other rows, in the last bit."""
+
+    class Net:
+        config, get_decoder = tiny.net.config, tiny.net.get_decoder
+
+        def __call__(self, **given):
+            out = tiny.net(**given)
+            rows = out.logits.shape[1]
+            noise = torch.arange(rows)[None, :, None] if by_place else given["input_ids"].sum()
+            out.logits = out.logits + noise * 1e-4
+            return out
+
+    assert together.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
+    assert not together.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
+
+
+def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, sizes):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
+    assert model.fixed_rows == 0
+    assert model.forward(together.Ask([1, 2], new_cache(model.layers), 1), None).shape[0] == 1
+    assert not sizes
+
+
+def test_the_option_is_part_of_what_identifies_a_run(tiny_folder):
+    assert Execution(deterministic=True).settings == {"model.deterministic": True}
+    assert "model.deterministic" not in Execution().settings
+    usual = ModelConfig(name="tiny", source=str(tiny_folder))
+    fixed = model_facts(usual.model_copy(update={"deterministic": True})).identity
+    assert fixed == {**model_facts(usual).identity, "deterministic": True}
+    server = ModelConfig(name="m", backend="endpoint", base_url="http://localhost:1/v1", deterministic=True)
+    assert any("model.deterministic says how a model is loaded here" in s for s in model_facts(server).problems)
