@@ -29,7 +29,7 @@ from bench import parallel, pecan_search
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
-from harness.llm.kv import new_cache, rewind
+from harness.llm.kv import Arena, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
 from pocket.random_model import save
@@ -91,7 +91,7 @@ def appending(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
 def eager(model: Any, cached: int, new: int) -> Run:
     """The same append with transformers' own output_attentions=True."""
     ids = torch.tensor([model.text.plain(tokens(model, cached + new))])
-    past = new_cache(model.layers)
+    past = Arena(model.layers).cache()
     with torch.inference_mode():
         model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 

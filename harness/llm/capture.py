@@ -17,6 +17,7 @@ other attention from config.json; what it misses raises CannotRun here, at the f
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
+from harness.llm.kernels import Lengths, VarlenKernel, cpu_attention, one_row
+from harness.llm.kv import slot_of
 
 NAME = "harness"
 BLOCK = 64
@@ -65,7 +68,8 @@ def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ran
     """
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
-    out = torch.zeros(rows, len(spans))
+    picked = indicator(spans, key.shape[1], key.device)
+    out = torch.zeros(rows, len(spans), device=key.device)
     for r in range(0, rows, BLOCK):
         q = query[:, r : r + BLOCK].float()
         last = first + r + q.shape[1]
@@ -76,9 +80,35 @@ def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ran
         position = torch.arange(first + r, last, device=key.device)
         later = torch.arange(last, device=key.device)[None] > position[:, None]
         weights = scores.masked_fill_(later, float("-inf")).softmax(-1).mean(0)
-        for i, (a, b) in enumerate(spans):
-            out[r : r + BLOCK, i] = weights[:, a:b].mean(-1).cpu()
+        out[r : r + BLOCK] = weights @ picked[:last]
     return out
+
+
+def column_weights(
+    query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, spans: Ranges, scaling: float
+) -> torch.Tensor:
+    """The same as `block_weights` from the log-sum-exp [heads, rows] of the rows' scores; reads the spans' keys alone.
+
+    Every span precedes the rows, so that no score is masked.
+    """
+    heads, rows, _ = query.shape
+    kv_heads = key.shape[0]
+    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float()
+    q = query.float().reshape(kv_heads, heads // kv_heads * rows, -1)
+    scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, rows, k.shape[1])
+    weights = scores.sub_(lse.float()[:, :, None]).exp_().mean(0)
+    ends = [0]
+    for a, b in spans:
+        ends.append(ends[-1] + b - a)
+    return weights @ indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
+
+
+def indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
+    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
+    picked = torch.zeros(tokens, len(spans))
+    for i, (a, b) in enumerate(spans):
+        picked[a:b, i] = 1 / (b - a)
+    return picked.to(device)
 
 
 @dataclass
@@ -95,19 +125,19 @@ class FeedCapture:
 
     def __post_init__(self) -> None:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
-        self.columns = sorted({c for _, spans in self.requests for a, b in spans for c in range(a, b)})
 
     def take(self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor | None, scaling: float) -> None:
         """Add one layer. query [1, heads, new, size]; key [1, kv_heads, tokens, size]; lse [1, heads, new] or None."""
         new = query.shape[2]
-        inside = [(i, rows) for i, (rows, _) in enumerate(self.requests) if self._inside(rows, new)]
-        if lse is not None and len(self.columns) <= FEW_COLUMNS:
-            self._from_lse(query, key, lse, scaling, inside)
-        else:
-            for i, (a, b) in inside:
-                spans, rows = self.requests[i][1], slice(max(a - self.first, 0), b - self.first)
-                part = block_weights(query[0, :, rows], key[0], self.first + rows.start, spans, scaling)
-                self.totals[i] += part.sum(0)
+        for i, ((a, b), spans) in enumerate(self.requests):
+            rows = slice(max(a - self.first, 0), min(b - self.first, new))
+            if rows.start < rows.stop:
+                q, first = query[0, :, rows], self.first + rows.start
+                if lse is not None and sum(b - a for a, b in spans) <= FEW_COLUMNS:
+                    part = column_weights(q, key[0], lse[0, :, rows], spans, scaling)
+                else:
+                    part = block_weights(q, key[0], first, spans, scaling)
+                self.totals[i] = self.totals[i].to(part.device) + part.sum(0)
         self.layers += 1
 
     def mark(self) -> Any:
@@ -117,26 +147,6 @@ class FeedCapture:
     def back_to(self, mark: Any) -> None:
         """Drop the captures since `mark`."""
         self.layers, self.totals = mark
-
-    def _inside(self, rows: tuple[int, int], new: int) -> bool:
-        return rows[0] < self.first + new and rows[1] > self.first
-
-    def _from_lse(
-        self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, scaling: float, inside: list[Any]
-    ) -> None:
-        heads, kv_heads = query.shape[1], key.shape[1]
-        new = query.shape[2]
-        # Only columns that are already in the cache of this piece can be watched (spans precede their rows).
-        columns = [c for c in self.columns if c < key.shape[2]]
-        k = key[0][:, columns].float()
-        q = query[0].float().reshape(kv_heads, heads // kv_heads * new, -1)
-        scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, new, len(columns))
-        weights = scores.sub_(lse[0].float()[:, :, None]).exp_().mean(0)
-        at = {c: n for n, c in enumerate(columns)}
-        for i, (a, b) in inside:
-            rows = weights[max(a - self.first, 0) : b - self.first]
-            for j, (x, y) in enumerate(self.requests[i][1]):
-                self.totals[i][j] += rows[:, at[x] : at[x] + y - x].mean(-1).sum().cpu()
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
         """Means over the layers and each request's rows. Raises RuntimeError when layers were not seen."""
@@ -159,6 +169,7 @@ class WriteCapture:
     queries: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     keys: dict[int, torch.Tensor] = field(default_factory=dict)
     scaling: dict[int, float] = field(default_factory=dict)
+    _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def keep(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
         """Keep one step's query [1, heads, 1, size] and all keys [1, kv_heads, tokens, size] of `layer`.
@@ -182,16 +193,20 @@ class WriteCapture:
 
     def reduce(self, layers: int) -> None:
         """Reduce all kept rows. Raises RuntimeError when not all of the model's `layers` were seen."""
-        if not self.queries:
-            return
+        with self._reducing:  # the context itself, or one that takes its place in memory
+            if self.queries:
+                self._reduce(layers)
+
+    def _reduce(self, layers: int) -> None:
         if len(self.queries) != layers:
             raise RuntimeError(f"attention was captured in {len(self.queries)} of {layers} layers")
-        total = torch.zeros(self.waiting(), len(self.spans))
+        first, rows = self.first, []
         for layer, query in self.queries.items():
             stacked = torch.cat(query, dim=1)
-            total += block_weights(stacked, self.keys[layer], self.first, self.spans, self.scaling[layer])
+            rows.append(block_weights(stacked, self.keys[layer], first, self.spans, self.scaling[layer]))
+        total = torch.stack([part.to(rows[0].device) for part in rows]).mean(0)
         self.first += total.shape[0]
-        self.rows.append(total / layers)
+        self.rows.append(total.cpu())
         self.queries, self.keys = {}, {}
 
     def result(self) -> torch.Tensor:
@@ -223,21 +238,46 @@ class Part:
 
 @dataclass
 class Pack:
-    """The contexts of one packed pass, in the order of their tokens."""
+    """The contexts of one packed pass, in the order of their tokens.
+
+    kernel: reads the keys of all contexts in one call, `at` says where they stand; without it each context has a call.
+    """
 
     parts: list[Part]
+    kernel: VarlenKernel | None = None
+    at: Lengths | None = None
 
     def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
         """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
+        if self.kernel is not None and self.at is not None:
+            return self._in_one_call(module, query, scaling, self.kernel, self.at)
         outs = []
         for part in self.parts:
             layer = part.cache.layers[module.layer_idx]
             own = query[:, :, part.start : part.end]
-            out, lse = _fused(module, own, layer.keys, layer.values, part.mask(layer.used, own), scaling, kwargs)
+            out, lse = _fused(
+                module, own, layer.keys, layer.values, part.mask(layer.get_seq_length(), own), scaling, kwargs
+            )
             outs.append(out)
             # A view would keep the queries of all contexts in memory for as long as one of them writes.
             _report(part.capture, module, own.clone() if part.capture is not None else own, layer.keys, lse, scaling)
         return torch.cat(outs, dim=1)
+
+    def _in_one_call(
+        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: Lengths
+    ) -> torch.Tensor:
+        layer = module.layer_idx
+        arena = slot_of(self.parts[0].cache).arena
+        keys, values = arena.keys[layer], arena.values[layer]
+        assert keys is not None
+        assert values is not None
+        out, lse = kernel(query[0].transpose(0, 1), keys, values, at, scaling)
+        for part in self.parts:
+            if part.capture is not None:
+                rows = slice(part.start, part.end)
+                own = query[:, :, rows].clone()
+                _report(part.capture, module, own, part.cache.layers[layer].keys, lse[None, :, rows], scaling)
+        return out[None]
 
 
 @contextlib.contextmanager
@@ -259,18 +299,6 @@ def active(capture: FeedCapture | WriteCapture | None) -> Iterator[None]:
         yield
     finally:
         _local.capture = before
-
-
-def _cpu_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scaling: float, causal: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fused CPU attention with its log-sum-exp; takes grouped heads as they are, where torch's own path copies them."""
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, causal, attn_mask=mask, scale=scaling
-    )
-    return out, lse
 
 
 def _attention(
@@ -325,8 +353,11 @@ def _fused(
     """Fused attention, [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
     if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:
-        causal = mask is None and query.shape[2] > 1
-        out, lse = _cpu_attention(query, key, value, mask, scale, causal)
+        if mask is None and query.shape[2] == 1 and query.dtype != torch.float32:
+            out, lse = one_row(query, key, value, scale)
+        else:
+            causal = mask is None and query.shape[2] > 1
+            out, lse = cpu_attention(query, key, value, mask, scale, causal)
         return out.transpose(1, 2), lse
     out, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scale, **kwargs)
     return out, None

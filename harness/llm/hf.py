@@ -25,12 +25,14 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families, merged_adapter
 from harness.llm.endings import markers_of, pattern
+from harness.llm.kernels import VarlenKernel
+from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
-from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem, rows_hold
+from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem, rows_hold, together
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
@@ -223,11 +225,25 @@ class HFModel(LanguageModel):
                 raise outcome
             return outcome  # type: ignore[no-any-return]
         with self.adapter(adapter):
+            if self.kernel is not None:  # it gives the log-sum-exp, which captures want
+                return together(self.net, self.device, [ask], self.kernel)[0]
             return alone(self.net, self.device, ask)
+
+    @functools.cached_property
+    def kernel(self) -> VarlenKernel | None:
+        """Attends for all contexts of a pass in one call; None where device, dtype or a trial speak against it."""
+        if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
+            return None
+        kernel = VarlenKernel()
+        with self.adapter(None):
+            problem = pack_problem(self.net, self.device, self.dtype, self.layers, kernel)
+        return None if problem else kernel
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
         """Why contexts cannot share a pass, None when they can. The first look runs a trial pass of a few tokens."""
+        if self.kernel is not None:
+            return None
         with self.adapter(None):
             return pack_problem(self.net, self.device, self.dtype, self.layers)
 
@@ -242,12 +258,23 @@ class HFModel(LanguageModel):
         with self.adapter(None):
             return rows if rows_hold(self.net, self.device, self.layers, rows) else 0
 
+    @functools.cached_property
+    def arena(self) -> Arena:
+        """Keys and values of all contexts; on a GPU they take the memory that is free when the first context begins."""
+        free = _free_on(self.device)
+        several = isinstance(getattr(self.net, "hf_device_map", None), dict)  # what one of them has free says little
+        return Arena(self.layers, None if free is None or several else int(free * self._fraction / self._token_size()))
+
     def contexts(self) -> int | None:
         """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
         free = _free_on(self.device) if self.device.type == "cuda" else available()
+        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
+
+    def _token_size(self) -> int:
+        """Bytes of one token's keys and values."""
         s = self.shape
-        size = 2 * s.layers * s.kv_heads * s.head_size * self._positions * getattr(torch, self.dtype).itemsize
-        return None if free is None else int(free * self._fraction / size)
+        size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
+        return size
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

@@ -1,91 +1,280 @@
-"""A key/value cache that grows by doubling and shrinks by moving an end mark.
+"""The key/value caches of all contexts of a model: an arena in which every context has a slot.
 
-transformers' DynamicLayer copies the whole cache at every token (torch.cat); here a token is written in place, and a
-roll-back moves the mark, so what stays is bit-identical because it is never touched.
+    layer 0 keys  [tokens, kv_heads, size]   | context a . . | context b . | free ... | context c . . . . | free ──►
+    layer 0 values                           the same places; every other layer the same places
+
+A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
+(harness/llm/kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache.
+A roll-back moves a mark, so what stays is bit-identical because it is never touched.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import math
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
+_SMALLEST = 256  # tokens of a slot
 
-class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
-    """One layer: buffers [1, kv_heads, capacity, size], of which the first `used` positions are the cache."""
 
-    def __init__(self) -> None:
+class Arena:
+    """Buffers of every layer, and which of their tokens are free.
+
+    limit: most tokens that it may hold; contexts that have waited longest then move to the host's memory until their
+    next pass. None: no limit.
+    """
+
+    def __init__(self, layers: int, limit: int | None = None) -> None:
+        self.keys: list[torch.Tensor | None] = [None] * layers
+        self.values: list[torch.Tensor | None] = [None] * layers
+        self.limit = limit
+        self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
+        self.clock = 0  # passes so far
+        self._capacity = 0
+        self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
+        self._ended: deque[tuple[int, int]] = deque()  # a context may be collected at any moment, so it only says so
+        self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
+
+    def cache(self) -> Cache:
+        """The empty cache of a new context."""
+        slot = Slot(self)
+        self._slots.add(slot)
+        return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
+
+    def take(self, tokens: int) -> int:
+        """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no room for them."""
+        with self.lock:
+            while True:
+                while self._ended:
+                    self.give(*self._ended.popleft())
+                n = next(n for n, (start, end) in enumerate(self._free) if end - start >= tokens)
+                start = self._free[n][0]
+                if self.limit is None or start + tokens <= self.limit:
+                    self._shorten(n, tokens)
+                    return start
+                self._evict_one(tokens)
+
+    def extend(self, end: int, tokens: int) -> bool:
+        """Reserve the `tokens` positions from `end` on, if they are free."""
+        with self.lock:
+            for n, (start, stop) in enumerate(self._free):
+                if start == end and stop - start >= tokens and (self.limit is None or end + tokens <= self.limit):
+                    self._shorten(n, tokens)
+                    return True
+        return False
+
+    def give(self, start: int, end: int) -> None:
+        """Make the positions [start, end) free."""
+        with self.lock:
+            if start < end:
+                merged: list[tuple[int, float]] = []
+                for a, b in sorted([*self._free, (start, end)]):
+                    if merged and merged[-1][1] == a:
+                        merged[-1] = merged[-1][0], b
+                    else:
+                        merged.append((a, b))
+                self._free = merged
+
+    def gone(self, start: int, end: int) -> None:
+        """The context of these positions was collected."""
+        self._ended.append((start, end))
+
+    def _shorten(self, n: int, tokens: int) -> None:
+        start, stop = self._free[n]
+        if start + tokens < stop:
+            self._free[n] = start + tokens, stop
+        else:
+            del self._free[n]
+        self._cover(start + tokens)
+
+    def _cover(self, tokens: int) -> None:
+        if tokens <= self._capacity:
+            return
+        grown = max(tokens, self._capacity + self._capacity // 2)
+        self._capacity = grown if self.limit is None else min(grown, self.limit)
+        for buffers in (self.keys, self.values):
+            # One buffer after the other, so that only one of them is there twice.
+            for layer, buffer in enumerate(buffers):
+                if buffer is not None:
+                    bigger = buffer.new_empty(self._capacity, *buffer.shape[1:])
+                    bigger[: buffer.shape[0]] = buffer
+                    buffers[layer] = bigger
+
+    def _evict_one(self, tokens: int) -> None:
+        idle = [s for s in list(self._slots) if s.capacity and s.last < self.clock]
+        if not idle:
+            raise MemoryError(
+                f"the memory holds keys and values of {self.limit} tokens, too few for {tokens} more of this context; "
+                "set a smaller model.window, or fewer questions at once with --parallel"
+            )
+        min(idle, key=lambda s: s.last).evict()
+
+    def write(self, layer: int, rows: torch.Tensor | slice, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Put keys and values [new, kv_heads, size] at the positions `rows` of `layer`."""
+        # Room is made before a pass, outside of its inference mode, in buffers that were made inside.
+        with self.lock, torch.inference_mode():
+            for buffers, states in ((self.keys, keys), (self.values, values)):
+                buffer = buffers[layer]
+                if buffer is None:
+                    buffer = buffers[layer] = states.new_empty(self._capacity, *states.shape[1:])
+                if isinstance(rows, slice):
+                    buffer[rows] = states
+                else:
+                    buffer.index_copy_(0, rows, states)
+
+
+class Slot:
+    """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
+
+    last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena, self.start, self.capacity = arena, 0, 0
+        self.used = [0] * len(arena.keys)
+        self.last = arena.clock
+        self.before_leaving: Callable[[], None] | None = None
+        self._away: list[tuple[int, torch.Tensor, torch.Tensor]] | None = None
+
+    def __del__(self) -> None:
+        self.arena.gone(self.start, self.start + self.capacity)
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
+        with self.arena.lock:
+            self.last = self.arena.clock
+            if tokens <= self.capacity and self._away is None:
+                return
+            size = max(_SMALLEST, tokens, 2 * self.capacity)
+            if self.arena.limit is not None:
+                size = max(min(size, self.arena.limit), tokens)
+            if self.capacity and self.arena.extend(self.start + self.capacity, size - self.capacity):
+                self.capacity = size
+            else:
+                self._move(size, tokens)
+
+    def _move(self, size: int, tokens: int) -> None:
+        """Move to a slot of `size` positions; where there is no room for both, of `tokens`, by way of the host."""
+        try:
+            start = self.arena.take(size)
+        except MemoryError:
+            if self.capacity:
+                self.evict()
+            size = tokens
+            start = self.arena.take(size)
+        states = self._away or self.states()
+        old = self.start, self.start + self.capacity
+        self.start, self.capacity, self._away = start, size, None
+        for layer, keys, values in states:
+            self.arena.write(layer, self.rows(0, keys.shape[0]), keys, values)
+        self.arena.give(*old)
+
+    def evict(self) -> None:
+        """Move to the host's memory; the next `reserve` brings it back."""
+        if self.before_leaving is not None:
+            self.before_leaving()
+        self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
+        self.arena.give(self.start, self.start + self.capacity)
+        self.start = self.capacity = 0
+
+    def states(self) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+        """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
+        found = []
+        for layer, used in enumerate(self.used):
+            keys, values = self.arena.keys[layer], self.arena.values[layer]
+            if used and keys is not None and values is not None:
+                found.append((layer, keys[self.rows(0, used)], values[self.rows(0, used)]))
+        return found
+
+    def rows(self, start: int, end: int) -> slice:
+        """Positions in the arena of the context's tokens [start, end)."""
+        return slice(self.start + start, self.start + end)
+
+
+class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
+    """One layer of one context, as transformers wants a cache's layer."""
+
+    def __init__(self, slot: Slot, layer: int) -> None:
+        self.slot, self._layer = slot, layer
         super().__init__()
-        self.used = 0
-        self._keys: torch.Tensor | None = None
-        self._values: torch.Tensor | None = None
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Take dtype and device from the first keys."""
-        self.dtype, self.device = key_states.dtype, key_states.device
         self.is_initialized = True
 
-    def _grow(self, buffer: torch.Tensor | None, states: torch.Tensor, need: int) -> torch.Tensor:
-        if buffer is not None and buffer.shape[2] >= need:
-            return buffer
-        capacity = max(256, need, 2 * (buffer.shape[2] if buffer is not None else 0))
-        bigger = states.new_empty(*states.shape[:2], capacity, states.shape[3])
-        if buffer is not None:
-            bigger[:, :, : self.used] = buffer[:, :, : self.used]
-        return bigger
+    @property
+    def keys(self) -> torch.Tensor:
+        """Keys [1, kv_heads, used, size], a view."""
+        return self._view(self.slot.arena.keys)
+
+    @keys.setter
+    def keys(self, _: Any) -> None:  # transformers' constructor sets None
+        pass
+
+    @property
+    def values(self) -> torch.Tensor:
+        """Values [1, kv_heads, used, size], a view."""
+        return self._view(self.slot.arena.values)
+
+    @values.setter
+    def values(self, _: Any) -> None:
+        pass
+
+    def _view(self, buffers: list[torch.Tensor | None]) -> torch.Tensor:
+        with self.slot.arena.lock:
+            slot, used = self.slot, self.slot.used[self._layer]
+            slot.reserve(used)  # a context that was away comes back, perhaps into larger buffers
+            buffer = buffers[self._layer]
+            assert buffer is not None
+            _, heads, size = buffer.shape
+            # One call, where a slice, a transpose and a new dimension are three: it is made for every layer and token.
+            return buffer.as_strided((1, heads, used, size), (0, size, heads * size, 1), slot.start * heads * size)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append states of shape [1, kv_heads, new, size]; returns views of the whole cache."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        end = self.used + key_states.shape[2]
-        self._keys = self._grow(self._keys, key_states, end)
-        self._values = self._grow(self._values, value_states, end)
-        self._keys[:, :, self.used : end] = key_states
-        self._values[:, :, self.used : end] = value_states
-        self._mark(end)
+        used = self.slot.used[self._layer]
+        end = used + key_states.shape[2]
+        with self.slot.arena.lock:
+            self.slot.reserve(end)
+            rows = self.slot.rows(used, end)
+            self.slot.arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+            self.slot.used[self._layer] = end
         return self.keys, self.values
-
-    def _mark(self, end: int) -> None:
-        self.used = end
-        if self._keys is not None and self._values is not None:
-            self.keys, self.values = self._keys[:, :, :end], self._values[:, :, :end]
 
     def get_seq_length(self) -> int:
         """Tokens in the cache."""
-        return self.used
+        return self.slot.used[self._layer]
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last -`tokens_to_remove` tokens (transformers 5 wants the count negative)."""
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
-        self._mark(self.used + tokens_to_remove)
-
-
-def new_cache(layers: int) -> Cache:
-    """An empty cache of `layers` growing layers."""
-    return Cache(layers=[GrowingLayer() for _ in range(layers)])
+        self.slot.used[self._layer] += tokens_to_remove
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
-    """One layer of several contexts: the tokens of a packed pass go to the caches they belong to."""
+    """One layer of several contexts: the tokens of a packed pass go to the slots they belong to."""
 
-    def __init__(self, parts: Sequence[tuple[GrowingLayer, int, int]]) -> None:
+    def __init__(self, layer: int, slots: Sequence[tuple[Slot, int]], rows: torch.Tensor) -> None:
         super().__init__()
-        self._parts = parts
+        self._layer, self._slots, self._rows = layer, slots, rows
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' layers."""
-        for layer, start, end in self._parts:
-            layer.update(key_states[:, :, start:end], value_states[:, :, start:end])
+        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' slots."""
+        rows = self._rows.to(key_states.device, non_blocking=True)
+        arena = self._slots[0][0].arena
+        arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+        for slot, new in self._slots:
+            slot.used[self._layer] += new
         return key_states, value_states
 
     def get_seq_length(self) -> int:
@@ -93,10 +282,19 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
         return 0
 
 
-def packed_cache(parts: Sequence[tuple[Cache, int, int]]) -> Cache:
-    """A cache for one pass over tokens [start, end) of each (cache, start, end)."""
-    layers = len(parts[0][0].layers)
-    return Cache(layers=[PackedLayer([(cache.layers[n], a, b) for cache, a, b in parts]) for n in range(layers)])
+def slot_of(cache: Cache) -> Slot:
+    """The slot of a context's cache."""
+    slot: Slot = cache.layers[0].slot
+    return slot
+
+
+def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
+    """A cache for one pass over `new` tokens of each (cache, new), all of one arena and with their room reserved."""
+    slots = [(slot_of(cache), new) for cache, new in parts]
+    firsts = [slot.start + slot.used[0] for slot, _ in slots]
+    rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
+    index = torch.tensor(rows, device=device)
+    return Cache(layers=[PackedLayer(layer, slots, index) for layer in range(len(slots[0][0].used))])
 
 
 def rewind(cache: Cache, length: int) -> None:

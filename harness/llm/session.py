@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
 from harness.cost.events import Event, Kind
@@ -26,7 +27,7 @@ from harness.cost.meter import Meter
 from harness.errors import ModelOutputError
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import reply_end
-from harness.llm.kv import kept_tail, new_cache, rewind
+from harness.llm.kv import Arena, kept_tail, rewind
 from harness.llm.sampling import Sampler
 from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
@@ -71,6 +72,9 @@ class Loaded(Framed, Protocol):
     closes: list[int]
     skips: list[int]
 
+    @property
+    def arena(self) -> Arena: ...  # noqa: D102
+
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """Run one forward pass: float32 logits [ask.logits, vocab]."""
 
@@ -87,7 +91,7 @@ class HFSession(Session):
     def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
         super().__init__(model.name, model.window, meter, role)
         self._model, self._adapter = model, adapter
-        self._cache = new_cache(model.layers)
+        self._cache = model.arena.cache()
         self.ids: list[int] = []
         self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
@@ -391,4 +395,4 @@ class HFSession(Session):
     def close(self) -> None:
         """Free keys and values."""
         super().close()
-        self._cache = new_cache(0)
+        self._cache = Cache(layers=[])

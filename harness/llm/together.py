@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
-from harness.llm.kv import new_cache, packed_cache, rewind
+from harness.llm.kernels import Lengths, VarlenKernel
+from harness.llm.kv import Arena, packed_cache, rewind, slot_of
 from harness.parallel.scheduler import caught
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
@@ -43,17 +45,20 @@ class Ask:
 class Network(Protocol):
     """A loaded network whose forward passes may be shared.
 
-    prefill_chunk: most tokens of one pass; pack_problem: why contexts cannot share a pass, None where they can;
+    prefill_chunk: most tokens of one pass; kernel: attends to the keys of all contexts in one call, None without one;
+    pack_problem: why contexts cannot share a pass, None where they can;
     fixed_rows: rows of every shared pass in deterministic mode, 0 where none is shared, None in other modes.
     """
 
     net: Any
     device: torch.device
-    layers: int
     prefill_chunk: int
 
     @property
     def fixed_rows(self) -> int | None: ...  # noqa: D102
+
+    @property
+    def kernel(self) -> VarlenKernel | None: ...  # noqa: D102
 
     @property
     def pack_problem(self) -> str | None: ...  # noqa: D102
@@ -70,7 +75,6 @@ class ForwardLane:
     def __init__(self, model: Network, adapter: str | None) -> None:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
-        self._zeros: Any = None  # cache of the context that fills up passes in deterministic mode
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
         """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
@@ -110,9 +114,8 @@ class ForwardLane:
     def _shared(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
         model = self._model
         if model.fixed_rows is None:
-            return together(model.net, model.device, asks)
-        self._zeros = self._zeros or new_cache(model.layers)
-        return in_rows(model.net, model.device, asks, model.fixed_rows, self._zeros)
+            return together(model.net, model.device, asks, model.kernel)
+        return in_rows(model.net, model.device, asks, model.fixed_rows)
 
     def _alone(self, ask: Ask) -> torch.Tensor | None:
         if len(ask.ids) <= (self._model.fixed_rows or 0):
@@ -135,6 +138,7 @@ def _undo(ask: Ask) -> Callable[[], None]:
 
 def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
     """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
+    _make_room([ask])
     given = {
         "input_ids": torch.tensor([list(ask.ids)], device=device),
         "past_key_values": ask.cache,
@@ -148,48 +152,57 @@ def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
         return logits
 
 
-def together(net: Any, device: torch.device, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
-    """The same for several contexts in one pass, in the order of `asks`."""
+def together(
+    net: Any, device: torch.device, asks: Sequence[Ask], kernel: VarlenKernel | None = None
+) -> list[torch.Tensor | None]:
+    """The same for several contexts of one arena in one pass, in the order of `asks`. Raises MemoryError."""
+    _make_room(asks)
+    order = list(range(len(asks)))
+    if kernel is not None:  # it wants the contexts in the order of their places
+        order.sort(key=lambda n: slot_of(asks[n].cache).start)
     parts: list[Part] = []
     ids: list[int] = []
     positions: list[int] = []
     logit_rows: list[int] = []
-    for ask in asks:
+    for ask in (asks[n] for n in order):
         before = ask.cache.get_seq_length()
         parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
         ids += ask.ids
         positions += range(before, before + len(ask.ids))
         logit_rows += range(len(ids) - ask.logits, len(ids))
+    new, slots = [part.end - part.start for part in parts], [slot_of(part.cache) for part in parts]
+    at = Lengths(new, [slot.start for slot in slots], [slot.used[0] + n for slot, n in zip(slots, new, strict=True)])
     given = {
         "input_ids": torch.tensor([ids], device=device),
         "position_ids": torch.tensor([positions], device=device),
-        "past_key_values": packed_cache([(part.cache, part.start, part.end) for part in parts]),
+        "past_key_values": packed_cache([(part.cache, n) for part, n in zip(parts, new, strict=True)], device),
         # transformers takes a mask of four dimensions as it is; each context makes its own.
         "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
         "use_cache": True,
     }
-    with torch.inference_mode(), packed(Pack(parts)):
+    found: list[torch.Tensor | None] = [None] * len(asks)
+    with torch.inference_mode(), packed(Pack(parts, kernel, at)):
         if not logit_rows:
             net.get_decoder()(**given)
-            return [None] * len(asks)
+            return found
         rows = net(**given, logits_to_keep=torch.tensor(logit_rows, device=device)).logits[0].float()
-    parts_of_rows = iter(rows.split([ask.logits for ask in asks if ask.logits]))
-    return [next(parts_of_rows) if ask.logits else None for ask in asks]
+    wanted = [n for n in order if asks[n].logits]
+    for n, part in zip(wanted, rows.split([asks[n].logits for n in wanted]), strict=True):
+        found[n] = part
+    return found
 
 
-def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int, zeros: Any) -> list[torch.Tensor | None]:
-    """The same in a pass of exactly `rows` tokens; `zeros`: an empty cache for what fills it up, left empty.
+def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[torch.Tensor | None]:
+    """The same in a pass of exactly `rows` tokens; what is missing is filled up by a context that is thrown away.
 
     Either every row has its logits computed or none, so that the last product has always `rows` rows too.
     """
     wanted = any(ask.logits for ask in asks)
     whole = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
     if missing := rows - sum(len(ask.ids) for ask in asks):
-        whole.append(Ask([0] * missing, zeros, missing if wanted else 0))
-    try:
-        outs = together(net, device, whole)
-    finally:
-        rewind(zeros, 0)
+        filling = slot_of(asks[0].cache).arena.cache()
+        whole.append(Ask([0] * missing, filling, missing if wanted else 0))
+    outs = together(net, device, whole)
     return [
         out[len(ask.ids) - ask.logits :] if out is not None and ask.logits else None
         for ask, out in zip(asks, outs, strict=False)
@@ -199,22 +212,36 @@ def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int, zero
 def rows_hold(net: Any, device: torch.device, layers: int, rows: int) -> bool:
     """Whether a context's logits are the same to the bit at any place of a pass of `rows` tokens, beside any other."""
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
-    zeros = new_cache(layers)
+    arena = Arena(layers)
     seen: dict[int, torch.Tensor] = {}
     for new in (1, 3):
         for before in sorted({0, 1, rows // 2, rows - new}):
-            neighbour, context = new_cache(layers), new_cache(layers)
+            neighbour, context = arena.cache(), arena.cache()
             alone(net, device, Ask(long, neighbour))
             alone(net, device, Ask(short, context))
             others = [Ask([before + 1] * before, neighbour, 1)] if before else []
-            *_, out = in_rows(net, device, [*others, Ask(short[:new], context, new)], rows, zeros)
+            *_, out = in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
             assert out is not None
             if not torch.equal(seen.setdefault(new, out), out):
                 return False
     return True
 
 
-def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
+def _make_room(asks: Sequence[Ask]) -> None:
+    """Begin a pass: reserve the positions of its new tokens."""
+    arena = slot_of(asks[0].cache).arena
+    with arena.lock:
+        arena.clock += 1
+        for ask in asks:
+            slot = slot_of(ask.cache)
+            slot.reserve(slot.used[0] + len(ask.ids))
+            kept = ask.capture if isinstance(ask.capture, WriteCapture) else None
+            slot.before_leaving = partial(kept.reduce, len(slot.used)) if kept is not None else None
+
+
+def pack_problem(
+    net: Any, device: torch.device, dtype: str, layers: int, kernel: VarlenKernel | None = None
+) -> str | None:
     """Why contexts of this model cannot share a pass; None when they did so in a trial, with the same logits."""
     config = net.config
     if config._attn_implementation != NAME:
@@ -228,10 +255,11 @@ def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str
         return "its queries are scaled by positions that a packed pass does not carry"
     texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
     try:
-        own = [alone(net, device, Ask(text, new_cache(layers), len(text))) for text in texts]
-        both = [(text, new_cache(layers)) for text in texts]
-        first = together(net, device, [Ask(text[:4], cache, 4) for text, cache in both])
-        second = together(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both])
+        arena = Arena(layers)
+        own = [alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
+        both = [(text, arena.cache()) for text in texts]
+        first = together(net, device, [Ask(text[:4], cache, 4) for text, cache in both], kernel)
+        second = together(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], kernel)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(own, first, second, strict=True):
@@ -244,7 +272,7 @@ def pack_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str
 def cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
     """Why a session's cache does not work for this model; None when pieces and a roll-back equal one plain pass."""
     text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
-    cache = new_cache(layers)
+    cache = Arena(layers).cache()
     try:
         with torch.inference_mode():
             whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()

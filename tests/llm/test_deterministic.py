@@ -8,7 +8,7 @@ import torch
 from harness.cli.run import Execution
 from harness.config.schema import ModelConfig
 from harness.llm import together
-from harness.llm.kv import new_cache
+from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from tests.llm.test_together import SCRIPTS, play, side_by_side
@@ -69,7 +69,7 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, sizes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
     assert model.fixed_rows == 0
-    assert model.forward(together.Ask([1, 2], new_cache(model.layers), 1), None).shape[0] == 1
+    assert model.forward(together.Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
     assert not sizes
 
 

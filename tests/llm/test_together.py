@@ -16,7 +16,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import together
-from harness.llm.kv import new_cache
+from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
 from pocket.random_model import save
@@ -92,9 +92,9 @@ def passes(monkeypatch):
     """How many contexts each packed pass held."""
     sizes, real = [], together.together
 
-    def spy(net, device, asks):
+    def spy(net, device, asks, *more):
         sizes.append(len(asks))
-        return real(net, device, asks)
+        return real(net, device, asks, *more)
 
     monkeypatch.setattr(together, "together", spy)
     return sizes
@@ -137,7 +137,8 @@ def test_logits_of_a_packed_pass_equal_those_alone(tiny):
     """Empty and filled caches, one new token and many, logits for all, some and no rows, in one pass."""
     texts = [tiny.text.plain(NODES[2]), tiny.text.plain(WORDS), tiny.text.plain(NODES[0]), tiny.text.plain(NODES[1])]
     cuts, wanted = (0, 30, len(texts[2]) - 1, 2), (len(texts[0]), 3, 1, 0)
-    own, caches = [new_cache(tiny.layers) for _ in texts], [new_cache(tiny.layers) for _ in texts]
+    arena = Arena(tiny.layers)
+    own, caches = [arena.cache() for _ in texts], [arena.cache() for _ in texts]
     for cache, text, cut in [*zip(own, texts, cuts, strict=True), *zip(caches, texts, cuts, strict=True)]:
         if cut:
             together.alone(tiny.net, tiny.device, together.Ask(text[:cut], cache))
@@ -163,8 +164,8 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
     alone = [play(model, actions) for actions in scripts]
     real, failed = together.together, []
 
-    def breaks(net, device, asks):
-        real(net, device, asks)  # caches and captures have seen the tokens when it fails
+    def breaks(net, device, asks, *more):
+        real(net, device, asks, *more)  # caches and captures have seen the tokens when it fails
         failed.append(len(asks))
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
@@ -186,7 +187,7 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
         no_dragons(ask.ids)
         return real(net, device, ask)
 
-    def packed(net, device, asks):
+    def packed(net, device, asks, *more):
         no_dragons([i for ask in asks for i in ask.ids])
         raise AssertionError("the two contexts must have met in the first pass")
 
