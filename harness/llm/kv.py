@@ -173,7 +173,8 @@ class Slot:
         old = self.start, self.start + self.capacity
         self.start, self.capacity, self._away = start, size, None
         for layer, keys, values in states:
-            self.arena.write(layer, self.rows(0, keys.shape[0]), keys, values)
+            kept = self.used[layer]  # it may have been rolled back while it was away
+            self.arena.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
         self.arena.give(*old)
 
     def evict(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.cost.meter import Meter
@@ -32,6 +32,7 @@ def agree(caches, expected):
 
 
 @settings(max_examples=150, deadline=None)
+@example([("feed", 0, 1), ("feed", 0, 256), ("feed", 2, 267), ("feed", 2, 1), ("feed", 1, 1), ("cut", 0, 1)], 1300)
 @given(steps=STEPS, limit=st.sampled_from([None, 1300]))
 def test_each_context_finds_its_own(steps, limit):
     arena = Arena(LAYERS, limit)
