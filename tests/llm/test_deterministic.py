@@ -26,9 +26,9 @@ def sizes(monkeypatch):
     """Tokens of each packed pass, and how many contexts it held."""
     seen, real = [], together.together
 
-    def spy(net, device, asks):
+    def spy(net, device, asks, *more):
         seen.append((sum(len(ask.ids) for ask in asks), len(asks)))
-        return real(net, device, asks)
+        return real(net, device, asks, *more)
 
     monkeypatch.setattr(together, "together", spy)
     return seen
