@@ -216,8 +216,10 @@ def _rounded(run: StoredRun) -> list[str]:
         return []
     how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
     return [
-        f"{how}: a run that stops there may answer otherwise (--deterministic or --parallel 1 records what such a run "
-        "answers)"
+        (
+            f"{how}: a run that stops there may answer otherwise (--deterministic or --parallel 1 records what such a run "
+            "answers)"
+        )
     ]
 
 
