@@ -11,8 +11,8 @@ from harness.config import presets
 
 QUESTIONS = 2
 NO_DOCUMENTS = "eli5-documents.json"
-# UTF-8 bytes of a text that the random model reads, some 2,600 English words; longer ones have this field.
-BYTES = 16_000
+# UTF-8 bytes of a text that the random model reads, some 1,000 English words; longer ones have this field.
+BYTES = 6_000
 LONG = {"context", "text"}
 
 

@@ -198,7 +198,11 @@ class Course:
             return scenes, measures.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
         held = max(1, round(len(scenes) * self.settings.held))
         if not scenes[: len(scenes) - held]:
-            raise UserError(f"the teacher made too few scenes for '{task.name}'; {self.file(task)} has all of them")
+            before = f", or adapter '{task.after[0]}' needs more training: it comes before" if task.after else ""
+            raise UserError(
+                f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at least; "
+                f"{self.file(task)} has them. The teacher's replies could not be read{before}"
+            )
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, before: int, most: int | None) -> Job:

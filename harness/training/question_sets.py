@@ -10,6 +10,7 @@ its id or by its text. Gold answers are left out of the items.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from harness.datasets.archives import is_archive
 from harness.datasets.files import first_key
 from harness.datasets.loading import load
 from harness.datasets.retrieved import questions
-from harness.errors import UserError
+from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
 
 if TYPE_CHECKING:
@@ -84,15 +85,23 @@ class _Keys:
 
 
 def _keys(configs: Iterable[DatasetConfig]) -> _Keys:
-    pairs: list[tuple[str, str]] = []
-    for config in configs:
-        if config.format == "retrieved":  # its questions alone: they come without documents here
-            plain = config.model_copy(update={"options": {}})
-            pairs += [(row.id, row.question) for row in questions(plain)]
-        else:
-            pairs += [(e.question.id, e.question.text) for e in load(config).examples]
+    pairs = [pair for config in configs for pair in _asked(config)]
     ids = frozenset(key for key, _ in pairs if not _COUNTER.fullmatch(key))
     return _Keys(ids, frozenset(folded(text) for _, text in pairs))
+
+
+def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
+    """Ids and texts of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
+    if config.format == "retrieved":  # its questions alone: they come without documents here
+        return [(row.id, row.question) for row in questions(config.model_copy(update={"options": {}}))]
+    try:
+        return [(e.question.id, e.question.text) for e in load(config).examples]
+    except DataError:
+        if config.data is None:
+            raise
+        with contextlib.suppress(HarnessError):
+            return _asked(config.model_copy(update={"format": "retrieved"}))
+        raise
 
 
 @dataclass(frozen=True)

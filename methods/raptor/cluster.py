@@ -11,6 +11,7 @@ one that cannot be split is cut in order instead of being clustered for ever.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import CannotRun
+from harness.storage.home import home
+from methods.raptor.compiled import keep_for_umap
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
 _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
@@ -115,11 +118,15 @@ def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nd
 
 
 def _umap() -> Any:
-    # Only when a tree is built: numba takes seconds to import and compile.
+    # Only when a tree is built: numba takes seconds to import.
+    first = "umap" not in sys.modules
     try:
-        return import_module("umap")
+        umap = import_module("umap")
     except ModuleNotFoundError as error:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
+    if first:
+        keep_for_umap(home())
+    return umap
 
 
 def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:

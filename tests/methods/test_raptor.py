@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.cluster import clusters, in_order
+from methods.raptor.compiled import keep
 from methods.raptor.config import RaptorConfig
 from methods.raptor.select import collapsed, traversal
 from methods.segments import packed
@@ -229,6 +231,16 @@ def test_a_window_without_room_for_a_chunk():
     tools = FakeTools([Rule(reply="x")], window=50, similarity=Vectors())
     with pytest.raises(QuestionError, match="does not hold a chunk of 30 tokens .* lower method.chunk_tokens"):
         Raptor(RaptorConfig(chunk_tokens=30, summary_tokens=10, reduction="pca")).index(Document("d", "a b"), tools)
+
+
+def test_what_numba_compiled_is_stored(tmp_path):
+    numba = pytest.importorskip("numba")
+    kernel = numba.njit(lambda x: x + 1)
+    keep([SimpleNamespace(kernel=kernel)], tmp_path)
+    assert (kernel(1), numba.config.CACHE_DIR) == (2, "")
+    assert list(tmp_path.rglob("*.nbc"))
+    (tmp_path / "file").touch()
+    keep([SimpleNamespace(kernel=kernel)], tmp_path / "file")  # cannot be written: compiled anew each time
 
 
 @pytest.mark.filterwarnings("default")  # what umap and numba say about themselves

@@ -56,6 +56,16 @@ def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path: Path) -> 
     assert "there are no evaluation questions to compare with; name them with --exclude" in kept(*sets_of(train))[1][-1]
 
 
+def test_questions_to_exclude_may_be_in_flashrags_form(tmp_path: Path) -> None:
+    train = rows(tmp_path / "train.jsonl", *(f"who is {n}" for n in range(10)))
+    dev = rows(tmp_path / "dev.jsonl", "Who is 3?", split="dev")
+    found, _ = kept(*sets_of(train, dev, name="hotpotqa", format="retrieved"))
+    assert found == [f"hotpotqa/train_{n}" for n in range(10) if n != 3]
+    dev.write_text('{"neither": 1}\n')
+    with pytest.raises(DataError, match="line 1, field 'question': is missing"):
+        kept(*sets_of(train, dev, name="hotpotqa", format="retrieved"))
+
+
 def test_a_set_of_evaluation_questions_is_refused(tmp_path: Path) -> None:
     train = rows(tmp_path / "nq-train.jsonl", "who is 1", "who is 2", "who is 3")
     with pytest.raises(UserError, match=r"3 of 3 questions of 'nq' \(nq-train.jsonl\) are evaluation questions"):
