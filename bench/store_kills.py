@@ -12,6 +12,7 @@ run on a disk in everything but seconds, and a request may come twice only for a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -33,7 +34,7 @@ TOKENIZER = Path(pocket.__file__).parent / "model"  # counts tokens; the server 
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-secret", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
-HOLD = 0.5  # seconds of a reply
+HOLD = 1.0  # seconds of a reply
 asked: Counter[str] = Counter()  # requests by the checksum of their messages
 
 
@@ -56,7 +57,8 @@ class Model(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        with contextlib.suppress(OSError):  # a run that was killed does not wait for it
+            self.wfile.write(data)
 
 
 class Store:
@@ -72,6 +74,7 @@ class Store:
         identities = {"identities": [{"name": "bench", "credentials": credentials, "actions": actions}]}
         (folder / "s3.json").write_text(json.dumps(identities))
         words = ["-dir", str(folder / "data"), "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", "-volume.max=4"]
+        words += ["-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
         self._command = [program, "-logtostderr=true", "server", *words, "-s3.config", str(folder / "s3.json")]
         self._command += [f"{name}={port}" for name, port in ports.items()]
         self._log = folder / "store.log"
@@ -95,6 +98,8 @@ class Store:
                 return
             except Exception:  # noqa: BLE001 - each error of the client means that the server is not ready
                 time.sleep(1)
+            if self.process.poll() is not None:
+                break
         sys.exit(f"the store does not start; see {self._log}")
 
 
