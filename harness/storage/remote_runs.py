@@ -32,6 +32,7 @@ from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
 
 EVERY = 30.0  # seconds between two sends
+AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
 STALE = 300.0  # seconds without a sign of life after which a writer of another machine counts as gone
 _LAYOUT, _STORE, _APPLIED = "layout.json", ".store", ".layout.json"
 _APPENDED = ("records", "documents", "texts", "requests")  # files that only grow, by the beginnings of their names
@@ -144,8 +145,8 @@ class Remote:
         store = ObjectStore((root / _STORE).read_text(encoding="utf-8"))
         place = folder.relative_to(root).as_posix()
         try:
-            remote = cls(store, place, folder, _next_number(store, place))
-            layout = _bring(store, place, folder)
+            remote = cls(store, place, folder, _patiently(lambda: _next_number(store, place)))
+            layout = _patiently(lambda: _bring(store, place, folder))
         except StoreFailed as error:
             raise SaveError(f"{error}.") from error
         for name, parts in layout.get("files", {}).items():
@@ -169,11 +170,15 @@ class Remote:
         """
         self._end.set()
         self._thread.join()
-        try:
+
+        def rest() -> None:
             if keep and self._problem is None:
                 self._send(whole=True)
                 self._tidy()
             self._store.write(self._claim(), b'{"released": true}')
+
+        try:
+            _patiently(rest)
         except StoreFailed as error:
             self._problem = self._problem or str(error)
         self.check()
@@ -227,6 +232,18 @@ class Remote:
         for name in self._store.names(f"{self._place}/parts"):
             if name.rpartition("/")[2] not in kept:
                 self._store.remove(name)
+
+
+def _patiently(action: Callable[[], Any]) -> Any:
+    """The value of `action`, tried again while the store fails, for AWAY seconds. Raises StoreFailed after them."""
+    until = time.monotonic() + AWAY
+    while True:
+        try:
+            return action()
+        except StoreFailed:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
 
 
 def _state(path: Path) -> tuple[int, int, int]:

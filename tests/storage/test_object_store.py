@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
@@ -45,6 +46,21 @@ def test_an_index_is_built_once_for_two_machines(tmp_path: Path, url: str) -> No
     assert (one.get(), two.get()) == ({"words": [1, 2]}, {"words": [1, 2]})
     assert two.store.requests == asked, "the second look asks the local tier only"
     assert one.notes == two.notes == []
+
+
+def test_a_conditional_put(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObjectStore(url)
+    assert store.create("key", b"mine")
+    assert store.create("key", b"mine"), "a request that was sent twice finds its own object"
+    assert not store.create("key", b"yours")
+
+    # Servers other than AWS do not name the condition that failed.
+    def refused(*args: Any, **kwargs: Any) -> None:
+        refusal = {"Error": {"Code": "PreconditionFailed"}}
+        raise OSError("no") from ClientError(refusal, "PutObject")
+
+    monkeypatch.setattr(store._files, "pipe_file", refused)
+    assert not store.create("key", b"yours")
 
 
 def test_the_first_builder_s_entry_stands(tmp_path: Path, url: str) -> None:

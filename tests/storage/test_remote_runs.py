@@ -148,6 +148,7 @@ def test_a_store_that_fails_loses_nothing(machines: tuple[Machine, Machine], mon
             raise remote_runs.StoreFailed("the object store cannot be used (the disk is full)")
 
         patch.setattr(ObjectStore, "write", refused)
+        patch.setattr(remote_runs, "AWAY", 0.0)
         with pytest.raises(SaveError, match="the same command sends it"):
             go(plan, out)
     asked: list[str] = []
@@ -156,6 +157,23 @@ def test_a_store_that_fails_loses_nothing(machines: tuple[Machine, Machine], mon
     two.on()
     (stored,) = read_runs(run_folders([two.url]))
     assert stored.summary["n_scored"] == len(stored.records)
+
+
+def test_a_store_that_is_back_soon_is_waited_for(machines: tuple[Machine, Machine], monkeypatch: Any) -> None:
+    one, two = machines
+    monkeypatch.setattr(remote_runs.time, "sleep", lambda seconds: None)
+    write, failures = ObjectStore.write, [remote_runs.StoreFailed("away")] * 2
+
+    def flaky(store: ObjectStore, name: str, data: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        write(store, name, data)
+
+    monkeypatch.setattr(ObjectStore, "write", flaky)
+    go(make_plan(), one.on())
+    assert not failures
+    two.on()
+    assert len(read_runs(run_folders([two.url]))) == 1
 
 
 def test_a_run_that_never_began_leaves_nothing(machines: tuple[Machine, Machine]) -> None:
