@@ -44,7 +44,7 @@ from harness.storage.summary import summarise
 Note = Callable[[str], None]
 _OPEN = 64  # files that are open at a time
 _REMOVERS = 8  # threads that remove files: one alone waits milliseconds for the disk at each
-_CACHE = -32_000  # KiB of the index in memory
+_CACHE = -8_000  # KiB of the index in memory
 _TABLES = """
 CREATE TABLE place (id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
 CREATE TABLE record (id TEXT PRIMARY KEY, rank INTEGER, file INTEGER, at INTEGER, size INTEGER) WITHOUT ROWID;

@@ -93,9 +93,9 @@ def interval(
 ) -> Interval:
     """Mean of `values` with a bootstrap interval that resamples whole clusters (expanded percentile, see above).
 
-    values: (n,), finite; clusters: n labels, or their places in sorted order. The mean weighs every value alike; a
-    resample's mean is the ratio of its sum and its size. The result does not depend on the order of the values and is
-    fixed by `seed`.
+    values: (n,), finite; clusters: n labels, or an array of their places in sorted order. The mean weighs every value
+    alike; a resample's mean is the ratio of its sum and its size. The result does not depend on the order of the values
+    and is fixed by `seed`.
 
     bounds: the range a value can have, used only where all clusters have the same mean. A bootstrap then sees no spread
     and would claim certainty; instead the ends are those of `_reach`. Pass None for quantities without a range.
@@ -191,10 +191,13 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArr
         raise ValueError("values must be finite numbers; score a missing value 0.0 and flag it")
     if not len(array):
         return np.zeros(0), np.zeros(0)
-    _, inverse = np.unique(np.asarray(clusters), return_inverse=True)
-    order = np.lexsort((array, inverse))
-    sums = np.bincount(inverse[order], weights=array[order])
-    return sums.astype(np.float64), np.bincount(inverse).astype(np.float64)
+    places = np.asarray(clusters)
+    if places.dtype.kind != "i":
+        places = np.unique(places, return_inverse=True)[1]
+    order = np.lexsort((array, places))
+    sums, sizes = np.bincount(places[order], weights=array[order]), np.bincount(places)
+    used = sizes > 0  # labels that have a value
+    return sums[used].astype(np.float64), sizes[used].astype(np.float64)
 
 
 def merged_groups(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:

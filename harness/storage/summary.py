@@ -137,6 +137,7 @@ class _Tally:
         labels = question_labels(self._form, self._questions, list(self._sets))
         place = {label: n for n, label in enumerate(sorted(set(labels)))}
         places = np.fromiter((place[label] for label in labels), dtype=np.int32, count=len(labels))
+        self._sets.clear()
         return places if by_question(self._form) else places[np.frombuffer(self._set, dtype=np.uint32)]
 
 
