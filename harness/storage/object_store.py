@@ -47,7 +47,8 @@ class ObjectStore:
         try:
             import fsspec
 
-            self._files, self._root = fsspec.core.url_to_fs(self.url)
+            local = {"auto_mkdir": True} if kind in ("file", "local") else {}
+            self._files, self._root = fsspec.core.url_to_fs(self.url, **local)
         except (ImportError, ValueError) as error:
             why = str(error).splitlines()[0].rstrip(".")
             raise UserError(f"the object store {self.url} cannot be used ({why}){extra}") from error

@@ -63,6 +63,13 @@ def test_a_conditional_put(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not store.create("key", b"yours")
 
 
+def test_a_folder_as_a_store(tmp_path: Path) -> None:
+    store = ObjectStore(f"file://{tmp_path}/new")
+    assert store.create("place/key", b"mine")
+    assert not store.create("place/key", b"yours")
+    assert store.read("place/key") == b"mine"
+
+
 def test_the_first_builder_s_entry_stands(tmp_path: Path, url: str) -> None:
     machines = [Machine(tmp_path / str(n), url) for n in range(8)]
     gate = threading.Barrier(len(machines))
