@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
+from harness.config.yaml_tree import Raw
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
@@ -48,11 +49,13 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=8)
     parser.add_argument("--parallel", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--mode", nargs="+", default=["deterministic", "usual"])
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     flags = parser.parse_args()
+    more = {key: Raw(value) for key, _, value in (each.partition("=") for each in flags.set)}
     print(f"{'run':<52} {'CPU s':>7} {'predictions':>12} {'searches':>9} {'indexes':>8}  that differ from the first")
     for method in flags.method:
         for mode in flags.mode:
-            sets = {"model.dtype": flags.dtype, "model.deterministic": mode == "deterministic"}
+            sets = {"model.dtype": flags.dtype, "model.deterministic": mode == "deterministic", **more}
             choices = Choices(
                 method=method, dataset=flags.dataset, data=flags.data, model=flags.model, limit=flags.limit, sets=sets
             )

@@ -19,6 +19,7 @@ Nothing here prints, and no message holds the key: what a server says is shown w
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import http.client
 import json
@@ -156,8 +157,12 @@ class Server:
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(self.base_url.rstrip("/") + path, content, headers)
+        scheduler = current()
         try:
-            with self._opener.open(request, timeout=timeout) as reply:
+            with (
+                contextlib.nullcontext() if scheduler is None else scheduler.outside(),
+                self._opener.open(request, timeout=timeout) as reply,
+            ):
                 kind = " ".join(self.blotted(reply.headers.get_content_type()).split())[:_SAID]
                 return _parsed(kind, _read(reply, most, timeout))
         except urllib.error.HTTPError as e:
@@ -233,7 +238,8 @@ class Server:
                 scheduler.check()
             if left <= 0:
                 return
-            time.sleep(min(left, _SLICE))
+            with contextlib.nullcontext() if scheduler is None else scheduler.outside():
+                time.sleep(min(left, _SLICE))
 
 
 def _read(reply: Any, most: int, timeout: float) -> bytes:

@@ -4,9 +4,9 @@
     context b: 40 new tokens├─► input_ids [1, 42], positions of each context ─► one pass ─► logits where they are needed
     context c: 1 new token  ┘        keys and values go to the three caches
 
-Nothing is padded. Simultaneous requests are packed up to `prefill_chunk` tokens a pass, so that a pass
-takes no more memory than one context's does; the shortest first. A pass that fails is taken back and run again context
-by context, so that an error (no memory, say) belongs to the context that causes it.
+Nothing is padded. A pass takes about `prefill_chunk` tokens, so that it takes no more memory than one context's does:
+first what writes or probes, then the prefills that have waited longest. A pass that fails is taken back and run again
+context by context, so that an error (no memory, say) belongs to the context that causes it.
 
 In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
 number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
@@ -28,6 +28,8 @@ from harness.llm.kernels import Lengths, VarlenKernel
 from harness.llm.kv import Arena, packed_cache, rewind, slot_of
 from harness.parallel.scheduler import caught
 
+# An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
+_FEW = 64
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
@@ -76,6 +78,25 @@ class ForwardLane:
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
 
+    def take(self, asks: Sequence[Ask]) -> list[int]:
+        """Indices of the asks of the next pass: those of few tokens, then longer ones, by their age.
+
+        Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
+        """
+        few: list[int] = []
+        long: list[int] = []
+        for n, ask in enumerate(asks):
+            (few if len(ask.ids) <= _FEW else long).append(n)
+        taken: list[int] = []
+        room = self._limit
+        for kind in (few, long):
+            for n in kind:
+                if n != kind[0] and len(asks[n].ids) > room:
+                    break
+                room -= len(asks[n].ids)
+                taken.append(n)
+        return taken
+
     def run(self, asks: Sequence[Ask]) -> list[Any]:
         """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
         results: dict[int, Any] = {}
@@ -85,18 +106,18 @@ class ForwardLane:
         return [results[n] for n in range(len(asks))]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
-        """Indices of the asks that share a pass: the shortest first, so that what writes stays together."""
+        """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
         if self._model.pack_problem is not None:
             return [[n] for n in range(len(asks))]
-        rows = self._model.fixed_rows
-        limit = self._limit if rows is None else rows
+        if (rows := self._model.fixed_rows) is None:
+            return [list(range(len(asks)))]
         groups: list[list[int]] = []
         room = 0
         for n in sorted(range(len(asks)), key=lambda n: len(asks[n].ids)):
             room -= len(asks[n].ids)
             if not groups or room < 0:
                 groups.append([])
-                room = limit - len(asks[n].ids)
+                room = rows - len(asks[n].ids)
             groups[-1].append(n)
         return groups
 

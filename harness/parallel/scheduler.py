@@ -1,19 +1,23 @@
 """Threads that work in parallel, and one thread that runs their requests as batches.
 
     question 1 ──method code──┐ forward pass
-    question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► all go on
+    question 2 ──method code──┤ forward pass  ──► when every thread waits: lane.run([...]) ──► those go on
     map item 2 ──method code──┘ forward pass
 
     scheduler = Scheduler(4)                   at most 4 threads work at once; each holds a place
     scheduler.start(work, work)           members: each work() has its own thread, which first waits for a place
     current()                             the Scheduler of the calling thread, None outside of one
-    scheduler.do(lane, ask)               lane.run([ask, ...]) with the asks of other members; the result of this ask
+    scheduler.do(lane, ask)               lane.run([ask, ...]) with asks of other members; the result of this ask
     scheduler.call(fn)                    fn() in the thread that runs the passes
     with scheduler.aside(): ...           wait for another member; the place is free meanwhile
+    with scheduler.outside(): ...         wait for a server; no pass waits for this member meanwhile
     scheduler.stop(); scheduler.wait()    members end with Stopped at their next call; then wait for their end
 
-Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible. A member
-that waits for something outside the scheduler delays a pass by at most PATIENCE seconds.
+Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible, and its
+lane takes as many of them as one pass holds (`Lane.take`). The others stay queued beside what the members that went on
+ask next, so none waits for all others; the ask that waits longest is in every pass, so none waits for more passes than
+there are asks before it. A member that is at work for longer than PATIENCE seconds delays one pass by that much, and no
+further pass until it has asked again.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ class Lane(Protocol):
 
     ahead: bool
 
+    def take(self, asks: Sequence[Any]) -> Sequence[int]:
+        """Indices of the asks of the next pass, the first one (which waits longest) among them."""
+
     def run(self, asks: Sequence[Any]) -> list[Any]:
         """The result of each ask, in order; the exception, where one failed."""
 
@@ -47,6 +54,9 @@ class _Calls:
     """Plain functions, one after the other."""
 
     ahead = True
+
+    def take(self, asks: Sequence[Any]) -> Sequence[int]:
+        return range(len(asks))
 
     def run(self, asks: Sequence[Callable[[], Any]]) -> list[Any]:
         return [caught(fn) for fn in asks]
@@ -69,11 +79,15 @@ def current() -> Scheduler | None:
     return scheduler
 
 
-class _Waiting:
-    """One ask: where it belongs, since when it waits, and the gate its thread stands at."""
+class _Member:
+    """One thread, before and while it works."""
 
-    def __init__(self, lane: Lane, ask: Any) -> None:
-        self.lane, self.ask, self.since = lane, ask, time.monotonic()
+
+class _Waiting:
+    """One ask: whose it is, where it belongs, since when it waits, and the gate its thread stands at."""
+
+    def __init__(self, member: _Member, lane: Lane, ask: Any) -> None:
+        self.member, self.lane, self.ask, self.since = member, lane, ask, time.monotonic()
         self.outcome: Any = None
         # A bare lock is a third of an Event's cost, and there is one for every token that is written.
         self.gate = threading.Lock()
@@ -86,7 +100,8 @@ class Scheduler:
     def __init__(self, places: int) -> None:
         self.places = places
         self.stopped = False
-        self._working = 0  # members that hold a place and wait for nothing
+        self._working: set[_Member] = set()  # those that hold a place and wait for nothing
+        self._late: set[_Member] = set()  # those of them that no pass waits for any more
         self._held = 0  # places that are taken
         self._asks: list[_Waiting] = []
         self._ended = 0.0  # when the last pass did
@@ -102,10 +117,8 @@ class Scheduler:
     def start(self, *works: Callable[[], None]) -> None:
         """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
         with self._lock:
-            ready = min(len(works), self.places - self._held)
-            self._reserve(ready)
-            for n, work in enumerate(works):
-                self._begin(work, reserved=n < ready)
+            for work in works:
+                self._begin(work, reserved=self._held < self.places)
 
     def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
         """The same as `start`, unless every place is taken; returns whether it began. Never waits.
@@ -115,18 +128,20 @@ class Scheduler:
         with self._lock:
             if self._held >= self.places or self.stopped:
                 return False
-            self._reserve(1)
             self._begin(work, reserved=True, ended=ended)
         return True
 
-    def _reserve(self, count: int) -> None:
-        # Counted before they run: the next pass waits for what the new members will ask.
-        self._held += count
-        self._working += count
+    def _reserve(self, member: _Member) -> None:
+        self._held += 1
+        self._working.add(member)
 
     def _begin(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
+        member = _Member()
+        if reserved:  # counted before it runs: the next pass waits for what the new member will ask
+            self._reserve(member)
+
         def body() -> None:
-            _local.scheduler = self
+            _local.scheduler, _local.member = self, member
             if not reserved:
                 self._take()
             try:
@@ -146,17 +161,21 @@ class Scheduler:
         with self._lock:
             while self._held >= self.places and not self.stopped:
                 self._free.wait()
-            self._reserve(1)
+            self._reserve(_local.member)
 
     def _give(self) -> None:
         with self._lock:
             self._held -= 1
-            self._working -= 1
+            self._rest(_local.member)
             self._free.notify()
             self._tell()
 
+    def _rest(self, member: _Member) -> None:
+        self._working.discard(member)
+        self._late.discard(member)
+
     def _tell(self) -> None:
-        if self._working == 0 or len(self._asks) == 1:
+        if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 
     @contextlib.contextmanager
@@ -169,6 +188,18 @@ class Scheduler:
             self._take()
         self.check()
 
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Wait for something outside of this process: the place stays taken, but no pass waits for this member."""
+        with self._lock:
+            self._late.add(_local.member)
+            self._tell()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._late.discard(_local.member)
+
     def check(self) -> None:
         """Raise Stopped when the run ends."""
         if self.stopped:
@@ -178,11 +209,11 @@ class Scheduler:
 
     def do(self, lane: Lane, ask: Any) -> Any:
         """Run `ask` in its lane, with the asks of other members. Raises the lane's exception, or Stopped."""
-        waiting = _Waiting(lane, ask)
+        waiting = _Waiting(_local.member, lane, ask)
         with self._lock:
             self.check()
             self._asks.append(waiting)
-            self._working -= 1
+            self._rest(waiting.member)
             self._tell()
         waiting.gate.acquire()
         if isinstance(waiting.outcome, BaseException):
@@ -202,6 +233,7 @@ class Scheduler:
                 if self.stopped:
                     self._end(self._asks, [Stopped() for _ in self._asks])
                     return
+                self._late |= self._working  # all others had PATIENCE seconds
                 taken = self._next()
             lane = taken[0].lane
             try:
@@ -214,7 +246,7 @@ class Scheduler:
             del taken, outcomes  # else logits stay in memory until the next pass
 
     def _ready(self) -> bool:
-        return bool(self._asks) and (self._working == 0 or self._left() <= 0)
+        return bool(self._asks) and (self._working <= self._late or self._left() <= 0)
 
     def _left(self) -> float:
         # PATIENCE counts from the end of the last pass: asks that waited for it share a pass with those of its members.
@@ -224,15 +256,16 @@ class Scheduler:
         return max(self._left(), 0) if self._asks else None
 
     def _next(self) -> list[_Waiting]:
-        """The asks of the next pass: first lanes marked `ahead`, then the lane that has waited longest."""
+        """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""
         lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
-        return [w for w in self._asks if w.lane is lane]
+        asks = [w for w in self._asks if w.lane is lane]
+        return [asks[n] for n in lane.take([w.ask for w in asks])]
 
     def _end(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
         # Counted before they wake: else the first one to ask again would run alone.
-        self._working += len(taken)
+        self._working.update(w.member for w in taken)
         for waiting, outcome in zip(taken, outcomes, strict=True):
             waiting.outcome = outcome
             waiting.gate.release()

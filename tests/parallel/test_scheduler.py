@@ -39,6 +39,9 @@ class Batches:
     def __init__(self) -> None:
         self.runs: list[list[int]] = []
 
+    def take(self, asks: Sequence[int]) -> Sequence[int]:
+        return range(len(asks))
+
     def run(self, asks: Sequence[int]) -> list[Any]:
         self.runs.append(sorted(asks))
         return [ValueError(f"{n} is bad") if n < 0 else 2 * n for n in asks]
@@ -90,6 +93,55 @@ def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatc
 
     together(asks, never_asks, slow)
     assert order == [0, 2, 10]
+
+
+def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next() -> None:
+    class Narrow(Batches):
+        def take(self, asks: Sequence[int]) -> Sequence[int]:
+            return [0, *(n for n in range(1, len(asks)) if asks[n] < 100)]  # one long ask a pass, the oldest
+
+    lane, got = Narrow(), {}
+
+    def asking(*numbers: int) -> Callable[[], None]:
+        def work() -> None:
+            got[numbers] = [slot().do(lane, n) for n in numbers]
+
+        return work
+
+    members = ((100,), (200,), (300,), (1, 2, 3, 4))
+    together(*(asking(*numbers) for numbers in members))
+    assert got == {numbers: [2 * n for n in numbers] for numbers in members}
+    assert sorted(n for run in lane.runs for n in run) == sorted(n for numbers in members for n in numbers)
+    assert all(sum(n >= 100 for n in run) <= 1 for run in lane.runs)
+    assert len(lane.runs) == 4, "whoever writes goes on in every pass"
+
+
+def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "PATIENCE", 0.05)
+    lane, done, seconds = Batches(), threading.Event(), {}
+
+    def asks() -> None:
+        began = time.monotonic()
+        for n in range(40):
+            slot().do(lane, n)
+        seconds[len(seconds)] = time.monotonic() - began
+        done.set()
+
+    def late() -> None:
+        assert done.wait(60)
+        assert slot().do(lane, 1) == 2, "it takes part again"
+
+    def outside() -> None:
+        with slot().outside():
+            late()
+
+    together(asks, late)
+    assert len(lane.runs) == 41
+    assert seconds[0] < 20 * 0.05, "it delays passes again and again"
+    done.clear()
+    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    together(asks, outside)
+    assert seconds[1] < 100
 
 
 def test_calls_go_before_passes_and_run_in_one_thread() -> None:
