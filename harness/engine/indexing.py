@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.meter import Meter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.engine.progress import Progress
     from harness.method import Index, Method
     from harness.storage.run_store import RunStore
-    from harness.types import Document, Question
+    from harness.types import Document, Example, Question
 
 
 _KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
@@ -45,6 +45,30 @@ class Indexer:
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
         self._uncached: list[str] = []
+        self._wanted: set[str] = set()  # ids of documents that a question in flight is indexing
+        self._settled: set[str] = set()  # ids of documents that need no more waiting
+
+    def choose(self, examples: Iterable[Example]) -> int:
+        """The place of the question to answer next: the first whose documents no other question is indexing.
+
+        So the indexes of several documents are built at the same time, also where many questions on one follow each
+        other. `settled` ends what this begins.
+        """
+        if self._plan.method.scope != "document":
+            return 0
+        with self._lock:
+            place, documents = next(
+                ((n, ids) for n, e in enumerate(examples) if not self._wanted & (ids := set(e.question.document_ids))),
+                (0, set()),
+            )
+            self._wanted |= documents - self._settled
+        return place
+
+    def settled(self, question: Question) -> None:
+        """The indexes of the question's documents are built, or could not be."""
+        with self._lock:
+            self._wanted.difference_update(question.document_ids)
+            self._settled.update(question.document_ids)
 
     @property
     def problems(self) -> list[str]:

@@ -277,7 +277,7 @@ class Job:
             self._places = places_for(self.models.load(), self.parallel, self.progress.note)
         self.indexer.kept = max(self.indexer.kept, self._places)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, self._places, self._answered, self._finish)
+            in_flight(examples, self._places, self._answered, self._finish, self.indexer.choose)
 
     def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
         """Run the method on one question, capture its exception, and store the record without scores."""
@@ -335,7 +335,10 @@ class Job:
         view = self._view(example, notes)
         if plan.method.one_document or plan.config.method.view == "evidence":
             question = replace(question, document_ids=tuple(d.id for d in view.documents))
-        indexes = self.indexer.indexes(view.documents, question)
+        try:
+            indexes = self.indexer.indexes(view.documents, question)
+        finally:
+            self.indexer.settled(example.question)
         self.models.begin("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
         answer = plan.method.answer(question, view.documents, indexes, tools)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from harness.parallel.scheduler import Scheduler, Stopped
@@ -22,23 +22,31 @@ _LONGEST_WAIT = 0.5  # seconds that an interrupted run waits for members which r
 Note = Callable[[str], None]
 
 
-def in_flight(examples: Sequence[E], places: int, answer: Callable[[E], O], finish: Callable[[O], None]) -> None:
+def in_flight(
+    examples: Sequence[E],
+    places: int,
+    answer: Callable[[E], O],
+    finish: Callable[[O], None],
+    choose: Callable[[Iterable[E]], int] = lambda _: 0,
+) -> None:
     """Call answer(example) for every example, `places` at once, and finish(outcome) in this thread for each.
+
+    choose: the place of the next example among those that are left, one call at a time; the first by default.
 
     Raises an interrupt, the exception of `finish`, or that of `answer` (of several, that of the first example), after
     all members have ended and the outcomes that they had are finished. A second interrupt does not wait.
     """
     outcomes: queue.SimpleQueue[tuple[int, O | None, BaseException | None]] = queue.SimpleQueue()
-    waiting = iter(enumerate(examples))
+    waiting = list(enumerate(examples))
     turn = threading.Lock()
 
     def work() -> None:
         while True:
             scheduler.check()
             with turn:
-                n, example = next(waiting, (-1, None))
-            if example is None:
-                return
+                if not waiting:
+                    return
+                n, example = waiting.pop(choose(example for _, example in waiting))
             try:
                 outcomes.put((n, answer(example), None))
             except Stopped:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,23 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(tmp_path: P
     stored = read_run(result.folder)
     assert [r["error"] is not None for r in stored.records] == [True, False] * 4
     assert sorted(d["status"] for d in stored.documents) == ["built", "failed"]
+
+
+def test_indexes_of_different_documents_are_built_at_the_same_time(tmp_path: Path) -> None:
+    """Also where all questions on one document come before those on the next."""
+    both = threading.Barrier(2)
+
+    class Meets(Quiet):
+        def index(self, document: Document, tools: Tools) -> Index:
+            both.wait(60)
+            return super().index(document, tools)
+
+    made = World(questions=12, documents=2).dataset()
+    examples = tuple(sorted(made.examples, key=lambda e: e.question.document_ids))
+    method = Meets(Meets.Config())
+    result = go(make_plan(replace(made, examples=examples), method), tmp_path, parallel=2)
+    assert result.failed == 0
+    assert sorted(method.built) == ["d0", "d1"]
 
 
 class Parts(Quiet):
