@@ -215,12 +215,8 @@ def _rounded(run: StoredRun) -> list[str]:
     if places == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
-    return [
-        (
-            f"{how}: a run that stops there may answer otherwise (--deterministic or --parallel 1 records what such a run "
-            "answers)"
-        )
-    ]
+    instead = "--deterministic or --parallel 1 records what such a run answers"
+    return [f"{how}: a run that stops there may answer otherwise ({instead})"]
 
 
 def _point(
