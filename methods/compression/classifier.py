@@ -24,6 +24,7 @@ from harness.cost.meter import Meter
 from harness.embed.once import one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
+from harness.storage.hub import MODELS
 
 KEEP = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]
@@ -52,7 +53,8 @@ def find(source: str) -> Weights:
         folder, _ = local_folder(ModelConfig(name=source, source=source))
         return Weights(source, folder, hash_files(folder))
     except CannotRun as error:
-        raise CannotRun(f"not run: weights: {error}") from error
+        here = str(error).replace(MODELS.instead, "name a folder with `--set method.classifier=FOLDER`")
+        raise CannotRun(f"not run: weights: {here}") from error
 
 
 _kept: dict[str, tuple[Any, Any]] = {}

@@ -347,6 +347,12 @@ def test_without_weights_it_is_not_run(tmp_path):
         method.index(Document("d", PROSE), tools_of())
 
 
+def test_weights_that_cannot_be_fetched_are_named_by_their_setting(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (problem,) = two("no-owner/no-classifier").problems()
+    assert problem.endswith("or name a folder with `--set method.classifier=FOLDER`")
+
+
 def test_other_weights_compress_again(weights):
     tools = tools_of()
     document = Document("d", PROSE)
