@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -55,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return _FIRST.index(room) if room in _FIRST else len(_FIRST)
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting made out of garbage collection: a full one takes 0.5 s in a process of all tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

@@ -59,9 +59,10 @@ class Tokens:
         template = chat_template(folder)
         self.markers = markers_of(added, template[0] if template else "")
         rendered = _renderer(*template) if template else None
-        self.turn = self._turn(rendered, name)
+        key = str(template)
+        self.turn = self._turn(rendered, name, key)
         special = {content for content, flagged in added if flagged}
-        own = spelled(_pieces(rendered, name), (content for content, _ in added))
+        own = spelled(_pieces(rendered, name, key), (content for content, _ in added))
         self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -81,13 +82,13 @@ class Tokens:
         """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
         return break_in_text(text, self._broken)
 
-    def _turn(self, render: Callable[..., str] | None, name: str) -> int:
+    def _turn(self, render: Callable[..., str] | None, name: str, key: str) -> int:
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
         if render is None:
             return ALLOWANCE
         messages = [{"role": "user", "content": _MARK}]
         try:
-            whole = bounded(lambda: render(messages, add_generation_prompt=True), name)
+            whole = bounded(lambda: render(messages, add_generation_prompt=True), name, ("turn", key))
         except CannotRun:  # templates call functions of their servers' own; the count is a budget's
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)
@@ -106,10 +107,11 @@ def _renderer(template: str, named: dict[str, Any]) -> Callable[..., str]:
     return render
 
 
-def _pieces(render: Callable[..., str] | None, name: str) -> Pieces:
+def _pieces(render: Callable[..., str] | None, name: str, key: str) -> Pieces:
     """The template's pieces; none where it cannot be rendered here, so that only the markers of the lists count."""
     try:
-        return cut(render, name, ModelConfig.model_fields["template_date"].default) if render else PLAIN
+        date = ModelConfig.model_fields["template_date"].default
+        return cut(render, name, date, key=("plain", key)) if render else PLAIN
     except CannotRun:  # as in `_turn`
         return PLAIN
 

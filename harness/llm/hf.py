@@ -341,7 +341,8 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
             tokenizer.chat_template = f.read()
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
-    return cut(tokenizer.apply_chat_template, name, config.template_date, thinking=config.thinking is not None)
+    key = (type(tokenizer), str(tokenizer.chat_template), str(tokenizer.special_tokens_map))
+    return cut(tokenizer.apply_chat_template, name, config.template_date, config.thinking is not None, key=key)
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:

@@ -282,7 +282,11 @@ def system_problem(config: ModelConfig) -> str | None:
         return None  # a tag of transformers' own; loading the model tells
     variables = {**named, "add_generation_prompt": True, "date_string": config.template_date}
     try:
-        pieces = bounded(lambda: system_pieces(lambda m: template.render(messages=m, **variables)), config.name)
+        pieces = bounded(
+            lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
+            config.name,
+            ("system", text, str(variables)),
+        )
     except CannotRun as e:
         return str(e)
     return str(no_system(config.name)) if text and pieces is None else None

@@ -19,7 +19,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ _ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
 SECONDS, MEMORY, LONGEST = 10.0, 1 << 28, 1 << 20
 """What rendering a template may take: seconds, bytes of memory beyond what is in use, bytes of its result."""
+_RENDERED: dict[Hashable, Any] = {}  # what `bounded` returned by key: forking a program that holds models takes 0.1 s
 
 
 @dataclass(frozen=True)
@@ -93,22 +94,30 @@ def _date(when: str) -> Callable[[str], str]:
     return lambda form: day.strftime(form)
 
 
-def cut(render: Callable[..., str], name: str, date: str, thinking: bool = False) -> Pieces:
+def cut(
+    render: Callable[..., str], name: str, date: str, thinking: bool = False, *, key: Hashable | None = None
+) -> Pieces:
     """Cut the template that `render(messages, **variables)` applies; `date` ("26 Jul 2024") is shown where it asks.
 
-    thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have.
+    thinking: it may open the thinking of a reply that is to be written, which earlier replies do not have. key: what
+    `render` depends on; the template of an equal key is cut once.
 
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
-    begin, mid, after, trims, system, thinks = bounded(lambda: astuple(_cut(render, name, date, thinking)), name)
+    key = None if key is None else ("cut", key, date, thinking)
+    begin, mid, after, trims, system, thinks = bounded(lambda: astuple(_cut(render, name, date, thinking)), name, key)
     return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
 
 
-def bounded(step: Callable[[], Any], name: str) -> Any:
+def bounded(step: Callable[[], Any], name: str, key: Hashable | None = None) -> Any:
     """The JSON value that `step` returns, computed in a child process; `name` is the model's.
+
+    key: all that `step` depends on; its value is computed once for equal keys, None: every time.
 
     Raises CannotRun where it takes more than SECONDS, MEMORY or LONGEST, or fails.
     """
+    if key is not None and key in _RENDERED:
+        return _RENDERED[key]
     import jinja2.sandbox  # noqa: F401 - a child of a program with threads should import nothing
 
     reading, writing = os.pipe()
@@ -137,6 +146,8 @@ def bounded(step: Callable[[], Any], name: str) -> Any:
             f"memory or {LONGEST >> 20} MiB of text; {hint}"
         ) from None
     if kind == "value":
+        if key is not None:
+            _RENDERED[key] = value
         return value
     raise CannotRun(value if kind == "refused" else f"the chat template of '{name}' fails ({value}); {hint}")
 

@@ -124,8 +124,7 @@ class SlurmDriver:
                 tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
             )
         if row.tasks:
-            with self._executor.batch():  # one array
-                row.jobs = {number: self._executor.submit(task) for number, task in row.tasks.items()}
+            row.jobs = _submitted(self._executor, row.tasks)
         row.tail = Tail(row.folder)
         row.tail.parts = [part_name(RECORDS, number) for number in open_shards]
         if not self._shown:
@@ -183,6 +182,19 @@ class SlurmDriver:
         self._progress.stop()
 
 
+def _submitted(executor: Any, tasks: Mapping[int, ShardTask]) -> dict[int, Any]:
+    """Shard -> its job, all in one array. Raises CannotRun where Slurm takes no jobs."""
+    from submitit.core.utils import FailedJobError
+
+    try:
+        with executor.batch():
+            return {number: executor.submit(task) for number, task in tasks.items()}
+    except FailedJobError as error:
+        raise CannotRun(
+            f"sbatch took no jobs ({_short(error)}); check --slurm, or --slurm cluster=local runs the shards here"
+        ) from error
+
+
 def _short(error: object) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
@@ -197,9 +209,10 @@ def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any])
     cluster = str(settings.pop("cluster", "slurm"))
     if cluster not in _CLUSTERS:
         raise UserError(f"--slurm cluster={cluster}: should be slurm, or local for processes of this machine")
-    if cluster == "slurm" and shutil.which("sbatch") is None:
+    missing = next((name for name in ("sbatch", "srun") if shutil.which(name) is None), None)
+    if cluster == "slurm" and missing:
         raise CannotRun(
-            "there is no Slurm here (no command sbatch); --slurm cluster=local runs the shards on this machine"
+            f"there is no Slurm here (no command {missing}); --slurm cluster=local runs the shards on this machine"
         )
     if cluster == "slurm" and not _has_accounting():
         _ask_the_queue()

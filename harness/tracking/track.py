@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import CannotRun, SaveError
 from harness.storage.paths import masked
-from harness.tracking.uri import sqlite_path, sqlite_uri
+from harness.tracking.uri import sqlite_path, sqlite_uri, unreachable
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -165,7 +165,12 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
 
 @contextlib.contextmanager
 def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
-    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError."""
+    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError.
+
+    So is a server where nobody answers, at once: MLflow takes seconds to import and asks it three times.
+    """
+    if uri.startswith("http") and (reason := unreachable(uri)):
+        raise StoreError(folders, uri, reason)
     added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
     os.environ.update(added)
     logger, level = logging.getLogger("mlflow"), None

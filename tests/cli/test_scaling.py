@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -60,9 +61,22 @@ def test_mistakes(
 ) -> None:
     monkeypatch.setattr("harness.scale.slurm_engine.shutil.which", lambda name: None)  # a machine may have Slurm
     code, printed = called(capsys, *ROW, *words)
-    assert code == 2
+    assert code == 2, printed
     assert sentence in printed
     assert not list(Path().rglob("records.jsonl"))
+
+
+def test_a_refusal_of_sbatch_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("sbatch", "srun"):
+        (tmp_path / name).write_text("#!/bin/sh\necho sbatch: error: invalid partition specified: gpus >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    code, printed = called(capsys, *ROW, "--engine", "slurm", "--workers", "2")
+    assert code == 2, printed
+    assert "sbatch took no jobs (sbatch: error: invalid partition specified: gpus" in printed
+    assert "Traceback" not in printed
 
 
 def test_without_ray(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from pocket.random_model import save
+from tests.forked import Forked, start
 
-ROOT = Path(__file__).resolve().parents[2]
 # How many questions are on disk when the run is killed; the first kill falls into the building of the first index.
 KILLS = (0, 2)
 QUESTIONS = 3
@@ -34,31 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-# Runs several commands to their ends in one process: each import of the libraries takes 6 s.
-DRIVER = """
-import json, os, sys
-from harness.cli.main import main
-for home, words in json.loads(sys.argv[1]):
-    os.environ["HARNESS_HOME"] = home
-    try:
-        main(words)
-    except SystemExit as e:
-        assert not e.code, e.code
-"""
-
-
-def process(folder: Path, words: list[str], **env: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **env}
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    return subprocess.Popen([sys.executable, *words], cwd=folder, env=env, stdout=null, stderr=pipe, text=True)
-
-
-def finish(*runs: Runs) -> str:
-    """Run each command to its end; returns their messages."""
-    words = json.dumps([[str(one.home), one.words] for one in runs])
-    done = process(runs[0].folder, ["-c", DRIVER, words])
-    messages = done.communicate(timeout=120)[1]
-    assert done.returncode == 0, messages
+def finish(run: Runs) -> str:
+    """Run the command to its end; returns its messages."""
+    code, _, messages = run.start().end()
+    assert code == 0, messages
     return messages
 
 
@@ -66,15 +44,17 @@ class Runs:
     """The same command again and again, with a cache and results of its own."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.out, self.home = folder, folder / name, folder / f"home-{name}"
+        self.folder, self.out, self.home, self.starts = folder, folder / name, folder / f"home-{name}", 0
         self.words = ["run", "--method", "pecan", "--dataset", "pocket/musique", "--limit", str(QUESTIONS)]
         self.words += ["--model", "small-random", "--profile", "pocket", "--mlflow", "off", "--out", str(self.out)]
         # Documents of a quarter of the default: most of the time went into long ones.
         self.words += ["--set", "model.window=2048", "method.reserve=48", "method.max_levels=2", "dataset.tokens=400"]
 
-    def start(self) -> subprocess.Popen[str]:
-        """Run it in a process of its own, to be killed."""
-        return process(self.folder, ["-m", "harness", *self.words], HARNESS_HOME=str(self.home))
+    def start(self) -> Forked:
+        """Run it in a process of its own, which may be killed."""
+        self.starts += 1
+        env = {**os.environ, "HARNESS_HOME": str(self.home)}
+        return start("harness.cli.main", self.words, self.folder, self.home.with_suffix(f".{self.starts}"), env)
 
     def file(self, name: str) -> Path | None:
         return next(self.out.glob(f"*/*/{name}"), None)
@@ -110,8 +90,8 @@ def moments(runs: Runs) -> Iterator[int]:
             assert time.monotonic() < end, "waited in vain"
             time.sleep(0.005)
         time.sleep(draw.uniform(0, 0.1))
-        run.kill()
-        run.communicate()
+        run.signal(signal.SIGKILL)
+        assert run.end()[0] == -signal.SIGKILL
         yield done
 
 
@@ -127,7 +107,8 @@ def test_killed_runs_end_with_the_records_of_an_undisturbed_one(folder: Path) ->
                 path.write_bytes(path.read_bytes()[:-30])
     assert counts[0] == 0
     assert max(counts) < QUESTIONS
-    said = finish(killed, whole)
+    said = finish(killed)
+    finish(whole)
     assert "records.jsonl: line" in said
     assert "was torn; repaired" in said
     records = whole.rows("records.jsonl")

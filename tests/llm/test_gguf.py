@@ -1,7 +1,6 @@
 """GGUF files as models: a tiny one is written with the package gguf and compared with the model that it was made of."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from harness.errors import CannotRun, SaveError, UserError
 from harness.llm.gguf import converted
 from harness.llm.load import load_model, unload
 from harness.llm.model_info import local_folder, model_facts
+from tests.forked import start
 
 gguf = pytest.importorskip("gguf")
 transformers = pytest.importorskip("transformers")
@@ -155,11 +155,11 @@ def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net) -> 
 
 def test_it_is_converted_once_also_by_two_processes(tmp_path, net) -> None:
     file = write(tmp_path / "tiny.gguf", net)
-    code = f"from pathlib import Path; from harness.llm.gguf import converted; converted(Path({str(file)!r}))"
-    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
-    said = [one.communicate()[1].decode() for one in both]
-    assert [one.returncode for one in both] == [0, 0]
-    assert sum("converting tiny.gguf" in text for text in said) == 1
+    words = "tests.llm.slow_conversion", [str(file)], tmp_path
+    both = [start(*words, tmp_path / str(number), os.environ) for number in range(2)]
+    ends = [one.end() for one in both]
+    assert [code for code, _, _ in ends] == [0, 0]
+    assert sum("converting tiny.gguf" in printed for _, _, printed in ends) == 1
     folder, _ = converted(file)
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
 

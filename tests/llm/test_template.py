@@ -68,3 +68,10 @@ def test_cut(template, begin, mid, then, trims):
 def test_refused_by_name(template, why):
     with pytest.raises(CannotRun, match=f"'m'.*{why}|{why}"):
         cut(renderer(template), "m", "26 Jul 2024")
+
+
+def test_the_template_of_an_equal_key_is_cut_once(monkeypatch):
+    first = cut(renderer(LINES), "m", "26 Jul 2024", key="lines")
+    assert cut(renderer(DATED), "m", "27 Jul 2024", key="lines").begin == "<B>Today: 27 Jul 2024. <S>user\n"
+    monkeypatch.setattr("os.fork", lambda: pytest.fail("it was cut before"))
+    assert cut(renderer(LINES), "other", "26 Jul 2024", key="lines") == first

@@ -21,9 +21,9 @@ from pocket.tasks.recipes import Curriculum
 from pocket.tasks.skills import skills
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cli.loaded_modules import REPORT
+from tests.forked import start
 from tests.pocket import tiny_model
 
-PLAIN = {"TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}  # compiling takes a minute
 COURSE = """stages:
   - name: both
     steps: 2
@@ -248,21 +248,25 @@ def test_eval_where_nothing_can_be_written(here: Cli, model: Path, tmp_path: Pat
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
-def test_train_two_steps_and_resume(cli: Cli, here: Cli, model: Path, course: str, tmp_path: Path) -> None:
+def test_train_two_steps_and_resume(
+    environment: dict[str, str], here: Cli, model: Path, course: str, tmp_path: Path
+) -> None:
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
-    done = cli(*command, "--steps", "2", **PLAIN)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "trained/model\n"
+    first_process = start("harness.cli.main", [*command, "--steps", "2"], tmp_path, tmp_path / "printed", environment)
+    code, out, err = first_process.end()
+    assert (code, out) == (0, "trained/model\n"), err
     assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 2
     first = (tmp_path / "trained/model/model.safetensors").read_bytes()
     assert first != (model / "model.safetensors").read_bytes()
 
-    done = cli(*command, "--steps", "3", "--mlflow", "http://127.0.0.1:9", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0", **PLAIN)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("warning: not logged to MLflow") == 1
-    assert "Traceback" not in done.stderr
-    assert "going on from step 2, stage 'more'" in done.stderr
-    assert "it began from 'model' and has gone on since; the weights there are not used again" in done.stderr
+    environment = {**environment, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    command += ["--steps", "3", "--mlflow", "http://127.0.0.1:9"]
+    code, _, err = start("harness.cli.main", command, tmp_path, tmp_path / "again", environment).end()
+    assert code == 0, err
+    assert err.count("warning: not logged to MLflow") == 1
+    assert "Traceback" not in err
+    assert "going on from step 2, stage 'more'" in err
+    assert "it began from 'model' and has gone on since; the weights there are not used again" in err
     assert json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"] == 3
     assert (tmp_path / "trained/model/model.safetensors").read_bytes() != first
 
@@ -286,7 +290,7 @@ def test_train_two_steps_and_resume(cli: Cli, here: Cli, model: Path, course: st
     # The tokenizer of the folder is replaced: the checkpoint is no longer of it.
     tokenizer = tmp_path / "trained/model/tokenizer.json"
     tokenizer.write_text(tokenizer.read_text() + "\n")
-    done = here(*command, "--steps", "4")
+    done = here(*command[:8], "--steps", "4")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the training in trained has another tokenizer than 'model'" in done.stderr
     done = here(*command[:4], "--curriculum", course, "--steps", "4")
@@ -364,22 +368,15 @@ def test_ctrl_c_saves_and_says_how_to_go_on(
     environment: dict[str, str], model: Path, course: str, tmp_path: Path
 ) -> None:
     command = ["pocket", "train", "--out", "trained", "--from", "model", "--curriculum", course]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *command],
-        cwd=tmp_path,
-        env={**environment, **PLAIN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start("harness.cli.main", command, tmp_path, tmp_path / "printed", environment)
     log = tmp_path / "trained" / "log.jsonl"
     for _ in range(900):
         if log.exists() or process.poll() is not None:
             break
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, ""), err
+    process.signal(signal.SIGINT)
+    code, out, err = process.end(60)
+    assert (code, out) == (130, ""), err
     step = json.loads((tmp_path / "trained/checkpoint/state.json").read_text())["step"]
     assert step >= 50
     assert f"interrupted; a checkpoint of step {step} is saved" in err

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,22 +16,20 @@ from harness.errors import CannotRun, UserError
 from harness.training.checkpoint import Checkpoint, Progress
 from pocket.train import initial_weights as beginning
 from pocket.train.trainer import Trainer, train
+from tests.forked import start
 from tests.pocket.slow_training import SHAPE, settings
 from tests.pocket.trainings import RECALL, begun, lines, steady, weights
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_killed_and_resumed_it_ends_the_same(
     undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
 ) -> None:
     out = begun(tokenizer_folder, tmp_path / "out")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.pocket.slow_training", str(out), str(course), "100"],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    training = start(
+        "tests.pocket.slow_training", [str(out), str(course), "100"], tmp_path, tmp_path / "printed", os.environ
+    )
+    code, _, messages = training.end()
+    assert code == -signal.SIGKILL, messages
     assert json.loads((out / "checkpoint" / "state.json").read_text())["step"] == 50
     said: list[str] = []
     train(settings(out, course, steps=200), said.append)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -30,6 +29,7 @@ from harness.training.evaluate import compare
 from harness.training.question_sets import QuestionSet
 from harness.training.token_rows import Row
 from harness.types import Document, Example, Gold, Question
+from tests.forked import start
 from tests.training import small
 
 TWO = ("analysis", "selection")
@@ -106,9 +106,9 @@ def test_the_base_is_loaded_once_and_adapters_are_switched(trained: tuple[Course
 def test_a_killed_training_goes_on_to_the_same_bytes(base: ModelConfig, folder: Path, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     small.train(small.course(base, whole, TWO))
-    words = [sys.executable, "-m", "tests.training.small", str(folder), str(cut), "2"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    training = start("tests.training.small", [str(folder), str(cut), "2"], tmp_path, tmp_path / "printed", os.environ)
+    code, _, messages = training.end()
+    assert code == -signal.SIGKILL, messages
     assert not files(cut)
     told = small.train(small.course(base, cut, TWO))
     assert not any("going on" in line for line in told)  # what was killed was the first checkpoint
