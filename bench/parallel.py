@@ -1,19 +1,25 @@
-"""Questions in flight, and a level's batches together, against one at a time: pocket-llama on made-up questions.
+"""Questions and documents in flight against one at a time: search, reading, index construction, and number formats.
 
-Every number is one run; documents differ in length, so a question a second means little, the ratios mean more.
+    python -m bench.parallel [--model smollm2-135m pocket-llama] [--clock wall|cpu]
+
+Made-up questions, their indexes built before or timed alone. B of every row does what A does, with more in flight or in
+bfloat16, in turn with it. SmolLM2 searches graphs that pocket-llama built, since its search is timed alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-IN_FLIGHT = (1, 4, 16)
-METHODS = ("closed-book", "bm25", "pecan")
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 QUESTIONS = 16
-LONG = 5000  # tokens of the document whose index is timed: three levels of it have more batches than one
+DOCUMENTS = 4  # whose indexes are built
 
 
 @dataclass
@@ -21,59 +27,83 @@ class Bench:
     """Runs into folders of their own under `folder`, with caches beside them."""
 
     folder: Path
+    clock: str = "wall"
     runs: int = 0
 
-    def seconds(self, method: str, parallel: int, limit: int, cache: str, tokens: int | None = None) -> float:
-        """Seconds of one run. The model's loading is not in it: it stays loaded from the warm-up on.
-
-        tokens: of each document, default the data set's own.
-        """
+    def seconds(self, method: str, model: str, parallel: int, limit: int, cache: str, **sets: Any) -> float:
+        """Seconds of one run. The model's loading is not in it: it stays loaded from the warm-up on."""
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
         from harness.engine.runner import run
 
         self.runs += 1
-        sets = {} if tokens is None else {"dataset.tokens": tokens}
-        plan = plan_choices(Choices(method=method, dataset="pocket/musique", limit=limit, profile="pocket", sets=sets))
-        before = os.environ.get("HARNESS_CACHE")
+        named = {name.replace("__", "."): value for name, value in sets.items()}
+        profile = "pocket" if model == "pocket-llama" else None
+        choices = Choices(method, "pocket/musique", model=model, limit=limit, profile=profile, sets=named)
         os.environ["HARNESS_CACHE"] = str(self.folder / cache)
-        began = time.perf_counter()
-        try:
-            out = self.folder / f"run-{self.runs}"
-            result = run(plan, out, command=["bench"], progress=Silent(), parallel=parallel)
-        finally:
-            os.environ.pop("HARNESS_CACHE")
-            if before is not None:
-                os.environ["HARNESS_CACHE"] = before
+        began = CLOCKS[self.clock]()
+        out = self.folder / f"run-{self.runs}"
+        result = run(plan_choices(choices), out, command=["bench"], progress=Silent(), parallel=parallel)
         if result.failed:
             raise RuntimeError(f"{result.failed} questions of {method} failed; their time means nothing")
-        return time.perf_counter() - began
+        return CLOCKS[self.clock]() - began
 
-    def index_seconds(self, parallel: int) -> float:
-        """Seconds that the first document's index takes: a run that builds it, less one that finds it built."""
-        cold = self.seconds("pecan", parallel, 1, f"cold-{parallel}", LONG)
-        return cold - self.seconds("pecan", parallel, 1, f"cold-{parallel}", LONG)
+    def construction(self, method: str, model: str, parallel: int, **sets: Any) -> float:
+        """Seconds that the indexes of DOCUMENTS documents take: a run that builds them, less one that has them."""
+        cache = f"cold-{self.runs}"
+        cold = self.seconds(method, model, parallel, DOCUMENTS, cache, **sets)
+        return cold - self.seconds(method, model, parallel, DOCUMENTS, cache, **sets)
 
 
-def table(folder: Path) -> None:
-    """Print questions a second, and how much faster an index is built with its batches together."""
-    bench = Bench(folder / "parallel")
-    print("\nquestions a second with pocket-llama, indexes built before (times as fast as one at a time):")
-    print(f"{'in flight':<16}" + "".join(f"{n:>16}" for n in IN_FLIGHT))
-    for method in METHODS:
-        bench.seconds(method, max(IN_FLIGHT), QUESTIONS, "warm")
-        rates = [QUESTIONS / bench.seconds(method, n, QUESTIONS, "warm") for n in IN_FLIGHT]
-        shown = (f"{rate:.2f} ({rate / rates[0]:.2f}x)" for rate in rates)
-        print(f"{method:<16}" + "".join(f"{text:>16}" for text in shown), flush=True)
-    alone, together = bench.index_seconds(1), bench.index_seconds(16)
-    print(f"index of {LONG} tokens, pecan: {alone:.1f} s batch by batch, {together:.1f} s a level at once")
-    print(f"({alone / together:.2f}x)", flush=True)
+Row = tuple[str, float, float, str]
+
+
+def _several(name: str, one: Callable[[int], float], target: str) -> Iterator[Row]:
+    """One in flight against 4 and 16."""
+    alone = one(1)
+    for places in (4, 16):
+        yield f"{name}, {QUESTIONS} questions: 1 / {places} in flight", alone, one(places), target
+        target = target and ">= 1"
+
+
+def rows(bench: Bench, model: str) -> Iterator[Row]:
+    """(name, seconds of A, seconds of B, target of A / B) for a model."""
+    small = model == "pocket-llama"
+    dtype = {} if small else {"model__dtype": "bfloat16"}
+    size: dict[str, Any] = {} if small else {"dataset__tokens": 300}
+    label = model if small else f"{model} bf16"
+    bench.seconds("closed-book", model, 4, 4, "warm", **dtype)
+
+    def read(places: int, **more: Any) -> float:
+        return bench.seconds("bm25", model, places, QUESTIONS, "warm", **{**size, **dtype, **more})
+
+    yield from _several(f"{label}, reading (bm25)", read, ">= 1")
+    if not small:
+        wide, narrow = read(4, model__dtype="float32"), read(4)
+        yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
+    graph = {**size, **dtype} if small else {**size, **dtype, "roles__builder": "pocket-llama", "method__max_nodes": 12}
+    bench.seconds("pecan", model, 4, QUESTIONS, "warm", **graph)
+
+    def search(places: int) -> float:
+        return bench.seconds("pecan", model, places, QUESTIONS, "warm", **graph)
+
+    yield from _several(f"{label}, search (pecan)", search, ">= 1")
+    for method in ("pecan", "raptor-ct"):
+        alone, together = (bench.construction(method, model, n, **size, **dtype) for n in (1, DOCUMENTS))
+        yield f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight", alone, together, ">= 1.5"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", nargs="+", default=["smollm2-135m", "pocket-llama"])
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        for model in flags.model:
+            for what, a, b, target in rows(Bench(Path(name) / model, flags.clock), model):
+                print(f"{what:<72} {a:8.2f} {b:8.2f} {a / b:6.2f}  {target}", flush=True)
 
 
 if __name__ == "__main__":
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        os.environ["HARNESS_HOME"] = str(Path(name) / "home")
-        table(Path(name))
+    main()
