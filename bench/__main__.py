@@ -1,8 +1,9 @@
-"""Print one table of ratios: what attention capture and cached sessions cost or save on this machine.
+"""Print one table of ratios: what the engine's parts cost or save on this machine; bench/README.md has the targets.
 
-    python -m bench [--repeats 5]
+    python -m bench [--repeats 5] [--all]
 
-Each row times A and B in turn, A B A B ..., and prints the median of each and the median of the pairwise ratios.
+Each row times A and B in turn, A B A B ..., and prints the median of each and the median of the pairwise ratios. --all
+adds the benches of RAPTOR and of compression.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 import torch
 
-from bench import parallel, pecan_search
+from bench import parallel, pecan_search, writing
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
@@ -44,13 +45,15 @@ def timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def paired(name: str, a: Run, b: Run, repeats: int) -> str:
+def line(name: str, a: float, b: float, target: str, ratio: float | None = None, spread: str = "") -> None:
+    """Print a row; ratio: of a to b, where it is not that of the numbers shown."""
+    print(f"{name:<80} {a:9.3f} {b:9.3f} {a / b if ratio is None else ratio:7.3f}  {target:<8} {spread}", flush=True)
+
+
+def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
     a(), b()
-    pairs = [(a(), b()) for _ in range(repeats)]
-    ratio = statistics.median(x / y for x, y in pairs)
-    low, high = min(x / y for x, y in pairs), max(x / y for x, y in pairs)
-    ms = [statistics.median(v) * 1e3 for v in zip(*pairs, strict=True)]
-    return f"{name:<64} {ms[0]:9.1f} {ms[1]:9.1f} {ratio:6.3f}  [{low:.3f}, {high:.3f}]"
+    first, second, ratio, low, high = writing.paired(a, b, repeats)
+    line(name, first, second, target, ratio, f"[{low:.3f}, {high:.3f}]")
 
 
 def eight_layers(folder: Path) -> LanguageModel:
@@ -108,7 +111,7 @@ def eager(model: Any, cached: int, new: int) -> Run:
     return run
 
 
-def writing(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
+def watched_writing(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
     head = tokens(model, cached)
 
     def run(watch: bool) -> float:
@@ -203,18 +206,17 @@ def start_up(verb: str, repeats: int) -> float:
 
 def model_table(folder: Path, repeats: int) -> None:
     model = eight_layers(folder / "model")
-    print(f"{'A against B, 8 layers, float32':<64} {'A ms':>9} {'B ms':>9} {'A/B':>6}  [min, max]", flush=True)
     few = list(appending(model, 3584, 512, 20))
-    print(paired("append 512 to 3,584: 20 watched columns / plain", few[0], few[1], repeats), flush=True)
+    paired("8 layers float32, append 512 to 3,584: 20 watched columns / none", few[0], few[1], repeats, "<= 1.05")
     many = list(appending(model, 3584, 512, 64))
-    print(paired("append 512 to 3,584: 64 watched columns / plain", many[0], many[1], repeats), flush=True)
+    paired("8 layers float32, append 512 to 3,584: 64 watched columns / none", many[0], many[1], repeats, "<= 1.3")
     slow = eager(model, 3584, 512)
-    print(paired("append 512 to 3,584: output_attentions=True / plain", slow, few[1], repeats), flush=True)
-    write = list(writing(model, 2048, 256, 25))
-    print(paired("write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats), flush=True)
+    paired("8 layers float32, append 512 to 3,584: output_attentions / none", slow, few[1], repeats, "")
+    write = list(watched_writing(model, 2048, 256, 25))
+    paired("8 layers float32, write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats, "<= 1.3")
     cached, resent, once = search(model, 10, 20)
-    print(f"\nsearch of 20 nodes: {cached:.1f} GFLOPs cached, {resent:.1f} re-sending ({resent / cached:.1f}x);")
-    print(f"linear FLOPs of the context over those of every token once: {once:.4f}", flush=True)
+    line("search of 20 nodes, TFLOPs: prompt sent again / one cached context", resent / 1e3, cached / 1e3, ">= 5")
+    line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")
 
 
 def peak(variant: str, folder: Path) -> None:
@@ -251,6 +253,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peak", choices=("plain", "few", "many", "eager"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--all", action="store_true")
     flags = parser.parse_args()
     repeats = flags.repeats
     if flags.peak:
@@ -260,13 +263,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["HARNESS_HOME"] = str(folder / "home")
+        print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
+        name, first, second, ratio, low, high = writing.row(2)
+        line(name, first, second, ">= 2", ratio, f"[{low:.3f}, {high:.3f}]")
+        for model in ("smollm2-135m", "pocket-llama"):
+            for what, a, b, target in parallel.rows(parallel.Bench(folder / model), model):
+                line(what, a, b, target)
         memory_table(folder)
         pecan_search.table()
-        parallel.table(folder)
-        subprocess.run([sys.executable, "-m", "bench.writing"], check=True)
-        subprocess.run([sys.executable, "-m", "bench.raptor"], check=True)
-        subprocess.run([sys.executable, "-m", "bench.compression"], check=True)
+        for more in ("raptor", "compression") if flags.all else ():
+            subprocess.run([sys.executable, "-m", f"bench.{more}"], check=True)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
         print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
         for verb in ("--help", "list"):

@@ -2,8 +2,8 @@
 
     python -m bench.growth [--tokens 1000 10000 100000]
 
-pocket-llama on stories of the made-up world, each size in a process of its own. Seconds are those of the processor. The
-slope beside each number is the slope of the logarithms: 1 is linear growth, 0 none.
+pocket-llama on stories of the made-up world, each size in a process of its own. Seconds are those of the processor.
+Beside each number stands the slope of the logarithms since the line before: 1 is linear growth, 0 none.
 """
 
 from __future__ import annotations

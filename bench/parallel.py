@@ -89,9 +89,10 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
         return bench.seconds("pecan", model, places, QUESTIONS, "warm", **graph)
 
     yield from _several(f"{label}, search (pecan)", search, ">= 1")
-    for method in ("pecan", "raptor-ct"):
-        alone, together = (bench.construction(method, model, n, **size, **dtype) for n in (1, DOCUMENTS))
-        yield f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight", alone, together, ">= 1.5"
+    trees = {**size, **dtype} if small else {**dtype, "dataset__tokens": 1000}  # a shorter one has a node or two
+    for method, sets, target in (("pecan", {**size, **dtype}, ">= 1.5"), ("raptor-ct", trees, ">= 1.3")):
+        alone, together = (bench.construction(method, model, n, **sets) for n in (1, DOCUMENTS))
+        yield f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight", alone, together, target
 
 
 def main() -> None:

@@ -57,6 +57,17 @@ def paired(a: Callable[[], float], b: Callable[[], float], repeats: int) -> tupl
     return first, second, statistics.median(ratios), min(ratios), max(ratios)
 
 
+def row(repeats: int, model: str = "smollm2-135m") -> tuple[str, float, float, float, float, float]:
+    """The row of `python -m bench`: its name, and what `paired` returns."""
+    loaded = load_model(resolve_part("models", Choices(model=model, sets={"model.dtype": "bfloat16"})).parts["model"])
+    seconds(loaded, 2, 16, 2, True)
+
+    def run(together: bool) -> Callable[[], float]:
+        return lambda: seconds(loaded, 8, 200, 32, together)
+
+    return f"{model} bf16, 8 sessions write 32 tokens: one by one / together", *paired(run(False), run(True), repeats)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
