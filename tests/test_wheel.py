@@ -40,7 +40,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"), cwd=folder)
     (wheel,) = folder.glob("*.whl")
     python = folder / "venv" / "bin" / "python"
-    call(*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    call(*pip, "--python", str(python), "install", "--no-deps", "--no-index", "--no-compile", str(wheel), cwd=folder)
     site = call(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     # A path named in a .pth file is searched, but its own .pth files (an editable install) are not read.
     Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -126,8 +126,8 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     files = _files(kind)
     if name in files:
         shown, path = files[name]
-        values = _content(path, shown)
-        trust(*code_named(values))  # shipped, or in the user's own folder
+        values, code = _content(path, shown)
+        trust(*code)  # shipped, or in the user's own folder
         own = shown.startswith(f"${ENV}/")
         return shown, _beside(values, Path(os.environ[ENV]).absolute()) if own else values
     target = additions(GROUPS[kind])[name]
@@ -154,18 +154,22 @@ def _beside(values: Any, folder: Path, key: str = "") -> Any:
     return str(folder / values) if here else values
 
 
-def _content(path: Path, shown: str) -> dict[str, Any]:
-    """A copy of a file's content. A shipped file is parsed once: a list of all plans reads 4,600 times."""
+def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
+    """A copy of a file's content, and the code it names. A shipped file is parsed once: a list of all plans reads
+    4,600 times."""
     if path.is_relative_to(_shipped()):
-        return dict(_copied(_parsed(path, shown, _stamp(path))))
-    return read_yaml(path, shown)
+        values, code = _parsed(path, shown, _stamp(path))
+        return dict(_copied(values)), code
+    values = read_yaml(path, shown)
+    return values, code_named(values)
 
 
 @functools.cache
-def _parsed(path: Path, shown: str, stamp: int) -> dict[str, Any]:
-    """The content of a file that was last changed at `stamp`."""
+def _parsed(path: Path, shown: str, stamp: int) -> tuple[dict[str, Any], Collection[str]]:
+    """The content of a file that was last changed at `stamp`, and the code it names."""
     del stamp
-    return read_yaml(path, shown)
+    values = read_yaml(path, shown)
+    return values, code_named(values)
 
 
 def _copied(value: Any) -> Any:
@@ -215,7 +219,7 @@ def download(dataset: str) -> list[str]:
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
     files = _files(kind)
-    lines = {name: _content(path, shown).get("summary") for name, (shown, path) in files.items()}
+    lines = {name: _content(path, shown)[0].get("summary") for name, (shown, path) in files.items()}
     by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
     for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
         by_name.setdefault(name, f"added by {target}")

@@ -243,9 +243,9 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     """Merge the preset's own layers, or those of a folder or hub id; return the name for tables."""
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
-        known = {presets.fold(n) for n in presets.names(kind)}
         is_file = kind == "models" and folder.suffix == ".gguf"
-        if presets.fold(name) not in known and not defined and ("/" in name or folder.is_dir() or is_file):
+        place = not defined and ("/" in name or folder.is_dir() or is_file)
+        if place and presets.fold(name) not in {presets.fold(n) for n in presets.names(kind)}:
             is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
             how = "file" if is_file else "folder" if is_local else "hub id"
             tree.merge({"source": name}, f"named by its {how}")

@@ -30,7 +30,10 @@ def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: I
     fields, known = set(fields), set(known)
     if not isinstance(values.get(under, {}), dict):
         return values  # what stands there is no mapping; the check of the whole will say so
-    nearest = {key: next(iter(close_matches(key, sorted(fields | known), 1)), "") for key in values.keys() - fields}
+    nearest = {
+        key: key if key in known else next(iter(close_matches(key, sorted(fields | known), 1)), "")
+        for key in values.keys() - fields
+    }
     own = {key: value for key, value in values.items() if nearest.get(key) in known}
     kept = {key: value for key, value in values.items() if key not in own}
     return {**kept, under: {**kept.get(under, {}), **own}} if own else kept

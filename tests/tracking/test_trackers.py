@@ -62,8 +62,15 @@ def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_pa
 
 
 def test_one_process_for_the_runs_of_a_suite(uri: str, tmp_path: Path) -> None:
-    assert logged(uri, [run_folder(tmp_path, method=method) for method in ("pecan", "bm25")], "first") == []
+    """A damaged run does not lose the others, and one refused before its first question leaves nothing."""
+    broken = run_folder(tmp_path, method="broken")
+    (broken / "summary.json").write_text("{")
+    refused = tmp_path / "results" / "qasper" / "x--y--0123abcd"
+    whole = [run_folder(tmp_path, method=method) for method in ("pecan", "bm25")]
+    (sentence,) = logged(uri, [broken, refused, *whole], "first")
+    assert f"{broken / 'summary.json'}: not valid JSON" in sentence
     it = client(uri)
+    assert it.get_experiment_by_name("qasper") is None
     runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
     (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
     children = {r.data.tags["mlflow.parentRunId"] for r in runs if r is not parent}
@@ -135,19 +142,6 @@ def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_comman
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     (sentence,) = logged(uri, [run_folder(tmp_path, method=method) for method in ("a", "b")])
     assert "FileNotFoundError" in sentence
-
-
-def test_a_damaged_folder_does_not_lose_the_others(uri: str, tmp_path: Path) -> None:
-    broken, whole = (run_folder(tmp_path, method=method) for method in ("a", "b"))
-    (broken / "summary.json").write_text("{")
-    (sentence,) = logged(uri, [broken, whole])
-    assert f"{broken / 'summary.json'}: not valid JSON" in sentence
-    assert only_run(uri).data.tags["method"] == "b"
-
-
-def test_a_run_refused_before_its_first_question_leaves_nothing(uri: str, tmp_path: Path) -> None:
-    assert logged(uri, [tmp_path / "results" / "musique" / "x--y--0123abcd"]) == []
-    assert client(uri).get_experiment_by_name("musique") is None
 
 
 def test_off_starts_no_process(tmp_path: Path) -> None:
