@@ -90,7 +90,7 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
 
     yield from _several(f"{label}, search (pecan)", search, ">= 1")
     trees = {**size, **dtype} if small else {**dtype, "dataset__tokens": 1000}  # a shorter one has a node or two
-    for method, sets, target in (("pecan", {**size, **dtype}, ">= 1.5"), ("raptor-ct", trees, ">= 1.3")):
+    for method, sets, target in (("pecan", {**size, **dtype}, ">= 1.5"), ("raptor-ct", trees, ">= 1.5")):
         alone, together = (bench.construction(method, model, n, **sets) for n in (1, DOCUMENTS))
         yield f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight", alone, together, target
 
