@@ -32,14 +32,13 @@ from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
-from harness.llm.together import Ask, ForwardLane, alone, cache_problem, pack_problem, rows_hold, together
+from harness.llm.together import THREADS, Ask, ForwardLane, alone, cache_problem, pack_problem, rows_hold, together
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
 
 # A product of a narrower model is over before a second thread has begun to help.
 _NARROW = 512
-_THREADS = torch.get_num_threads()  # what torch chose: one a core
 # Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times as long as one of 1.
 _ROWS = {"cpu": 8, "cuda": 64}
 
@@ -351,7 +350,7 @@ def _set_threads(width: int, deterministic: bool = False) -> None:
     deterministic: one a core for each, because sums may depend on the number, and encoders and other models share it.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1 if width < _NARROW and not deterministic else _THREADS)
+        torch.set_num_threads(1 if width < _NARROW and not deterministic else THREADS)
 
 
 def _use_deterministic_kernels(device: torch.device) -> None:

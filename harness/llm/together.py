@@ -30,6 +30,7 @@ from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
 _FEW = 64
+THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
@@ -99,6 +100,9 @@ class ForwardLane:
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
         """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
+        if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
+            # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
+            torch.set_num_threads(THREADS)
         results: dict[int, Any] = {}
         with self._model.adapter(self._adapter):
             for group in self._groups(asks):

@@ -49,6 +49,16 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, sizes
     assert max(contexts for _, contexts in sizes) > 3, "nothing was packed"
 
 
+def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True))
+    usual = play(model, SCRIPTS[0])
+    torch.set_num_threads(together.THREADS + 1)
+    try:
+        assert play(model, SCRIPTS[0]) == usual
+    finally:
+        torch.set_num_threads(together.THREADS)
+
+
 @pytest.mark.parametrize("by_place", [True, False])
 def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
     """A network whose logits see the row's place, or the other rows, in the last bit."""
