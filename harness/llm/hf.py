@@ -259,7 +259,7 @@ class HFModel(LanguageModel):
 
     @functools.cached_property
     def arena(self) -> Arena:
-        """Keys and values of all contexts; on a GPU they take the memory that is free when the first context begins."""
+        """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
         free = _free_on(self.device)
         several = isinstance(getattr(self.net, "hf_device_map", None), dict)  # what one of them has free says little
         return Arena(self.layers, None if free is None or several else int(free * self._fraction / self._token_size()))
