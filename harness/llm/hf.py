@@ -32,7 +32,7 @@ from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
-from harness.llm.together import THREADS, Ask, ForwardLane, alone, cache_problem, pack_problem, rows_hold, together
+from harness.llm.together import THREADS, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
@@ -211,22 +211,19 @@ class HFModel(LanguageModel):
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """One pass, float32 logits [ask.logits, vocab]; with several questions in flight together with theirs."""
-        scheduler = current()
-        if scheduler is not None:
-            if adapter not in self._lanes:
-                with self.adapter(adapter):  # an adapter that is not there is this question's error alone
-                    self._lanes.setdefault(adapter, ForwardLane(self, adapter))
-            logits: torch.Tensor | None = scheduler.do(self._lanes[adapter], ask)
-            return logits
-        if self.fixed_rows is not None:
-            (outcome,) = self._lanes.setdefault(adapter, ForwardLane(self, adapter)).run([ask])
-            if isinstance(outcome, BaseException):
-                raise outcome
-            return outcome  # type: ignore[no-any-return]
-        with self.adapter(adapter):
-            if self.kernel is not None:  # it gives the log-sum-exp, which captures want
-                return together(self.net, self.device, [ask], self.kernel)[0]
-            return alone(self.net, self.device, ask)
+        if adapter not in self._lanes:
+            with self.adapter(adapter):  # an adapter that is not there is this question's error alone
+                self._lanes.setdefault(adapter, ForwardLane(self, adapter))
+        scheduler, lane = current(), self._lanes[adapter]
+        outcome = lane.run([ask])[0] if scheduler is None else scheduler.do(lane, ask)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]
+
+    @property
+    def shares(self) -> bool:
+        """Whether a context may copy what another one has read; deterministic mode wants it computed in its pieces."""
+        return not self._deterministic and self.pack_problem is None
 
     @functools.cached_property
     def kernel(self) -> VarlenKernel | None:
@@ -262,12 +259,16 @@ class HFModel(LanguageModel):
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
         free = _free_on(self.device)
         several = isinstance(getattr(self.net, "hf_device_map", None), dict)  # what one of them has free says little
-        return Arena(self.layers, None if free is None or several else int(free * self._fraction / self._token_size()))
+        limit = None if free is None or several else int(free * self._fraction / self._token_size())
+        return Arena(self.layers, limit, self._positions)
 
     def contexts(self) -> int | None:
         """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
         free = _free_on(self.device) if self.device.type == "cuda" else available()
-        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
+        if free is None:
+            return None
+        most = int(free * self._fraction / (self._token_size() * self._positions))
+        return most - 1 if most > 1 else most  # one window is for contexts that ended (Arena.kept)
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""

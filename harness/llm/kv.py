@@ -6,6 +6,10 @@
 A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
 (harness/llm/kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache.
 A roll-back moves a mark, so what stays is bit-identical because it is never touched.
+
+Of contexts that begin alike (a document and then a question, say) one computes the beginning. A slot knows the names of
+its first blocks of BLOCK tokens, each a hash of all tokens up to its end; what another slot holds under the same name
+is copied. A few contexts that ended stay for those that come later.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ import contextlib
 import math
 import threading
 import weakref
-from collections import deque
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-_SMALLEST = 256  # tokens of a slot
+BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 
 
 class Arena:
@@ -29,9 +35,10 @@ class Arena:
 
     limit: most tokens that it may hold; contexts that have waited longest then move to the host's memory until their
     next pass. None: no limit.
+    kept: most tokens of contexts that ended and stay, for contexts that begin like them.
     """
 
-    def __init__(self, layers: int, limit: int | None = None) -> None:
+    def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
         self.keys: list[torch.Tensor | None] = [None] * layers
         self.values: list[torch.Tensor | None] = [None] * layers
         self.limit = limit
@@ -41,11 +48,14 @@ class Arena:
         self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
         self._ended: deque[tuple[int, int]] = deque()  # a context may be collected at any moment, so it only says so
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
+        self._most_kept = kept
+        self._kept: OrderedDict[bytes, Slot] = OrderedDict()  # by the name of two blocks: one context of a document
 
     def cache(self) -> Cache:
         """The empty cache of a new context."""
         slot = Slot(self)
-        self._slots.add(slot)
+        with self.lock:
+            self._slots.add(slot)
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
     def take(self, tokens: int) -> int:
@@ -107,7 +117,34 @@ class Arena:
                     bigger[: buffer.shape[0]] = buffer
                     buffers[layer] = bigger
 
+    def keep(self, slot: Slot) -> None:
+        """Keep the named blocks of a context that ended, at the price of those that ended longest ago."""
+        size = len(slot.names) * BLOCK
+        if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
+            return
+        with self.lock:
+            slot.shrink(size)
+            self._kept.pop(slot.names[1], None)
+            self._kept[slot.names[1]] = slot
+            while sum(kept.capacity for kept in self._kept.values()) > self._most_kept:
+                self._kept.popitem(last=False)
+
+    def holds(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
+        """A slot with as many as possible of the blocks `names`, which are those from number `at` on; how many."""
+        best: tuple[Slot | None, int] = None, 0
+        with self.lock:
+            for slot in list(self._slots):
+                here = slot.names[at : at + len(names)] if slot.capacity else []
+                # A name stands for all tokens up to its end, so the last one that both have says it all.
+                same = next((n for n in range(len(here), 0, -1) if here[n - 1] == names[n - 1]), 0)
+                if same > best[1]:
+                    best = slot, same
+        return best
+
     def _evict_one(self, tokens: int) -> None:
+        if self._kept:
+            self._kept.popitem(last=False)
+            return
         idle = [s for s in list(self._slots) if s.capacity and s.last < self.clock]
         if not idle:
             raise MemoryError(
@@ -133,7 +170,8 @@ class Arena:
 class Slot:
     """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
 
-    last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away.
+    last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
+    names: of its first blocks, as far as they are known.
     """
 
     def __init__(self, arena: Arena) -> None:
@@ -141,6 +179,7 @@ class Slot:
         self.used = [0] * len(arena.keys)
         self.last = arena.clock
         self.before_leaving: Callable[[], None] | None = None
+        self.names: list[bytes] = []
         self._away: list[tuple[int, torch.Tensor, torch.Tensor]] | None = None
 
     def __del__(self) -> None:
@@ -152,7 +191,7 @@ class Slot:
             self.last = self.arena.clock
             if tokens <= self.capacity and self._away is None:
                 return
-            size = max(_SMALLEST, tokens, 2 * self.capacity)
+            size = max(BLOCK, tokens, 2 * self.capacity)
             if self.arena.limit is not None:
                 size = max(min(size, self.arena.limit), tokens)
             if self.capacity and self.arena.extend(self.start + self.capacity, size - self.capacity):
@@ -184,6 +223,30 @@ class Slot:
         self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
         self.arena.give(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
+
+    def shrink(self, tokens: int) -> None:
+        """Keep the first `tokens` tokens and their room alone."""
+        self.used = [min(used, tokens) for used in self.used]
+        self.arena.give(self.start + tokens, self.start + self.capacity)
+        self.capacity = tokens
+
+    def copy(self, source: Slot, tokens: int) -> bool:
+        """Take over, behind what is here, the first `tokens` tokens of `source`; whether there was room for both."""
+        with self.arena.lock:
+            self.reserve(tokens)
+            if not source.capacity:
+                return False
+            for layer, used in enumerate(self.used):
+                keys, values = self.arena.keys[layer], self.arena.values[layer]
+                if keys is not None and values is not None:
+                    rows = source.rows(used, tokens)
+                    self.arena.write(layer, self.rows(used, tokens), keys[rows], values[rows])
+                    self.used[layer] = tokens
+        return True
+
+    def cut_names(self) -> None:
+        """Forget the names of blocks that a roll-back took away."""
+        del self.names[self.used[0] // BLOCK :]
 
     def states(self) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
         """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
@@ -257,6 +320,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
+        if not self._layer:
+            self.slot.cut_names()
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
@@ -281,6 +346,16 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     def get_seq_length(self) -> int:
         """0: positions are given with the pass."""
         return 0
+
+
+def names(before: Sequence[bytes], ids: Sequence[int], whose: str) -> list[bytes]:
+    """The names of the whole blocks of a context `ids` behind those in `before`; whose: the adapter that reads it."""
+    found = list(before)
+    for start in range(len(found) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
+        block = array("q", ids[start : start + BLOCK]).tobytes()
+        key = found[-1] if found else blake2b(whose.encode()).digest()
+        found.append(blake2b(block, key=key, digest_size=16).digest())
+    return found[len(before) :]
 
 
 def slot_of(cache: Cache) -> Slot:

@@ -27,7 +27,7 @@ from harness.cost.meter import Meter
 from harness.errors import ModelOutputError
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import reply_end
-from harness.llm.kv import Arena, kept_tail, rewind
+from harness.llm.kv import Arena, kept_tail, names, rewind, slot_of
 from harness.llm.sampling import Sampler
 from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
@@ -163,11 +163,16 @@ class HFSession(Session):
     # -- forward passes ------------------------------------------------------------------------------------------
 
     def _forward(
-        self, ids: Sequence[int], cost: _Cost, logits: int, capture: FeedCapture | WriteCapture | None = None
+        self,
+        ids: Sequence[int],
+        cost: _Cost,
+        logits: int,
+        capture: FeedCapture | WriteCapture | None = None,
+        blocks: Sequence[bytes] = (),
     ) -> torch.Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
-        out = model.forward(Ask(ids, self._cache, logits, capture), self._adapter)
+        out = model.forward(Ask(ids, self._cache, logits, capture, blocks), self._adapter)
         before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
@@ -210,7 +215,10 @@ class HFSession(Session):
                 capture.first = start + i
                 last = i + step >= len(queued)
                 watching = capture if self._watched else None
-                rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching)
+                # What is watched must be computed, so it cannot be copied from another context.
+                known = slot_of(self._cache).names
+                new = () if watching else names(known, self.ids[: start + i + step], self._adapter or "")
+                rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching, new)
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
@@ -395,4 +403,6 @@ class HFSession(Session):
     def close(self) -> None:
         """Free keys and values."""
         super().close()
+        if self._cache.layers:
+            self._model.arena.keep(slot_of(self._cache))
         self._cache = Cache(layers=[])

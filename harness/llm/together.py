@@ -11,6 +11,9 @@ context by context, so that an error (no memory, say) belongs to the context tha
 In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
 number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
 and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
+
+What another context has read before, a document say, is copied from it (harness/llm/kv.py); where several would read
+the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import torch
 
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kernels import Lengths, VarlenKernel
-from harness.llm.kv import Arena, packed_cache, rewind, slot_of
+from harness.llm.kv import BLOCK, Arena, Slot, packed_cache, rewind, slot_of
 from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
@@ -37,12 +40,16 @@ _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 @dataclass(frozen=True)
 class Ask:
-    """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`."""
+    """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`.
+
+    names: of the blocks that `ids` complete (harness.llm.kv.names), where other contexts may share them.
+    """
 
     ids: Sequence[int]
     cache: Any
     logits: int = 0
     capture: FeedCapture | WriteCapture | None = None
+    names: Sequence[bytes] = ()
 
 
 class Network(Protocol):
@@ -50,12 +57,16 @@ class Network(Protocol):
 
     prefill_chunk: most tokens of one pass; kernel: attends to the keys of all contexts in one call, None without one;
     pack_problem: why contexts cannot share a pass, None where they can;
+    shares: whether a context may copy what another one has read;
     fixed_rows: rows of every shared pass in deterministic mode, 0 where none is shared, None in other modes.
     """
 
     net: Any
     device: torch.device
     prefill_chunk: int
+
+    @property
+    def shares(self) -> bool: ...  # noqa: D102
 
     @property
     def fixed_rows(self) -> int | None: ...  # noqa: D102
@@ -84,17 +95,18 @@ class ForwardLane:
 
         Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
-        few: list[int] = []
-        long: list[int] = []
-        for n, ask in enumerate(asks):
-            (few if len(ask.ids) <= _FEW else long).append(n)
+        sizes, firsts = zip(*map(_left, self._sharing(asks)), strict=True)
         taken: list[int] = []
+        begun: set[bytes] = set()
         room = self._limit
-        for kind in (few, long):
+        for kind in ([n for n, size in enumerate(sizes) if (size <= _FEW) is few] for few in (True, False)):
             for n in kind:
-                if n != kind[0] and len(asks[n].ids) > room:
+                if n != kind[0] and sizes[n] > room:
                     break
-                room -= len(asks[n].ids)
+                if firsts[n] in begun:  # computed in this pass for another context, which the next pass copies
+                    continue
+                begun.update(name for name in (firsts[n],) if name is not None)
+                room -= sizes[n]
                 taken.append(n)
         return taken
 
@@ -103,21 +115,32 @@ class ForwardLane:
         if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
             torch.set_num_threads(THREADS)
-        results: dict[int, Any] = {}
+        results: dict[int, Any] = dict.fromkeys(range(len(asks)))
+        rest = [copied(ask) for ask in self._sharing(asks)]
         with self._model.adapter(self._adapter):
-            for group in self._groups(asks):
-                results.update(zip(group, self._group([asks[n] for n in group]), strict=True))
+            for group in self._groups(rest):
+                results.update(zip(group, self._group([rest[n] for n in group]), strict=True))
+        for n, ask in enumerate(rest):
+            if not isinstance(results[n], Exception):
+                slot_of(ask.cache).names.extend(ask.names)
         return [results[n] for n in range(len(asks))]
+
+    def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+        """The asks, without the names of their blocks where contexts share nothing."""
+        if not any(ask.names for ask in asks) or self._model.shares:
+            return asks
+        return [replace(ask, names=()) for ask in asks]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
-        if self._model.pack_problem is not None:
-            return [[n] for n in range(len(asks))]
+        some = [n for n, ask in enumerate(asks) if ask.ids]
+        if len(some) < 2 or self._model.pack_problem is not None:
+            return [[n] for n in some]
         if (rows := self._model.fixed_rows) is None:
-            return [list(range(len(asks)))]
+            return [some]
         groups: list[list[int]] = []
         room = 0
-        for n in sorted(range(len(asks)), key=lambda n: len(asks[n].ids)):
+        for n in sorted(some, key=lambda n: len(asks[n].ids)):
             room -= len(asks[n].ids)
             if not groups or room < 0:
                 groups.append([])
@@ -143,9 +166,42 @@ class ForwardLane:
         return in_rows(model.net, model.device, asks, model.fixed_rows)
 
     def _alone(self, ask: Ask) -> torch.Tensor | None:
-        if len(ask.ids) <= (self._model.fixed_rows or 0):
+        # The kernel gives the log-sum-exp of a single context too, which captures want.
+        if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.kernel is not None:
             return self._shared([ask])[0]
         return alone(self._model.net, self._model.device, ask)
+
+
+def _held(ask: Ask) -> tuple[Slot | None, int]:
+    """Another context that holds the first blocks of the ask, and how many; the rows of the logits are not in them."""
+    if not ask.names:
+        return None, 0
+    slot = slot_of(ask.cache)
+    most = (slot.used[0] + len(ask.ids) - ask.logits) // BLOCK - len(slot.names)
+    return slot.arena.holds(ask.names[: max(most, 0)], len(slot.names))
+
+
+def _left(ask: Ask) -> tuple[int, bytes | None]:
+    """Tokens of the ask that no other context holds, and the name of the first block of them."""
+    source, blocks = _held(ask)
+    if source is None:
+        return len(ask.ids), next(iter(ask.names), None)
+    slot = slot_of(ask.cache)
+    there = (len(slot.names) + blocks) * BLOCK - slot.used[0]
+    return len(ask.ids) - max(there, 0), ask.names[blocks] if blocks < len(ask.names) else None
+
+
+def copied(ask: Ask) -> Ask:
+    """What is left of an ask when the blocks that another context holds are copied to its cache."""
+    source, blocks = _held(ask)
+    if source is None:
+        return ask
+    slot = slot_of(ask.cache)
+    used, there = slot.used[0], (len(slot.names) + blocks) * BLOCK
+    if there > used and not slot.copy(source, there):
+        return ask
+    slot.names.extend(ask.names[:blocks])
+    return replace(ask, ids=ask.ids[max(there - used, 0) :], names=ask.names[blocks:])
 
 
 def _undo(ask: Ask) -> Callable[[], None]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.kv import Arena, kept_tail, packed_cache, rewind, slot_of
+from harness.llm.kv import BLOCK, Arena, kept_tail, names, packed_cache, rewind, slot_of
+from harness.llm.load import load_model
+from harness.llm.together import Ask
+from tests.llm.conftest import WORDS
 from tests.llm.test_together import SCRIPTS, play, same, side_by_side
 
 LAYERS, HEADS, SIZE = 2, 2, 4
@@ -114,3 +120,141 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     ):
         same(one, other)
     assert any(moved), "nothing moved"
+
+
+# -- contexts that begin alike -------------------------------------------------------------------------------------
+
+DOCUMENTS = [f"{n}. " + WORDS * 16 for n in range(2)]
+
+
+@pytest.fixture
+def counted(tiny, monkeypatch):
+    """The tiny model with an empty arena, and the tokens of each of its passes."""
+    sizes = []
+    hook = tiny.net.get_decoder().register_forward_pre_hook(
+        lambda _, args, given: sizes.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    monkeypatch.setitem(vars(tiny), "arena", Arena(tiny.layers, kept=tiny.window))
+    monkeypatch.setitem(vars(tiny), "_lanes", {})  # a failed pass of another test made theirs smaller
+    assert tiny.shares  # its trial passes
+    sizes.clear()
+    yield tiny, sizes
+    hook.remove()
+
+
+def ask(model, document, question, write=3):
+    """A question behind a document: text, P(Yes) and P(No), costs."""
+    meter = Meter()
+    with model.session(meter) as s:
+        s.user(document)
+        s.feed(question)
+        mass = list(s.probe(["Yes", "No"]).mass.values())
+        out = s.write(write)
+    return out.text, mass, [replace(e, seconds=0.0) for e in meter.events]
+
+
+def test_questions_on_one_document_read_it_once(counted, monkeypatch):
+    """In flight together or one after the other: the same answers and booked costs as each without the others."""
+    model, sizes = counted
+    questions = [f"Where is bridge {n}?" for n in range(5)]
+    own = []
+    for question in questions:
+        monkeypatch.setitem(vars(model), "arena", Arena(model.layers))
+        own.append(ask(model, DOCUMENTS[0], question))
+    alone, length = sum(sizes), max(sizes)
+    for places in (5, 1):
+        monkeypatch.setitem(vars(model), "arena", Arena(model.layers, kept=model.window))
+        sizes.clear()
+        jobs = [lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions]
+        found = side_by_side(jobs) if places > 1 else [job() for job in jobs]
+        for one, other in zip(own, found, strict=True):
+            assert (one[0], one[2]) == (other[0], other[2])
+            assert one[1] == pytest.approx(other[1], abs=1e-5)
+        assert sum(sizes) == alone - 4 * (length // BLOCK * BLOCK), "the whole blocks of four of them are copied"
+
+
+def test_contexts_that_ended_stay_within_the_limit_and_leave_first(counted, monkeypatch):
+    model, sizes = counted
+    size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
+    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=2 * size, kept=size))
+    for document, read_again in ((0, True), (0, False), (1, True), (0, True), (0, False)):
+        sizes.clear()
+        ask(model, DOCUMENTS[document], "Where?")
+        assert (max(sizes) > size) is read_again
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example([("feed", 0, 0), ("feed", 1, 0), ("feed", 2, 0), ("feed", 2, 1), ("feed", 1, 1)])
+@example([("feed", 0, 0), ("cut", 0, 1), ("feed", 0, 0), ("feed", 1, 0), ("feed", 1, 1)])
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["feed", "cut", "end", "score"]), st.integers(0, 2), st.integers(0, 1)), max_size=14
+    )
+)
+def test_a_copy_is_what_the_context_would_have_read(counted, steps):
+    """Contexts that feed the same texts in any order, are rolled back and end: each says what it says alone."""
+    model, _ = counted
+    texts = [WORDS * 9, " ".join(reversed(WORDS.split())) * 8]
+
+    def opened(parts):
+        s = model.session(Meter())
+        s.user()
+        for part in parts:
+            s.feed(texts[part])
+        return s
+
+    def says(s):
+        return s.score("Mira Tal founded the school.") if s.ids else []
+
+    fed = [[], [], []]
+    contexts = [opened([]) for _ in fed]
+    for step, who, text in steps:
+        if step == "end" or len(fed[who]) > 1:
+            contexts[who].close()
+            contexts[who], fed[who] = opened([]), []
+        elif step == "cut":
+            with contexts[who].branch():
+                contexts[who].feed(texts[text])
+                contexts[who].flush()
+        elif step == "score":
+            contexts[who].score(texts[text])
+        else:
+            contexts[who].feed(texts[text])
+            contexts[who].flush()
+            fed[who].append(text)
+    found = [says(s) for s in contexts]
+    shared = model.arena
+    vars(model)["arena"] = Arena(model.layers)
+    try:
+        assert found == [pytest.approx(says(opened(parts)), abs=1e-5) for parts in fed]
+    finally:
+        vars(model)["arena"] = shared
+
+
+def test_logits_are_computed_where_all_blocks_are_there(counted):
+    model, sizes = counted
+    ids = [n % 50 for n in range(2 * BLOCK)]
+    asks = [Ask(ids, model.arena.cache(), 1, names=names((), ids, "")) for _ in range(2)]
+    first, second = (model.forward(ask, None) for ask in asks)
+    assert torch.allclose(first, second, atol=1e-5)
+    assert sizes == [2 * BLOCK, BLOCK]
+
+
+def test_what_is_watched_is_read_and_not_copied(counted):
+    model, _ = counted
+
+    def attention(document):
+        with model.session(Meter()) as s:
+            s.user()
+            asked = s.feed("Where is the school?")
+            return list(s.feed(document, watch=[asked]).attention)
+
+    assert attention(DOCUMENTS[0]) == attention(DOCUMENTS[0])
+
+
+def test_adapters_and_deterministic_mode_share_nothing(tiny_folder):
+    ids = list(range(2 * BLOCK))
+    assert not set(names((), ids, "")) & set(names((), ids, "reader"))
+    assert names(names((), ids, "")[:1], ids, "") == names((), ids, "")[1:]
+    deterministic = load_model(ModelConfig(name="tiny", source=str(tiny_folder), deterministic=True))
+    assert not deterministic.shares

@@ -338,7 +338,7 @@ def test_bfloat16_packs_too(tiny_folder, passes):
 def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
     monkeypatch.setattr("harness.llm.hf.available", lambda: 10_000_000)
-    assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) == 11
+    assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) - 1 == 10  # one is for contexts that ended
 
 
 def test_adapters_share_no_pass(tiny_folder, tmp_path, passes):
@@ -398,7 +398,8 @@ def test_a_run_with_eight_questions_in_flight_equals_one_at_a_time(tmp_path, mon
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     save(tmp_path / "small-random", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
     one = _run(tmp_path, monkeypatch, tmp_path / "small-random", "one", 1)
-    assert passes == []
+    assert passes == [3, 3]  # the trial of whether contexts may share something
+    passes.clear()
     many = _run(tmp_path, monkeypatch, tmp_path / "small-random", "many", 8)
     assert max(passes) >= 4
     assert len(one.records) == 4

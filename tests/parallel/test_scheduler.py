@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import faulthandler
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -355,3 +358,37 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest
     stops.join()
     assert not waits.is_alive(), "the map waits for a helper that has ended"
     assert raised
+
+
+HELPERS = """
+import threading, torch
+from pathlib import Path
+from harness.parallel.scheduler import Scheduler
+
+def tasks():
+    return len(list(Path("/proc/self/task").iterdir()))
+
+class Lane:
+    ahead = False
+    def take(self, asks): return range(len(asks))
+    def run(self, asks): return [torch.get_num_threads() for _ in asks]
+
+before = tasks()
+torch.ones(1_000_000).exp_().sum()
+computed = tasks()
+scheduler = Scheduler(2)
+seen = []
+def work(): seen.append((torch.get_num_threads(), scheduler.do(lane, 0)))
+lane = Lane()
+scheduler.start(work, work)
+scheduler.wait()
+print(computed - before, tasks() - before, sorted(seen))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in Linux's /proc")
+def test_only_the_thread_of_the_passes_has_helpers():
+    """OpenMP's helpers of other threads would take the cores from it; see Scheduler.__init__."""
+    given = {**os.environ, "OMP_NUM_THREADS": "2"}
+    run = subprocess.run([sys.executable, "-c", HELPERS], env=given, capture_output=True, text=True, check=True)
+    assert run.stdout.split(maxsplit=2) == ["1", "0", "[(1, 2), (1, 2)]\n"]
