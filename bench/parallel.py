@@ -12,6 +12,7 @@ import argparse
 import os
 import tempfile
 import time
+import unittest.mock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 QUESTIONS = 16
 DOCUMENTS = 4  # whose indexes are built
+DOCUMENT_QUESTIONS = 8  # on two documents
 
 
 @dataclass
@@ -30,7 +32,9 @@ class Bench:
     clock: str = "wall"
     runs: int = 0
 
-    def seconds(self, method: str, model: str, parallel: int, limit: int, cache: str, **sets: Any) -> float:
+    def seconds(
+        self, method: str, model: str, parallel: int, limit: int, cache: str, dataset: str = "musique", **sets: Any
+    ) -> float:
         """Seconds of one run. The model's loading is not in it: it stays loaded from the warm-up on."""
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
@@ -40,7 +44,7 @@ class Bench:
         self.runs += 1
         named = {name.replace("__", "."): value for name, value in sets.items()}
         profile = "pocket" if model == "pocket-llama" else None
-        choices = Choices(method, "pocket/musique", model=model, limit=limit, profile=profile, sets=named)
+        choices = Choices(method, f"pocket/{dataset}", model=model, limit=limit, profile=profile, sets=named)
         os.environ["HARNESS_CACHE"] = str(self.folder / cache)
         began = CLOCKS[self.clock]()
         out = self.folder / f"run-{self.runs}"
@@ -82,6 +86,15 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
     if not small:
         wide, narrow = read(4, model__dtype="float32"), read(4)
         yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
+    document: dict[str, Any] = {"dataset": "narrativeqa", "dataset__tokens": 4000 if small else 2000, **dtype}
+
+    def read_whole() -> float:
+        return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **document)
+
+    with unittest.mock.patch("harness.llm.hf.HFModel.shares", False):
+        each = read_whole()
+    what = f"{label}, {DOCUMENT_QUESTIONS} questions on two documents: each reads its own / one does"
+    yield what, each, read_whole(), ">= 1" if small else ">= 2"
     graph = {**size, **dtype} if small else {**size, **dtype, "roles__builder": "pocket-llama", "method__max_nodes": 12}
     bench.seconds("pecan", model, 4, QUESTIONS, "warm", **graph)
 
