@@ -21,6 +21,9 @@ from harness.llm.model_info import hash_files
 from harness.storage.home import read_lock, write_json
 from harness.training.evaluate import Measure, as_json, from_json, rows_of
 
+# What a course of training says of itself; `before` in a card has those of the adapter that it continued.
+_COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
+
 
 @dataclass(frozen=True)
 class AdapterTraining:
@@ -80,14 +83,31 @@ def _page(cards: dict[str, dict[str, Any]]) -> str:
         "|" + " --- |" * len(first),
         *("| " + " | ".join(line) + " |" for line in lines),
         "",
-        "| task | rank | rows | left out | steps | tokens | minutes | on |",
-        "|" + " --- |" * 8,
+        "| task | rank | " + " | ".join(name.replace("_", " ") for name in _COURSE) + " |",
+        "|" + " --- |" * (2 + len(_COURSE)),
     ]
     for task, card in cards.items():
+        for t in (*card["trained"].get("before", ()), card["trained"]):
+            cells = (task, card["settings"]["rank"], *(t.get(name, "") for name in _COURSE))
+            page.append("| " + " | ".join(map(str, cells)) + " |")
+    for task, card in cards.items():
         t = card["trained"]
-        cells = (task, card["settings"]["rank"], t["rows"], t["left_out"], t["steps"], t["tokens"], t["minutes"])
-        page.append("| " + " | ".join(map(str, (*cells, t["hardware"]))) + " |")
+        sources = [
+            f"{name} ({t['data'][name]} questions, {licence})" if name in t["data"] else f"{name} ({licence})"
+            for name, licence in t.get("licences", {}).items()
+        ]
+        if sources:
+            page += ["", f"{task} was trained on {', '.join(sources)}."]
+        if skills := t.get("skills"):
+            page += ["", f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}."]
     return "\n".join(page) + "\n"
+
+
+def courses(folder: Path) -> list[dict[str, Any]]:
+    """The courses of training that an adapter has had, the first one first; none where it has no card."""
+    trained = read_lock(folder / CARD).get("trained", {})
+    own = {name: trained[name] for name in _COURSE if name in trained}
+    return [*trained.get("before", []), *([own] if own else [])]
 
 
 def adapter_mark(folder: Path) -> str:

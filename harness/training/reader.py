@@ -94,7 +94,7 @@ class ReaderTraining:
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
             "licences": _licences(self.settings.sources),
-            **({"start": self._about(base, rows)["start"]} if self.settings.start else {}),
+            **self._before(base, rows),
             "rows": len(job.data.rows),
             "left_out": 0,
             "steps": progress.step,
@@ -105,6 +105,12 @@ class ReaderTraining:
         }
         own = job.own.model_dump(mode="json", exclude={"recipes"})
         cards.write(self.folder, cards.AdapterTraining(NAME, self.base, base.where, marks(prompts()), own, trained))
+
+    def _before(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
+        """The adapter that was continued, and how it was trained."""
+        if self.settings.start is None:
+            return {}
+        return {"start": self._about(base, rows)["start"], "before": cards.courses(Path(self.settings.start))}
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.

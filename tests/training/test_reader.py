@@ -237,8 +237,9 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> Non
 # --- from end to end --------------------------------------------------------------------------------------------------
 
 
-def _training(base: ModelConfig, data: Path, out: Path) -> ReaderTraining:
-    return ReaderTraining(base, _settings(**{"sources.hotpotqa.measured": "hotpot*dev*"}), data, out, 0, "cpu")
+def _training(base: ModelConfig, data: Path, out: Path, seed: int = 0, **more: object) -> ReaderTraining:
+    settings = _settings(**{"sources.hotpotqa.measured": "hotpot*dev*", **more})
+    return ReaderTraining(base, settings, data, out, seed, "cpu")
 
 
 def _trained(made: ReaderTraining, steps: int | None = None) -> bool:
@@ -300,6 +301,15 @@ def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTra
     card = json.loads((trained.folder / "card.json").read_text())
     assert card["trained"]["data"] == {"hotpotqa": 8, "musique": 4}
     assert len(card["measures"]["rows"]) == len(found)
+    page = (trained.out / "adapters" / "CARD.md").read_text()
+    assert "hotpotqa (8 questions, CC BY-SA 4.0), musique (4 questions, CC BY 4.0)" in page
+
+
+def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, data, trained, tmp_path: Path) -> None:
+    made = _training(base, data, tmp_path, 7, start=str(trained.folder))
+    assert not _trained(made, 1)
+    card = json.loads((made.folder / "card.json").read_text())["trained"]
+    assert [(one["seed"], one["steps"]) for one in (*card["before"], card)] == [(0, 6), (7, 1)]
 
 
 @pytest.mark.parametrize(
