@@ -233,7 +233,10 @@ class Slot:
     def copy(self, source: Slot, tokens: int) -> bool:
         """Take over, behind what is here, the first `tokens` tokens of `source`; whether there was room for both."""
         with self.arena.lock:
-            self.reserve(tokens)
+            try:
+                self.reserve(tokens)
+            except MemoryError:  # its own pass says so, to this context alone
+                return False
             if not source.capacity:
                 return False
             for layer, used in enumerate(self.used):

@@ -13,7 +13,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.kv import BLOCK, Arena, kept_tail, names, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
-from harness.llm.together import Ask
+from harness.llm.together import Ask, ForwardLane
 from tests.llm.conftest import WORDS
 from tests.llm.test_together import SCRIPTS, play, same, side_by_side
 
@@ -229,6 +229,21 @@ def test_a_copy_is_what_the_context_would_have_read(counted, steps):
         assert found == [pytest.approx(says(opened(parts)), abs=1e-5) for parts in fed]
     finally:
         vars(model)["arena"] = shared
+
+
+def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted, monkeypatch):
+    model, _ = counted
+    size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
+    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=size + BLOCK, kept=size))
+    ask(model, DOCUMENTS[0], "Where?")
+    with model.session(Meter()) as s:
+        s.user(DOCUMENTS[0])
+        ids = [*s.ids, *range(size)]
+    lane = ForwardLane(model, None)
+    small, large = model.arena.cache(), model.arena.cache()
+    first, second = lane.run([Ask([1, 2], small, 1), Ask(ids, large, 1, names=names((), ids, ""))])
+    assert first.shape[0] == 1
+    assert isinstance(second, MemoryError)
 
 
 def test_logits_are_computed_where_all_blocks_are_there(counted):
