@@ -98,6 +98,7 @@ class Models:
 
                 with _draws_unchanged(self.seed):
                     self._loaded[key] = load_model(config)
+                self._loaded[key].forget()
         return self._loaded[key]
 
     def encoder(self, role: str, meter: Meter) -> Encoder:

@@ -260,21 +260,28 @@ class HFModel(LanguageModel):
         free = _free_on(self.device)
         several = isinstance(getattr(self.net, "hf_device_map", None), dict)  # what one of them has free says little
         limit = None if free is None or several else int(free * self._fraction / self._token_size())
-        return Arena(self.layers, limit, self._positions)
+        fit = self._fit()
+        return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 
     def contexts(self) -> int | None:
         """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
+        fit = self._fit()
+        # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
+        return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
+
+    def _fit(self) -> int | None:
         free = _free_on(self.device) if self.device.type == "cuda" else available()
-        if free is None:
-            return None
-        most = int(free * self._fraction / (self._token_size() * self._positions))
-        return most - 1 if most > 1 else most  # one window is for contexts that ended (Arena.kept)
+        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""
         s = self.shape
         size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
         return size
+
+    def forget(self) -> None:
+        """Give up the keys and values of contexts that ended."""
+        self.arena.forget()
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

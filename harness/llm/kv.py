@@ -119,15 +119,21 @@ class Arena:
 
     def keep(self, slot: Slot) -> None:
         """Keep the named blocks of a context that ended, at the price of those that ended longest ago."""
-        size = len(slot.names) * BLOCK
-        if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
-            return
         with self.lock:
+            size = len(slot.names) * BLOCK
+            if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
+                return
             slot.shrink(size)
+            slot.before_leaving = None
             self._kept.pop(slot.names[1], None)
             self._kept[slot.names[1]] = slot
             while sum(kept.capacity for kept in self._kept.values()) > self._most_kept:
                 self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Give up the contexts that ended."""
+        with self.lock:
+            self._kept.clear()
 
     def holds(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
         """A slot with as many as possible of the blocks `names`, which are those from number `at` on; how many."""
@@ -230,11 +236,14 @@ class Slot:
         self.arena.give(self.start + tokens, self.start + self.capacity)
         self.capacity = tokens
 
-    def copy(self, source: Slot, tokens: int) -> bool:
-        """Take over, behind what is here, the first `tokens` tokens of `source`; whether there was room for both."""
+    def copy(self, source: Slot, tokens: int, room: int) -> bool:
+        """Take over, behind what is here, the first `tokens` tokens of `source`, and make room for `room` in all.
+
+        Returns whether there was memory for both.
+        """
         with self.arena.lock:
             try:
-                self.reserve(tokens)
+                self.reserve(room)
             except MemoryError:  # its own pass says so, to this context alone
                 return False
             if not source.capacity:
@@ -353,12 +362,13 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
 
 def names(before: Sequence[bytes], ids: Sequence[int], whose: str) -> list[bytes]:
     """The names of the whole blocks of a context `ids` behind those in `before`; whose: the adapter that reads it."""
-    found = list(before)
-    for start in range(len(found) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
+    found: list[bytes] = []
+    key = before[-1] if before else blake2b(whose.encode()).digest()
+    for start in range(len(before) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
         block = array("q", ids[start : start + BLOCK]).tobytes()
-        key = found[-1] if found else blake2b(whose.encode()).digest()
-        found.append(blake2b(block, key=key, digest_size=16).digest())
-    return found[len(before) :]
+        key = blake2b(block, key=key, digest_size=16).digest()
+        found.append(key)
+    return found
 
 
 def slot_of(cache: Cache) -> Slot:

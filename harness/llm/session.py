@@ -210,15 +210,19 @@ class HFSession(Session):
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
         rows = None
         step = self._model.prefill_chunk
-        with self._booked("prefill", requests) as cost:
-            for i in range(0, len(queued), step):
-                capture.first = start + i
-                last = i + step >= len(queued)
-                watching = capture if self._watched else None
-                # What is watched must be computed, so it cannot be copied from another context.
-                known = slot_of(self._cache).names
-                new = () if watching else names(known, self.ids[: start + i + step], self._adapter or "")
-                rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching, new)
+        try:
+            with self._booked("prefill", requests) as cost:
+                for i in range(0, len(queued), step):
+                    capture.first = start + i
+                    last = i + step >= len(queued)
+                    watching = capture if self._watched else None
+                    # What is watched must be computed, so it cannot be copied from another context.
+                    known = slot_of(self._cache).names
+                    new = () if watching else names(known, self.ids[: start + i + step], self._adapter or "")
+                    rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching, new)
+        except BaseException:
+            rewind(self._cache, start)  # a piece may have been read or copied: the queue is as it was
+            raise
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):

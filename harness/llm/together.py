@@ -95,7 +95,8 @@ class ForwardLane:
 
         Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
-        sizes, firsts = zip(*map(_left, self._sharing(asks)), strict=True)
+        copies = [_held(ask) for ask in self._sharing(asks)]
+        sizes = [len(ask.ids) - there.tokens for ask, there in zip(asks, copies, strict=True)]
         taken: list[int] = []
         begun: set[bytes] = set()
         room = self._limit
@@ -103,9 +104,10 @@ class ForwardLane:
             for n in kind:
                 if n != kind[0] and sizes[n] > room:
                     break
-                if firsts[n] in begun:  # computed in this pass for another context, which the next pass copies
-                    continue
-                begun.update(name for name in (firsts[n],) if name is not None)
+                if (block := copies[n].missing) is not None:
+                    if n and block in begun:  # computed in this pass for another context, and copied in the next
+                        continue
+                    begun.add(block)
                 room -= sizes[n]
                 taken.append(n)
         return taken
@@ -172,36 +174,42 @@ class ForwardLane:
         return alone(self._model.net, self._model.device, ask)
 
 
-def _held(ask: Ask) -> tuple[Slot | None, int]:
-    """Another context that holds the first blocks of the ask, and how many; the rows of the logits are not in them."""
+@dataclass(frozen=True)
+class _Copy:
+    """What another context, `source`, holds of an ask: its first `blocks` blocks, `tokens` tokens of its ids.
+
+    missing: the first block that it does not hold and another could.
+    """
+
+    source: Slot | None = None
+    blocks: int = 0
+    tokens: int = 0
+    missing: bytes | None = None
+
+
+def _held(ask: Ask) -> _Copy:
     if not ask.names:
-        return None, 0
+        return _Copy()
     slot = slot_of(ask.cache)
-    most = (slot.used[0] + len(ask.ids) - ask.logits) // BLOCK - len(slot.names)
-    return slot.arena.holds(ask.names[: max(most, 0)], len(slot.names))
-
-
-def _left(ask: Ask) -> tuple[int, bytes | None]:
-    """Tokens of the ask that no other context holds, and the name of the first block of them."""
-    source, blocks = _held(ask)
-    if source is None:
-        return len(ask.ids), next(iter(ask.names), None)
-    slot = slot_of(ask.cache)
-    there = (len(slot.names) + blocks) * BLOCK - slot.used[0]
-    return len(ask.ids) - max(there, 0), ask.names[blocks] if blocks < len(ask.names) else None
+    # The rows of the logits must be computed.
+    most = max((slot.used[0] + len(ask.ids) - ask.logits) // BLOCK - len(slot.names), 0)
+    source, blocks = slot.arena.holds(ask.names[:most], len(slot.names))
+    tokens = max((len(slot.names) + blocks) * BLOCK - slot.used[0], 0) if blocks else 0
+    return _Copy(source, blocks, tokens, next(iter(ask.names[blocks:most]), None))
 
 
 def copied(ask: Ask) -> Ask:
     """What is left of an ask when the blocks that another context holds are copied to its cache."""
-    source, blocks = _held(ask)
-    if source is None:
-        return ask
     slot = slot_of(ask.cache)
-    used, there = slot.used[0], (len(slot.names) + blocks) * BLOCK
-    if there > used and not slot.copy(source, there):
-        return ask
-    slot.names.extend(ask.names[:blocks])
-    return replace(ask, ids=ask.ids[max(there - used, 0) :], names=ask.names[blocks:])
+    with slot.arena.lock:  # the source may be rolled back, or end
+        there = _held(ask)
+        if there.source is None:
+            return ask
+        used = slot.used[0]
+        if there.tokens and not slot.copy(there.source, used + there.tokens, used + len(ask.ids)):
+            return ask
+        slot.names.extend(ask.names[: there.blocks])
+    return replace(ask, ids=ask.ids[there.tokens :], names=ask.names[there.blocks :])
 
 
 def _undo(ask: Ask) -> Callable[[], None]:

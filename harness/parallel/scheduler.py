@@ -84,8 +84,8 @@ def current() -> Scheduler | None:
 def _openmp(function: str, *numbers: int) -> None:
     """Call a function of the OpenMP library that torch has loaded; without effect where there is none."""
     if "torch" in sys.modules:
-        sys.modules["torch"].get_num_threads()  # the first such call in a thread sets its number of threads
-        with contextlib.suppress(AttributeError, OSError):
+        with contextlib.suppress(AttributeError, OSError):  # it may be half imported, by another thread
+            sys.modules["torch"].get_num_threads()  # the first such call in a thread sets its number of threads
             getattr(ctypes.CDLL(None), function)(*numbers)
 
 
@@ -249,7 +249,11 @@ class Scheduler:
                     self._end(self._asks, [Stopped() for _ in self._asks])
                     return
                 self._late |= self._working  # all others had PATIENCE seconds
-                taken = self._next()
+                try:
+                    taken = self._next()
+                except Exception as error:  # noqa: BLE001 - a fault of the lane is raised by every ask
+                    self._end(self._asks, [error] * len(self._asks))
+                    continue
             lane = taken[0].lane
             try:
                 outcomes = lane.run([w.ask for w in taken])

@@ -173,11 +173,15 @@ def test_questions_on_one_document_read_it_once(counted, monkeypatch):
         assert sum(sizes) == alone - 4 * (length // BLOCK * BLOCK), "the whole blocks of four of them are copied"
 
 
-def test_contexts_that_ended_stay_within_the_limit_and_leave_first(counted, monkeypatch):
+@pytest.mark.parametrize(
+    ("room", "reads"), [(3, [True, False, True, True, False]), (2, [True] * 5)], ids=["stay", "leave"]
+)
+def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(counted, monkeypatch, room, reads):
+    """With memory for three documents one that ended stays; with memory for less than two it is given up first."""
     model, sizes = counted
     size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=2 * size, kept=size))
-    for document, read_again in ((0, True), (0, False), (1, True), (0, True), (0, False)):
+    monkeypatch.setitem(vars(model), "arena", Arena(model.layers, limit=room * size, kept=size))
+    for document, read_again in zip((0, 0, 1, 0, 0), reads, strict=True):
         sizes.clear()
         ask(model, DOCUMENTS[document], "Where?")
         assert (max(sizes) > size) is read_again
@@ -244,6 +248,38 @@ def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted,
     first, second = lane.run([Ask([1, 2], small, 1), Ask(ids, large, 1, names=names((), ids, ""))])
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
+
+
+def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted, monkeypatch):
+    model, _ = counted
+    own = ask(model, DOCUMENTS[0], "Where?")
+    with model.session(Meter()) as s:
+        s.user(DOCUMENTS[0])
+        s.feed("Where?")
+        with monkeypatch.context() as broken:
+            broken.setattr("harness.llm.together._make_room", lambda asks: (_ for _ in ()).throw(MemoryError("full")))
+            with pytest.raises(MemoryError):
+                s.flush()
+        assert (s._cache.get_seq_length(), slot_of(s._cache).names) == (0, [])
+        assert list(s.probe(["Yes", "No"]).mass.values()) == pytest.approx(own[1], abs=1e-5)
+
+
+def test_a_run_begins_without_what_another_has_read(counted):
+    model, sizes = counted
+    ask(model, DOCUMENTS[0], "Where?")
+    whole = max(sizes)
+    model.forget()
+    sizes.clear()
+    ask(model, DOCUMENTS[0], "Where?")
+    assert max(sizes) == whole
+
+
+def test_prompts_of_whole_blocks_share_a_pass(counted):
+    """The last block holds the logits' row, so nobody copies it and nobody need wait for it."""
+    model, _ = counted
+    ids = [n % 50 for n in range(BLOCK)]
+    asks = [Ask(ids, model.arena.cache(), 1, names=names((), ids, "")) for _ in range(3)]
+    assert ForwardLane(model, None).take(asks) == [0, 1, 2]
 
 
 def test_logits_are_computed_where_all_blocks_are_there(counted):

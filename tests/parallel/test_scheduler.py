@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -392,3 +393,36 @@ def test_only_the_thread_of_the_passes_has_helpers():
     given = {**os.environ, "OMP_NUM_THREADS": "2"}
     run = subprocess.run([sys.executable, "-c", HELPERS], env=given, capture_output=True, text=True, check=True)
     assert run.stdout.split(maxsplit=2) == ["1", "0", "[(1, 2), (1, 2)]\n"]
+
+
+def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    done: list[int] = []
+    scheduler = Scheduler(1)
+    scheduler.start(lambda: done.append(1))
+    scheduler.wait()
+    assert done == [1]
+
+
+def test_a_lane_that_cannot_choose_is_the_error_of_its_asks():
+    class Broken:
+        ahead = False
+
+        def take(self, asks):
+            raise LookupError("no choice")
+
+        def run(self, asks):
+            return list(asks)
+
+    errors: list[BaseException] = []
+
+    def work():
+        try:
+            scheduler.do(Broken(), 1)
+        except LookupError as error:
+            errors.append(error)
+
+    scheduler = Scheduler(2)
+    scheduler.start(work, work)
+    scheduler.wait()
+    assert len(errors) == 2
