@@ -40,8 +40,8 @@ MUSIQUE := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/data/musique/mu
 REAL := --suite demo-real --parallel 8 --out results/demo-real --mlflow sqlite:///results/demo-real/mlflow.db
 
 demo-real: venv
-	OMP_NUM_THREADS=1 $(BIN)/harness run $(REAL) --dataset hotpotqa $(HOTPOTQA)
-	OMP_NUM_THREADS=1 $(BIN)/harness run $(REAL) --dataset musique $(MUSIQUE)
+	$(BIN)/harness run $(REAL) --dataset hotpotqa $(HOTPOTQA)
+	$(BIN)/harness run $(REAL) --dataset musique $(MUSIQUE)
 	$(BIN)/harness report results/demo-real
 	$(BIN)/harness report results/demo-real --html results/demo-real/report.html
 	@echo "The same as a page, with every question and search: results/demo-real/report.html"
