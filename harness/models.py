@@ -377,9 +377,6 @@ class LanguageModel(abc.ABC):
     def turn_tokens(self) -> int:
         """Tokens that the chat template adds for one user turn and the head of its reply, BOS included."""
 
-    def forget(self) -> None:  # noqa: B027 - most back ends keep nothing
-        """Give up what contexts that ended have read: a run begins, and its seconds must not depend on earlier ones."""
-
     def system_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as Session.system."""
         return self.count(text)

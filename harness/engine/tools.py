@@ -98,7 +98,6 @@ class Models:
 
                 with _draws_unchanged(self.seed):
                     self._loaded[key] = load_model(config)
-                self._loaded[key].forget()
         return self._loaded[key]
 
     def encoder(self, role: str, meter: Meter) -> Encoder:

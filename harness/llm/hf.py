@@ -280,8 +280,10 @@ class HFModel(LanguageModel):
         return size
 
     def forget(self) -> None:
-        """Give up the keys and values of contexts that ended."""
-        self.arena.forget()
+        """Begin anew for another run, whose first prompts and seconds must not depend on an earlier one."""
+        self.first_prompts = {}
+        if "arena" in vars(self):  # it is made when the first context begins
+            self.arena.forget()
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""

@@ -7,9 +7,8 @@ A pass over several contexts writes its keys with one call a layer, and attentio
 (harness/llm/kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache.
 A roll-back moves a mark, so what stays is bit-identical because it is never touched.
 
-Of contexts that begin alike (a document and then a question, say) one computes the beginning. A slot knows the names of
-its first blocks of BLOCK tokens, each a hash of all tokens up to its end; what another slot holds under the same name
-is copied. A few contexts that ended stay for those that come later.
+A context may copy what another one holds of the same beginning (harness/llm/prefixes.py). For that a slot knows the
+names of its first blocks of BLOCK tokens, and a few contexts that ended stay for those that come later.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ import contextlib
 import math
 import threading
 import weakref
-from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -358,17 +355,6 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     def get_seq_length(self) -> int:
         """0: positions are given with the pass."""
         return 0
-
-
-def names(before: Sequence[bytes], ids: Sequence[int], whose: str) -> list[bytes]:
-    """The names of the whole blocks of a context `ids` behind those in `before`; whose: the adapter that reads it."""
-    found: list[bytes] = []
-    key = before[-1] if before else blake2b(whose.encode()).digest()
-    for start in range(len(before) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
-        block = array("q", ids[start : start + BLOCK]).tobytes()
-        key = blake2b(block, key=key, digest_size=16).digest()
-        found.append(key)
-    return found
 
 
 def slot_of(cache: Cache) -> Slot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from harness.config.schema import ModelConfig, canonical
 from harness.errors import CannotRun
@@ -10,9 +11,12 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
 
+if TYPE_CHECKING:
+    from harness.llm.hf import HFModel
+
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
 _KEPT = 2
-_loaded: OrderedDict[str, LanguageModel] = OrderedDict()
+_loaded: OrderedDict[str, HFModel] = OrderedDict()
 
 
 def load_model(config: ModelConfig) -> LanguageModel:
@@ -24,16 +28,18 @@ def load_model(config: ModelConfig) -> LanguageModel:
     if facts.problems:
         raise CannotRun(facts.problems[0])
     if config.backend in ("scripted", "endpoint"):
-        return _load(config, facts)  # a run uses up a table; each run checks that its server answers
+        return _without_weights(config, facts)  # a run uses up a table; each run checks that its server answers
     key = config.model_dump_json() + canonical(facts.identity)
     if key not in _loaded:
         while len(_loaded) >= _KEPT:
             _loaded.popitem(last=False)
-        _loaded[key] = _load(config, facts)
+        folder, _ = local_folder(config)
+        from harness.llm.hf import HFModel
+
+        _loaded[key] = HFModel(config, facts, str(folder))
     _loaded.move_to_end(key)
-    model = _loaded[key]
-    model.first_prompts = {}
-    return model
+    _loaded[key].forget()
+    return _loaded[key]
 
 
 def unload() -> None:
@@ -41,16 +47,11 @@ def unload() -> None:
     _loaded.clear()
 
 
-def _load(config: ModelConfig, facts: ModelFacts) -> LanguageModel:
+def _without_weights(config: ModelConfig, facts: ModelFacts) -> LanguageModel:
     if config.backend == "scripted":
         from harness.llm.scripted import ScriptedModel
 
         return ScriptedModel.from_config(config)
-    if config.backend == "endpoint":
-        from harness.llm.endpoint import EndpointModel
+    from harness.llm.endpoint import EndpointModel
 
-        return EndpointModel(config, facts)
-    from harness.llm.hf import HFModel
-
-    folder, _ = local_folder(config)
-    return HFModel(config, facts, str(folder))
+    return EndpointModel(config, facts)

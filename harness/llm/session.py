@@ -27,7 +27,8 @@ from harness.cost.meter import Meter
 from harness.errors import ModelOutputError
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import reply_end
-from harness.llm.kv import Arena, kept_tail, names, rewind, slot_of
+from harness.llm.kv import Arena, kept_tail, rewind, slot_of
+from harness.llm.prefixes import names
 from harness.llm.sampling import Sampler
 from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
@@ -162,17 +163,10 @@ class HFSession(Session):
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
-    def _forward(
-        self,
-        ids: Sequence[int],
-        cost: _Cost,
-        logits: int,
-        capture: FeedCapture | WriteCapture | None = None,
-        blocks: Sequence[bytes] = (),
-    ) -> torch.Tensor | None:
+    def _forward(self, cost: _Cost, ids: Sequence[int], logits: int = 1, **more: Any) -> torch.Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
-        out = model.forward(Ask(ids, self._cache, logits, capture, blocks), self._adapter)
+        out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
         before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
@@ -190,6 +184,9 @@ class HFSession(Session):
         cost, cached, began = _Cost(), self._cached, time.perf_counter()
         try:
             yield cost
+        except BaseException:
+            rewind(self._cache, self._cached)  # pieces may have been read or copied
+            raise
         finally:
             booked: dict[str, Any] = vars(cost)
             phase, seconds = self._meter.current_phase, time.perf_counter() - began
@@ -203,26 +200,18 @@ class HFSession(Session):
         self._flush(0)
 
     def _flush(self, logits: int, requests: int = 0) -> torch.Tensor | None:
-        queued, start = self.ids[self._cached :], self._cached
-        if not queued:
+        start, rows, step = self._cached, None, self._model.prefill_chunk
+        if start == len(self.ids):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
         capture = FeedCapture(start, [((s.start, s.end), spans) for s, spans in self._watched])
-        rows = None
-        step = self._model.prefill_chunk
-        try:
-            with self._booked("prefill", requests) as cost:
-                for i in range(0, len(queued), step):
-                    capture.first = start + i
-                    last = i + step >= len(queued)
-                    watching = capture if self._watched else None
-                    # What is watched must be computed, so it cannot be copied from another context.
-                    known = slot_of(self._cache).names
-                    new = () if watching else names(known, self.ids[: start + i + step], self._adapter or "")
-                    rows = self._forward(queued[i : i + step], cost, logits if last else 0, watching, new)
-        except BaseException:
-            rewind(self._cache, start)  # a piece may have been read or copied: the queue is as it was
-            raise
+        with self._booked("prefill", requests) as cost:
+            for capture.first in range(start, len(self.ids), step):
+                end = capture.first + step
+                how: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
+                if not self._watched:
+                    how = {"blocks": names(slot_of(self._cache), self.ids[:end], self._adapter)}
+                rows = self._forward(cost, self.ids[capture.first : end], logits * (end >= len(self.ids)), **how)
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
@@ -249,7 +238,7 @@ class HFSession(Session):
             self._open("reply")
             self._append(after)
             with self._booked("probe", requests=1) as cost:
-                logits = self._forward(self.ids[self._cached :], cost, 1)
+                logits = self._forward(cost, self.ids[self._cached :])
             assert logits is not None
             mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
             best = int(logits[-1].argmax())
@@ -268,7 +257,7 @@ class HFSession(Session):
             whole = self.ids[cached - 1 : -1]
             for i in range(0, len(whole), self._model.prefill_chunk):
                 piece = whole[i : i + self._model.prefill_chunk]
-                logits = self._forward(piece, cost, len(piece))
+                logits = self._forward(cost, piece, len(piece))
                 assert logits is not None
                 target = torch.tensor(ids[i : i + len(piece)], device=logits.device)
                 scores += logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
@@ -323,7 +312,7 @@ class HFSession(Session):
                 elif not closed:
                     recent = self.ids[max(start, len(self.ids) - 4 * len(how.close) - 4) :]
                     closed = how.close in model.text.context(recent)
-                rows = self._forward([token], cost, 1)
+                rows = self._forward(cost, [token])
                 assert rows is not None
                 logits, self._cached = rows, self._cached + 1
             cost.thinking = cost.out = cost.out if opened else 0
@@ -356,7 +345,7 @@ class HFSession(Session):
                     finish = "stop"
                     break
                 if cost.out < how.max_tokens or capture is not None:
-                    logits = self._forward([token], cost, 1, capture)
+                    logits = self._forward(cost, [token], capture=capture)
                     self._cached += 1
                     if capture is not None and capture.waiting() >= BLOCK:
                         self._reduce(capture)

@@ -12,8 +12,8 @@ In deterministic mode a row's arithmetic must not depend on what else is in its 
 number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
 and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
 
-What another context has read before, a document say, is copied from it (harness/llm/kv.py); where several would read
-the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
+What another context has read before, a document say, is copied from it (harness/llm/prefixes.py); where several would
+read the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ import torch
 
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
 from harness.llm.kernels import Lengths, VarlenKernel
-from harness.llm.kv import BLOCK, Arena, Slot, packed_cache, rewind, slot_of
+from harness.llm.kv import Arena, Slot, packed_cache, rewind, slot_of
+from harness.llm.prefixes import Held, copy, held
 from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
@@ -42,14 +43,14 @@ _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 class Ask:
     """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`.
 
-    names: of the blocks that `ids` complete (harness.llm.kv.names), where other contexts may share them.
+    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.names), where other contexts may copy them.
     """
 
     ids: Sequence[int]
     cache: Any
     logits: int = 0
     capture: FeedCapture | WriteCapture | None = None
-    names: Sequence[bytes] = ()
+    blocks: Sequence[bytes] = ()
 
 
 class Network(Protocol):
@@ -95,7 +96,7 @@ class ForwardLane:
 
         Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
-        copies = [_held(ask) for ask in self._sharing(asks)]
+        copies = [held(*_beginning(ask)) if ask.blocks else Held() for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - there.tokens for ask, there in zip(asks, copies, strict=True)]
         taken: list[int] = []
         begun: set[bytes] = set()
@@ -118,20 +119,20 @@ class ForwardLane:
             # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
             torch.set_num_threads(THREADS)
         results: dict[int, Any] = dict.fromkeys(range(len(asks)))
-        rest = [copied(ask) for ask in self._sharing(asks)]
+        rest = [_rest(ask) for ask in self._sharing(asks)]
         with self._model.adapter(self._adapter):
             for group in self._groups(rest):
                 results.update(zip(group, self._group([rest[n] for n in group]), strict=True))
         for n, ask in enumerate(rest):
             if not isinstance(results[n], Exception):
-                slot_of(ask.cache).names.extend(ask.names)
+                slot_of(ask.cache).names.extend(ask.blocks)
         return [results[n] for n in range(len(asks))]
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """The asks, without the names of their blocks where contexts share nothing."""
-        if not any(ask.names for ask in asks) or self._model.shares:
+        if not any(ask.blocks for ask in asks) or self._model.shares:
             return asks
-        return [replace(ask, names=()) for ask in asks]
+        return [replace(ask, blocks=()) for ask in asks]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
@@ -174,42 +175,16 @@ class ForwardLane:
         return alone(self._model.net, self._model.device, ask)
 
 
-@dataclass(frozen=True)
-class _Copy:
-    """What another context, `source`, holds of an ask: its first `blocks` blocks, `tokens` tokens of its ids.
-
-    missing: the first block that it does not hold and another could.
-    """
-
-    source: Slot | None = None
-    blocks: int = 0
-    tokens: int = 0
-    missing: bytes | None = None
+def _beginning(ask: Ask) -> tuple[Slot, int, int, Sequence[bytes]]:
+    return slot_of(ask.cache), len(ask.ids), ask.logits, ask.blocks
 
 
-def _held(ask: Ask) -> _Copy:
-    if not ask.names:
-        return _Copy()
-    slot = slot_of(ask.cache)
-    # The rows of the logits must be computed.
-    most = max((slot.used[0] + len(ask.ids) - ask.logits) // BLOCK - len(slot.names), 0)
-    source, blocks = slot.arena.holds(ask.names[:most], len(slot.names))
-    tokens = max((len(slot.names) + blocks) * BLOCK - slot.used[0], 0) if blocks else 0
-    return _Copy(source, blocks, tokens, next(iter(ask.names[blocks:most]), None))
-
-
-def copied(ask: Ask) -> Ask:
-    """What is left of an ask when the blocks that another context holds are copied to its cache."""
-    slot = slot_of(ask.cache)
-    with slot.arena.lock:  # the source may be rolled back, or end
-        there = _held(ask)
-        if there.source is None:
-            return ask
-        used = slot.used[0]
-        if there.tokens and not slot.copy(there.source, used + there.tokens, used + len(ask.ids)):
-            return ask
-        slot.names.extend(ask.names[: there.blocks])
-    return replace(ask, ids=ask.ids[there.tokens :], names=ask.names[there.blocks :])
+def _rest(ask: Ask) -> Ask:
+    """What is left of an ask when what another context holds of it is copied to its cache."""
+    if not ask.blocks:
+        return ask
+    done = copy(*_beginning(ask))
+    return replace(ask, ids=ask.ids[done.tokens :], blocks=ask.blocks[done.blocks :])
 
 
 def _undo(ask: Ask) -> Callable[[], None]:

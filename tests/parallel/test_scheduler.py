@@ -362,7 +362,7 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest
 
 
 HELPERS = """
-import threading, torch
+import time, torch
 from pathlib import Path
 from harness.parallel.scheduler import Scheduler
 
@@ -383,6 +383,9 @@ def work(): seen.append((torch.get_num_threads(), scheduler.do(lane, 0)))
 lane = Lane()
 scheduler.start(work, work)
 scheduler.wait()
+end = time.monotonic() + 10
+while tasks() > before and time.monotonic() < end:  # threads that were told to end do so a little later
+    time.sleep(0.01)
 print(computed - before, tasks() - before, sorted(seen))
 """
 
