@@ -29,8 +29,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
-from harness.llm.kernels import Lengths, VarlenKernel, cpu_attention, one_row
-from harness.llm.kv import slot_of
+from harness.llm.kernels import Lengths, OnDevice, VarlenKernel, cpu_attention, one_row
+from harness.llm.kv import Arena
 
 NAME = "harness"
 BLOCK = 64
@@ -240,12 +240,14 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    kernel: reads the keys of all contexts in one call, `at` says where they stand; without it each context has a call.
+    arena: holds their keys; kernel: reads those of all contexts in one call, `at` says where they stand; without it
+    each context has a call.
     """
 
     parts: list[Part]
+    arena: Arena
     kernel: VarlenKernel | None = None
-    at: Lengths | None = None
+    at: Lengths | OnDevice | None = None
 
     def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
         """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
@@ -264,11 +266,10 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(
-        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: Lengths
+        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: Lengths | OnDevice
     ) -> torch.Tensor:
         layer = module.layer_idx
-        arena = slot_of(self.parts[0].cache).arena
-        keys, values = arena.keys[layer], arena.values[layer]
+        keys, values = self.arena.keys[layer], self.arena.values[layer]
         assert keys is not None
         assert values is not None
         out, lse = kernel(query[0].transpose(0, 1), keys, values, at, scaling)

@@ -25,6 +25,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families, merged_adapter
 from harness.llm.endings import markers_of, pattern
+from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
@@ -32,7 +33,7 @@ from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
-from harness.llm.together import THREADS, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
+from harness.llm.together import THREADS, TOLERANCE, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
@@ -198,6 +199,15 @@ class HFModel(LanguageModel):
             self._switch(name)
             yield
 
+    @contextlib.contextmanager
+    def _on_trial(self) -> Iterator[None]:
+        """Use no adapter, and afterwards the one that was in use: a trial may come just before a pass."""
+        with self._lock:
+            before = self._running
+            with self.adapter(None):
+                yield
+            self._switch(before)
+
     def _switch(self, name: str | None) -> None:
         """Make `name` the adapter that runs. It goes over every layer, so only where another one ran before."""
         if name == self._running:
@@ -231,16 +241,22 @@ class HFModel(LanguageModel):
         if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
             return None
         kernel = VarlenKernel()
-        with self.adapter(None):
+        with self._on_trial():
             problem = pack_problem(self.net, self.device, self.dtype, self.layers, kernel)
         return None if problem else kernel
+
+    def steps(self) -> Steps | None:
+        """Decode steps recorded as CUDA graphs, for the adapter that runs; None without the kernel for all contexts."""
+        if self.kernel is None or self._several:
+            return None
+        return Steps(self.net, self.arena, self.kernel, self._positions, TOLERANCE[self.dtype])
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
         """Why contexts cannot share a pass, None when they can. The first look runs a trial pass of a few tokens."""
         if self.kernel is not None:
             return None
-        with self.adapter(None):
+        with self._on_trial():
             return pack_problem(self.net, self.device, self.dtype, self.layers)
 
     @functools.cached_property
@@ -251,15 +267,20 @@ class HFModel(LanguageModel):
         rows = _ROWS.get(self.device.type, 0)
         if not rows or self.pack_problem is not None:
             return 0
-        with self.adapter(None):
+        with self._on_trial():
             return rows if rows_hold(self.net, self.device, self.layers, rows) else 0
+
+    @property
+    def _several(self) -> bool:
+        """Whether the network is spread over several devices."""
+        return isinstance(getattr(self.net, "hf_device_map", None), dict)
 
     @functools.cached_property
     def arena(self) -> Arena:
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
         free = _free_on(self.device)
-        several = isinstance(getattr(self.net, "hf_device_map", None), dict)  # what one of them has free says little
-        limit = None if free is None or several else int(free * self._fraction / self._token_size())
+        # What one of several devices has free says little.
+        limit = None if free is None or self._several else int(free * self._fraction / self._token_size())
         fit = self._fit()
         return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
@@ -59,6 +60,21 @@ class Lengths:
     keys: Sequence[int]
 
 
+@dataclass(frozen=True)
+class OnDevice:
+    """The same as int32 tensors on one device.
+
+    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts];
+    most_new, most_keys: of one context, at most.
+    """
+
+    rows: torch.Tensor
+    places: torch.Tensor
+    keys: torch.Tensor
+    most_new: int
+    most_keys: int
+
+
 class VarlenKernel:
     """Causal attention of the last `new` tokens of each context. The lengths of a pass go to the device once.
 
@@ -68,10 +84,10 @@ class VarlenKernel:
     def __init__(self, num_splits: int | None = None) -> None:
         self._splits = num_splits
         self._at: Lengths | None = None
-        self._on: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+        self._on: dict[torch.device, OnDevice] = {}
 
     def __call__(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: Lengths, scale: float
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: Lengths | OnDevice, scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(Output [new tokens, heads, size], log-sum-exp [heads, new tokens] in float32).
 
@@ -79,35 +95,32 @@ class VarlenKernel:
         """
         from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-        if at is not self._at:
-            self._at, self._on = at, {}
-        if query.device not in self._on:
-            self._on[query.device] = self._tensors(at, query.device)
-        rows, places, lengths = self._on[query.device]
+        there = at if isinstance(at, OnDevice) else self._sent(at, query.device)
         result = varlen_attn(
             query.contiguous(),
             key,
             value,
-            rows,
-            places,
-            max(at.new),
-            max(at.keys),
+            there.rows,
+            there.places,
+            there.most_new,
+            there.most_keys,
             return_aux=AuxRequest(lse=True),
             scale=scale,
             window_size=(-1, 0),
             enable_gqa=query.shape[1] != key.shape[1],
-            seqused_k=lengths,
+            seqused_k=there.keys,
             num_splits=self._splits,
         )
         assert isinstance(result, tuple)  # it is one with return_aux
         return result
 
-    @staticmethod
-    def _tensors(at: Lengths, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        ends = [0]
-        for new in at.new:
-            ends.append(ends[-1] + new)
-        # The last place only closes the list: how long the last context is stands in `seqused_k`, as for the others.
-        places = [*at.starts, at.starts[-1] + at.keys[-1]]
-        rows, starts, lengths = (torch.tensor(n, dtype=torch.int32, device=device) for n in (ends, places, at.keys))
-        return rows, starts, lengths
+    def _sent(self, at: Lengths, device: torch.device) -> OnDevice:
+        if at is not self._at:
+            self._at, self._on = at, {}
+        if device not in self._on:
+            ends = list(accumulate(at.new, initial=0))
+            # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
+            places = [*at.starts, at.starts[-1] + at.keys[-1]]
+            rows, starts, keys = (torch.tensor(n, dtype=torch.int32, device=device) for n in (ends, places, at.keys))
+            self._on[device] = OnDevice(rows, starts, keys, max(at.new), max(at.keys))
+        return self._on[device]

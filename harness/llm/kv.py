@@ -33,6 +33,7 @@ class Arena:
     limit: most tokens that it may hold; contexts that have waited longest then move to the host's memory until their
     next pass. None: no limit.
     kept: most tokens of contexts that ended and stay, for contexts that begin like them.
+    capacity: tokens that the buffers have room for; they are new ones whenever it grows.
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
@@ -41,7 +42,7 @@ class Arena:
         self.limit = limit
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
         self.clock = 0  # passes so far
-        self._capacity = 0
+        self.capacity = 0
         self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
         self._ended: deque[tuple[int, int]] = deque()  # a context may be collected at any moment, so it only says so
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
@@ -102,15 +103,15 @@ class Arena:
         self._cover(start + tokens)
 
     def _cover(self, tokens: int) -> None:
-        if tokens <= self._capacity:
+        if tokens <= self.capacity:
             return
-        grown = max(tokens, self._capacity + self._capacity // 2)
-        self._capacity = grown if self.limit is None else min(grown, self.limit)
+        grown = max(tokens, self.capacity + self.capacity // 2)
+        self.capacity = grown if self.limit is None else min(grown, self.limit)
         for buffers in (self.keys, self.values):
             # One buffer after the other, so that only one of them is there twice.
             for layer, buffer in enumerate(buffers):
                 if buffer is not None:
-                    bigger = buffer.new_empty(self._capacity, *buffer.shape[1:])
+                    bigger = buffer.new_empty(self.capacity, *buffer.shape[1:])
                     bigger[: buffer.shape[0]] = buffer
                     buffers[layer] = bigger
 
@@ -163,7 +164,7 @@ class Arena:
             for buffers, states in ((self.keys, keys), (self.values, values)):
                 buffer = buffers[layer]
                 if buffer is None:
-                    buffer = buffers[layer] = states.new_empty(self._capacity, *states.shape[1:])
+                    buffer = buffers[layer] = states.new_empty(self.capacity, *states.shape[1:])
                 if isinstance(rows, slice):
                     buffer[rows] = states
                 else:
@@ -336,9 +337,9 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer of several contexts: the tokens of a packed pass go to the slots they belong to."""
 
-    def __init__(self, layer: int, slots: Sequence[tuple[Slot, int]], rows: torch.Tensor) -> None:
+    def __init__(self, layer: int, arena: Arena, rows: torch.Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
         super().__init__()
-        self._layer, self._slots, self._rows = layer, slots, rows
+        self._layer, self._arena, self._rows, self._slots = layer, arena, rows, slots
         self.is_initialized = True
 
     def update(
@@ -346,8 +347,7 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' slots."""
         rows = self._rows.to(key_states.device, non_blocking=True)
-        arena = self._slots[0][0].arena
-        arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
+        self._arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
         for slot, new in self._slots:
             slot.used[self._layer] += new
         return key_states, value_states
@@ -369,7 +369,8 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
     firsts = [slot.start + slot.used[0] for slot, _ in slots]
     rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
     index = torch.tensor(rows, device=device)
-    return Cache(layers=[PackedLayer(layer, slots, index) for layer in range(len(slots[0][0].used))])
+    arena = slots[0][0].arena
+    return Cache(layers=[PackedLayer(layer, arena, index, slots) for layer in range(len(arena.keys))])
 
 
 def rewind(cache: Cache, length: int) -> None:

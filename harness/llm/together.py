@@ -18,15 +18,16 @@ read the same in one pass, one does, and the others copy it in the next. Its cos
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import torch
 
 from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
+from harness.llm.graphs import Steps
 from harness.llm.kernels import Lengths, VarlenKernel
 from harness.llm.kv import Arena, Slot, packed_cache, rewind, slot_of
 from harness.llm.prefixes import Held, copy, held
@@ -36,7 +37,7 @@ from harness.parallel.scheduler import caught
 _FEW = 64
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
-_TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
+TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,9 @@ class Network(Protocol):
 
     @property
     def pack_problem(self) -> str | None: ...  # noqa: D102
+
+    def steps(self) -> Steps | None:
+        """Recordings of decode steps with the adapter that runs; None where steps are not recorded."""
 
     def adapter(self, name: str | None) -> AbstractContextManager[None]:
         """Use this adapter inside, none for None."""
@@ -164,9 +168,19 @@ class ForwardLane:
 
     def _shared(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
         model = self._model
-        if model.fixed_rows is None:
-            return together(model.net, model.device, asks, model.kernel)
-        return in_rows(model.net, model.device, asks, model.fixed_rows)
+        if model.fixed_rows is not None:
+            return in_rows(model.net, model.device, asks, model.fixed_rows)
+        eagerly = functools.partial(together, model.net, model.device, asks, model.kernel)
+        if self._steps is None or any((len(a.ids), a.logits, a.capture) != (1, 1, None) for a in asks):
+            return eagerly()
+        slots = [slot_of(ask.cache) for ask in asks]
+        with slots[0].arena.lock:
+            _make_room(asks)
+            return self._steps.run([ask.ids[0] for ask in asks], slots, eagerly)
+
+    @functools.cached_property
+    def _steps(self) -> Steps | None:
+        return self._model.steps()
 
     def _alone(self, ask: Ask) -> torch.Tensor | None:
         # The kernel gives the log-sum-exp of a single context too, which captures want.
@@ -245,7 +259,7 @@ def together(
         "use_cache": True,
     }
     found: list[torch.Tensor | None] = [None] * len(asks)
-    with torch.inference_mode(), packed(Pack(parts, kernel, at)):
+    with torch.inference_mode(), packed(Pack(parts, slots[0].arena, kernel, at)):
         if not logit_rows:
             net.get_decoder()(**given)
             return found
@@ -300,7 +314,7 @@ def _make_room(asks: Sequence[Ask]) -> None:
             slot = slot_of(ask.cache)
             slot.reserve(slot.used[0] + len(ask.ids))
             kept = ask.capture if isinstance(ask.capture, WriteCapture) else None
-            slot.before_leaving = partial(kept.reduce, len(slot.used)) if kept is not None else None
+            slot.before_leaving = functools.partial(kept.reduce, len(slot.used)) if kept is not None else None
 
 
 def pack_problem(
@@ -328,7 +342,7 @@ def pack_problem(
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(own, first, second, strict=True):
         packed_rows = torch.cat([half for half in halves if half is not None])
-        if whole is None or not bool((whole - packed_rows).norm() <= _TOLERANCE[dtype] * whole.norm()):
+        if whole is None or not bool((whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()):
             return "a trial pass over several contexts gave other logits than each context alone"
     return None
 
@@ -347,6 +361,6 @@ def cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> st
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
         return f"a trial pass with its cache failed ({type(error).__name__})"
     pieces = torch.cat([piece for piece in rows if piece is not None])
-    if not bool((whole[9:] - pieces).norm() <= _TOLERANCE[dtype] * whole[9:].norm()):
+    if not bool((whole[9:] - pieces).norm() <= TOLERANCE[dtype] * whole[9:].norm()):
         return "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
     return None

@@ -341,14 +341,31 @@ def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) - 1 == 10  # one is for contexts that ended
 
 
-def test_adapters_share_no_pass(tiny_folder, tmp_path, passes):
+@pytest.fixture
+def with_adapter(tiny_folder, tmp_path):
+    """The tiny model with the adapter "one"; no trial has run yet."""
     peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
     from transformers import AutoModelForCausalLM
 
     torch.manual_seed(3)
     lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(tmp_path)
-    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(tmp_path)}))
+    return load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(tmp_path)}))
+
+
+def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
+    model, texts = with_adapter, ([1, 2, 3], [4, 5])
+    found = together.ForwardLane(model, "one").run([together.Ask(text, model.arena.cache(), 1) for text in texts])
+    with model.adapter("one"):
+        expected = [
+            together.alone(model.net, model.device, together.Ask(text, model.arena.cache(), 1)) for text in texts
+        ]
+    for one, other in zip(expected, found, strict=True):
+        assert (one - other).abs().max() < 1e-5
+
+
+def test_adapters_share_no_pass(with_adapter, passes):
+    model = with_adapter
     names = [None, "one", None, "one"]
     assert model.pack_problem is None
     passes.clear()

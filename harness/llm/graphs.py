@@ -1,0 +1,155 @@
+"""Decode steps as CUDA graphs: a step of one token for each of several contexts is recorded once and played back.
+
+    eager     Python starts every kernel of a step, some hundreds in a row, and the card waits between short ones
+    recorded  Python fills one small tensor, and one call starts them all
+
+A recording has fixed addresses and a fixed number of contexts, a power of two; missing ones are filled up with tokens
+that are thrown away. When the arena of keys grows its addresses change, and the recordings are made anew.
+
+The first step of each size also runs eagerly. Where the two differ or recording fails (a mixture that picks its experts
+in Python, say), the model goes on without recordings, and `Steps.problem` says why.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+from harness.llm.capture import Pack, packed
+from harness.llm.kernels import OnDevice, VarlenKernel
+from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
+
+# The missing contexts, fewer than half of a power of two, have one place each in a slot of BLOCK.
+MOST = 2 * BLOCK
+
+
+class Steps:
+    """Recorded decode steps of one network with one adapter.
+
+    longest: most tokens of a context; tolerance: largest difference between the logits of a recording and those of the
+    eager step, relative to their size; problem: why steps are no longer recorded, None while they are.
+    """
+
+    def __init__(self, net: Any, arena: Arena, kernel: VarlenKernel, longest: int, tolerance: float) -> None:
+        self._net, self._arena, self._kernel = net, arena, kernel
+        self._longest, self._tolerance = longest, tolerance
+        self._recordings: dict[int, tuple[torch.Tensor, Callable[[], torch.Tensor]]] = {}
+        self._filling = arena.cache()
+        self._capacity = 0
+        self.problem: str | None = None
+
+    def run(
+        self, tokens: Sequence[int], slots: Sequence[Slot], eagerly: Callable[[], list[torch.Tensor | None]]
+    ) -> list[torch.Tensor | None]:
+        """Float32 logits [1, vocab] behind one more token of each context.
+
+        slots: of the contexts, with room for the token; eagerly: runs the same step kernel by kernel.
+        """
+        if self.problem is not None or len(tokens) > MOST:
+            return eagerly()
+        size = 1 << (len(tokens) - 1).bit_length()
+        filling = slot_of(self._filling)
+        # Another thread may make the arena grow; what is started before that still finds the old buffers.
+        with self._arena.lock:
+            filling.reserve(BLOCK)
+            if self._arena.capacity != self._capacity:
+                self._recordings, self._capacity = {}, self._arena.capacity
+            # (place, token, position) of each context and of the filling; attention wants them by their places.
+            rows = [(slot.start, token, slot.used[0]) for slot, token in zip(slots, tokens, strict=True)]
+            rows += [(filling.start + n, 0, 0) for n in range(size - len(tokens))]
+            order = sorted(range(size), key=lambda n: rows[n][0])
+            if size not in self._recordings:
+                return self._first(size, [rows[n] for n in order], order, eagerly)
+            logits = self._played(size, [rows[n] for n in order])
+            for slot in slots:
+                slot.used = [used + 1 for used in slot.used]
+        return [logits[order.index(n)][None] for n in range(len(tokens))]
+
+    def _first(
+        self,
+        size: int,
+        rows: Sequence[tuple[int, int, int]],
+        order: Sequence[int],
+        eagerly: Callable[[], list[torch.Tensor | None]],
+    ) -> list[torch.Tensor | None]:
+        """Run a step eagerly, record it, and compare the two."""
+        expected = eagerly()
+        try:
+            self._recordings[size] = self._record(size, rows)
+            found = self._played(size, rows)
+            for n, row in enumerate(expected):
+                assert row is not None
+                if not bool((found[order.index(n)] - row[0]).norm() <= self._tolerance * row.norm()):
+                    self.problem = "a recorded step gave other logits than the step itself"
+        except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does that a graph cannot hold
+            self.problem = f"a step could not be recorded ({type(error).__name__})"
+        if self.problem is not None:
+            self._recordings = {}
+        return expected
+
+    def _record(
+        self, size: int, rows: Sequence[tuple[int, int, int]]
+    ) -> tuple[torch.Tensor, Callable[[], torch.Tensor]]:
+        numbers = _numbers(rows).to(self._net.device)
+        first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
+        # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
+
+        def step() -> torch.Tensor:
+            ids, positions, places, keys, written = numbers
+            at = OnDevice(first, places.int(), keys[:size].int(), 1, self._longest)
+            layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
+            with packed(Pack([], self._arena, self._kernel, at)):
+                out = self._net(
+                    input_ids=ids[None, :size],
+                    position_ids=positions[None, :size],
+                    past_key_values=Cache(layers=layers),
+                    attention_mask=mask,
+                    use_cache=True,
+                )
+            logits: torch.Tensor = out.logits[0].float()
+            return logits
+
+        with torch.inference_mode():
+            return numbers, recorded(step)
+
+    def _played(self, size: int, rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+        """Float32 logits [size, vocab], a copy: the next step writes over those of the recording."""
+        numbers, play = self._recordings[size]
+        with torch.inference_mode():
+            numbers.copy_(_numbers(rows))
+            return play().clone()
+
+
+def _numbers(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
+
+    The last column only closes the list of places.
+    """
+    place, _, before = rows[-1]
+    columns = [[token, before, place, before + 1, place + before] for place, token, before in rows]
+    return torch.tensor([*columns, [0, 0, place + before + 1, 0, 0]]).T.contiguous()
+
+
+def recorded(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """A function that plays back what `step` does on the GPU; its tensor is the same each time, with new numbers."""
+    graph = torch.cuda.CUDAGraph()
+    # "thread_local": other threads, the encoder's say, may use the card meanwhile.
+    with torch.cuda.graph(graph, pool=_memory(), capture_error_mode="thread_local"):
+        out = step()
+
+    def play() -> torch.Tensor:
+        graph.replay()
+        return out
+
+    return play
+
+
+@functools.cache
+def _memory() -> Any:
+    """One pool for all recordings: only one plays at a time, and its logits are copied before the next."""
+    return torch.cuda.graph_pool_handle()
