@@ -68,12 +68,12 @@ def tokens(model: LanguageModel, count: int) -> str:
     return text[: model.offsets(text)[count - 1][1]]
 
 
-def appending(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
-    """Run `new` tokens behind `cached` ones: watching `columns` single-token spans, then watching nothing."""
+def appending(model: Any, cached: int, new: int, spans: int, size: int = 1) -> Iterator[Run]:
+    """Run `new` tokens behind `cached` ones: watching `spans` spans of `size` tokens, then watching nothing."""
     head, tail = tokens(model, cached), tokens(model, new)
     s = model.session(Meter())
     s.user()
-    spans = [s.feed(" town") for _ in range(columns)]
+    watched = [s.feed(" town" * size) for _ in range(spans)]
     s.feed(head)
     s.flush()
 
@@ -81,7 +81,7 @@ def appending(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
         with s.branch():
 
             def go() -> None:
-                span = s.feed(tail, watch=spans if watch else ())
+                span = s.feed(tail, watch=watched if watch else ())
                 s.flush()
                 _ = span.attention
 
@@ -210,6 +210,8 @@ def model_table(folder: Path, repeats: int) -> None:
     paired("8 layers float32, append 512 to 3,584: 20 watched columns / none", few[0], few[1], repeats, "<= 1.05")
     many = list(appending(model, 3584, 512, 64))
     paired("8 layers float32, append 512 to 3,584: 64 watched columns / none", many[0], many[1], repeats, "<= 1.3")
+    wide = list(appending(model, 3584, 512, 1, 1000))
+    paired("8 layers float32, append 512 to 3,584: a watched span of 1,000 / none", wide[0], wide[1], repeats, "<= 1.3")
     slow = eager(model, 3584, 512)
     paired("8 layers float32, append 512 to 3,584: output_attentions / none", slow, few[1], repeats, "")
     write = list(watched_writing(model, 2048, 256, 25))

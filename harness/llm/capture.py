@@ -1,7 +1,7 @@
 """Attention weights of few rows or columns, taken inside the fused kernel's call, never as a tokens x tokens matrix.
 
-    feed, few watched columns     weight = exp(q k - lse), lse = the fused kernel's log-sum-exp (the CPU kernel's)
-    feed otherwise, and writing   softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
+    feed                          weight = exp(q k - lse) for watched keys; lse: the fused kernel's log-sum-exp
+    feed without lse, and writing   softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
                                   indicator: 64 x tokens at a time
     writing                       the query rows are kept and reduced 64 at a time, so a step costs no extra pass
 
@@ -34,8 +34,10 @@ from harness.llm.kv import Arena
 
 NAME = "harness"
 BLOCK = 64
-# Above this many watched columns gathering keys and exp() cost more than reducing whole rows in blocks.
-FEW_COLUMNS = 256
+# Above this share of watched keys whole rows may cost less: at a half, columns take 0.1 to 0.4 of their time, at nine
+# tenths 0.2 to 1.9 (4 and 9 heads, 40 and 512 rows, 1,000 and 4,096 keys, float32 and bfloat16). A second call of the
+# fused CPU kernel, over the watched keys alone, takes 1.2 to 3 times as long as columns for up to 1,000 of 4,096 keys.
+MOST_COLUMNS = 0.75
 # Arguments of an attention call that leave its scores alone; a sliding window works through the mask.
 NEUTRAL = frozenset(
     {
@@ -91,16 +93,17 @@ def column_weights(
 
     Every span precedes the rows, so that no score is masked.
     """
-    heads, rows, _ = query.shape
+    heads, _, size = query.shape
     kv_heads = key.shape[0]
-    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float()
-    q = query.float().reshape(kv_heads, heads // kv_heads * rows, -1)
-    scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, rows, k.shape[1])
-    weights = scores.sub_(lse.float()[:, :, None]).exp_().mean(0)
-    ends = [0]
-    for a, b in spans:
-        ends.append(ends[-1] + b - a)
-    return weights @ indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
+    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float().transpose(-1, -2)
+    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
+    picked = indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
+    step = max(BLOCK, BLOCK * 256 // ends[-1])  # rows at a time: as many weights as BLOCK rows of 256 columns, or BLOCK
+    parts = []
+    for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
+        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, ends[-1])
+        parts.append(scores.sub_(sums[:, :, None]).exp_().mean(0) @ picked)
+    return torch.cat(parts)
 
 
 def indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
@@ -133,7 +136,8 @@ class FeedCapture:
             rows = slice(max(a - self.first, 0), min(b - self.first, new))
             if rows.start < rows.stop:
                 q, first = query[0, :, rows], self.first + rows.start
-                if lse is not None and sum(b - a for a, b in spans) <= FEW_COLUMNS:
+                columns = sum(b - a for a, b in spans)
+                if lse is not None and columns <= MOST_COLUMNS * key.shape[2]:
                     part = column_weights(q, key[0], lse[0, :, rows], spans, scaling)
                 else:
                     part = block_weights(q, key[0], first, spans, scaling)

@@ -95,11 +95,13 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     assert ours[1].results(tiny.layers)[0] == pytest.approx(theirs[1].results(tiny.layers)[0], abs=1e-6)
 
 
+@pytest.mark.parametrize("block", [64, 1])
 @pytest.mark.parametrize("spans", [[(0, 3)], [(2, 5), (5, 40)], [(7, 8), (1, 30), (3, 9)]])
-def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(spans):
-    query, key = torch.randn(4, 6, 8), torch.randn(2, 46, 8)
+def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans, block):
+    monkeypatch.setattr("harness.llm.capture.BLOCK", block)
+    query, key = torch.randn(4, 40, 8), torch.randn(2, 80, 8)
     scores = (query @ key.repeat_interleave(2, 0).transpose(1, 2)) * 0.3
-    scores = scores.masked_fill(torch.ones(6, 46, dtype=torch.bool).triu(41), -math.inf)
+    scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)
     by_columns = column_weights(query, key, scores.logsumexp(-1), spans, 0.3)
     whole = block_weights(query, key, 40, spans, 0.3)
     plain = torch.stack([scores.softmax(-1).mean(0)[:, a:b].mean(-1) for a, b in spans], 1)

@@ -42,9 +42,9 @@ def opened(model, meter=None):
 
 
 @pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
-@pytest.mark.parametrize("few_columns", [0, 256])
-def test_attention_while_feeding_equals_eager(request, monkeypatch, which, few_columns):
-    monkeypatch.setattr("harness.llm.capture.FEW_COLUMNS", few_columns)
+@pytest.mark.parametrize("columns", [0, 1])
+def test_attention_while_feeding_equals_eager(request, monkeypatch, which, columns):
+    monkeypatch.setattr("harness.llm.capture.MOST_COLUMNS", columns)
     model = request.getfixturevalue(which)
     s, asked = opened(model)
     spans = []
