@@ -13,14 +13,17 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import graphs
+from harness.llm import capture, graphs
+from harness.llm.capture import FeedCapture, WriteCapture
+from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
-from harness.llm.together import Ask, ForwardLane, alone
+from harness.llm.together import Ask, ForwardLane, alone, together
 from harness.parallel.scheduler import Scheduler
 
 
@@ -209,6 +212,36 @@ def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):
     for n in range(5):
         assert found[n][0] == expected[n][0]
         assert found[n][1] == pytest.approx(expected[n][1], abs=1e-4)
+
+
+def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, monkeypatch):
+    """Tensors without numbers: torch's own attention call takes the arguments, all stays on one device, and nothing
+    asks the host for a number."""
+    with torch.device("meta"):
+        config = AutoConfig.from_pretrained(tiny_folder, attn_implementation=capture.install())
+        net = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    layers, device, kernel = config.num_hidden_layers, torch.device("meta"), VarlenKernel()
+    arena = Arena(layers)
+    caches = [arena.cache() for _ in range(3)]
+    feed = FeedCapture(0, [((5, 9), [(0, 3)])])
+    first = [Ask([1, 2, 3], caches[0], 1), Ask([7] * 9, caches[1], 0, feed), Ask([5] * 300, caches[2], 2)]
+    found = together(net, device, first, kernel)
+    assert [row if row is None else (tuple(row.shape), row.device) for row in found] == [
+        ((1, config.vocab_size), device),
+        None,
+        ((2, config.vocab_size), device),
+    ]
+    assert feed.layers == layers
+    write = WriteCapture(3, [(0, 2)])
+    together(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], kernel)
+    assert write.waiting() == 1
+
+    outs = []
+    monkeypatch.setattr(graphs, "recorded", lambda step: (outs.append(step()), lambda: outs[0])[1])
+    steps = Steps(net, arena, kernel, 1000, 0.05)
+    numbers, play = steps._record(4, [(0, 1, 3), (256, 2, 5), (512, 3, 4), (900, 0, 0)])
+    assert numbers.device == device
+    assert (tuple(play().shape), play().dtype) == ((4, config.vocab_size), torch.float32)
 
 
 def test_the_filling_has_a_place_for_every_missing_context():
