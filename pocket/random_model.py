@@ -10,11 +10,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import CannotRun
 from harness.storage.home import home
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
+
+if TYPE_CHECKING:
+    import torch
 
 VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
 SIZES = {
@@ -80,8 +83,13 @@ def ensure() -> Path:
     return folder
 
 
-def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes: int) -> None:
-    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: `_texts()`)."""
+def save(
+    folder: Path, texts: list[str] | None = None, seed: int = SEED, dtype: torch.dtype | None = None, **sizes: int
+) -> None:
+    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: `_texts()`).
+
+    dtype: of the weights, float32 by default.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
 
@@ -104,7 +112,7 @@ def save(folder: Path, texts: list[str] | None = None, seed: int = SEED, **sizes
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        LlamaForCausalLM(config).save_pretrained(folder)
+        LlamaForCausalLM._from_config(config, dtype=dtype or torch.float32).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

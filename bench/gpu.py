@@ -1,0 +1,153 @@
+"""What the engine does on a GPU, with random weights of a given shape. Not run on one yet: no figure here is known.
+
+    python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
+    python -m bench.reading --model FOLDER --prompts 64 --tokens 8000 --new 128        against transformers' batching
+    python -m bench.deterministic --model FOLDER --dataset hotpotqa --data FILE        --parallel 1, 4, 16 and 64
+
+The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
+made-up one). Rows: capture on against off; writing with recorded steps against eager ones; PECAN's search with many
+questions in flight against one; the share of the card's peak that reading takes; a context of --tokens tokens.
+On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import unittest.mock
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench import writing
+from bench.__main__ import appending, line, paired, timed, tokens
+from bench.parallel import Bench
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.llm.load import load_model
+from pocket.random_model import save
+
+SHAPES = {
+    "llama-3.1-8b": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+    },
+    "tiny": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    },
+}
+
+
+def load(folder: Path, shape: str, window: int) -> Any:
+    """The model of `folder`, drawn first where it is not there."""
+    if not (folder / "config.json").exists():
+        save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
+    return load_model(ModelConfig(name=folder.name, source=str(folder)))
+
+
+def recorded(model: Any, contexts: int, new: int, repeats: int) -> None:
+    """A: decode steps as they are; B: without recordings."""
+
+    def run() -> float:
+        return writing.seconds(model, contexts, 200, new, contexts > 1)
+
+    def eagerly() -> float:
+        model._lanes.clear()  # a lane keeps its recordings
+        with unittest.mock.patch.object(type(model), "steps", return_value=None):
+            took = run()
+        model._lanes.clear()
+        return took
+
+    def after_recording() -> float:
+        run()
+        return run()
+
+    paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, after_recording, repeats, ">= 1")
+
+
+def reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
+    """Tokens a second of one prefill of `count` tokens, and its share of the card's peak."""
+    text = tokens(model, count)
+
+    def once() -> tuple[float, float]:
+        meter = Meter()
+        with model.session(meter) as s, unittest.mock.patch.object(type(model), "shares", False):
+            s.user(text)
+            seconds = timed(lambda: (s.flush(), wait()))
+        return seconds, meter.flops("full")
+
+    once()
+    runs = [once() for _ in range(repeats)]
+    seconds, flops = statistics.median(run[0] for run in runs), runs[0][1]
+    share = f", {flops / seconds / peak / 1e12:.0%} of the peak (>= 50 %)" if peak else ""
+    print(f"reading {count:,} tokens: {seconds:.2f} s, {count / seconds:,.0f} tokens a second{share}", flush=True)
+
+
+def long_context(model: Any, count: int) -> None:
+    """Read `count` tokens and write 16 behind them."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with model.session(Meter()) as s:
+        s.user(tokens(model, count))
+        seconds = timed(lambda: (s.write(16, temperature=1.0), wait()))
+    peak = f", peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if torch.cuda.is_available() else ""
+    print(f"a context of {count:,} tokens and 16 written: {seconds:.2f} s{peak}", flush=True)
+
+
+def wait() -> None:
+    """Until the card has done what it was told."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def searches(folder: Path, in_flight: list[int], tokens: int) -> None:
+    """Seconds of PECAN's search a question: one in flight against many."""
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(Path(name))
+        sets: dict[str, Any] = {"dataset__tokens": tokens, "roles__builder": "pocket-llama", "method__max_nodes": 12}
+
+        def each(questions: int, places: int) -> float:
+            return bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
+
+        most = max(in_flight)
+        each(most, most)  # builds the graphs
+        alone = each(min(8, most), 1)
+        for places in in_flight:
+            line(f"search (pecan), seconds a question: 1 / {places} in flight", alone, each(most, places), ">= 8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="llama-3.1-8b")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[16, 64, 256])
+    parser.add_argument("--tokens", type=int, default=100_000)
+    parser.add_argument("--peak", type=float, metavar="TFLOPS", help="of the card in bfloat16, dense: 989 for an H100")
+    parser.add_argument("--repeats", type=int, default=3)
+    flags = parser.parse_args()
+    model = load(flags.folder, flags.shape, 2 * flags.tokens + 1024)
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    print(f"{name}, torch {torch.__version__}, {flags.shape}, {model.dtype}")
+    print(f"one attention call for all contexts: {'yes' if model.kernel else 'no'}", flush=True)
+    some = min(3584, flags.tokens)
+    for columns, target in ((20, "<= 1.05"), (64, "<= 1.3")):
+        watching, plain = appending(model, some, 512, columns)
+        paired(f"append 512 to {some:,}: {columns} watched columns / none", watching, plain, flags.repeats, target)
+    for contexts in (1, min(64, max(flags.in_flight))):
+        recorded(model, contexts, 64, flags.repeats)
+    reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)
+    searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
+    long_context(model, flags.tokens)
+
+
+if __name__ == "__main__":
+    main()
