@@ -157,8 +157,11 @@ class Checker:
         if self.first is not None:
             more = self.bad - 1
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
+            advice = "mend or remove the row"
+            if more and self.bad == self.rows:
+                advice = "no row can be used: see that --data is a file of the data set that --dataset names"
             place, error = self.first
-            raise place.error(error.field, f"{error.problem}{tail}; mend or remove the row")
+            raise place.error(error.field, f"{error.problem}{tail}; {advice}")
         if not self.rows:
             raise DataError(name, None, None, "the file has no rows")
         if not self.places:

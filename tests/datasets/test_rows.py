@@ -208,6 +208,12 @@ def test_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     )
 
 
+def test_the_file_of_another_data_set_is_told_from_one_with_bad_rows(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2)])
+    with pytest.raises(DataError, match=r"line 1, .* \(and 1 more bad row\); no row can be used: see that"):
+        load(config("hotpotqa", data=str(path)))
+
+
 def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
     rows = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
     path = write_lines(tmp_path / "r.jsonl", rows)
