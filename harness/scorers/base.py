@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -51,6 +52,7 @@ def installed(package: str) -> bool:
 
 def need(module: str) -> ModuleType:
     """Import `module` ("package" or "package.part"); raise CannotRun with the install line for a missing package."""
+    drawn = random.getstate()
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -58,6 +60,9 @@ def need(module: str) -> ModuleType:
         if error.name != package:  # something the package itself needs: not ours to explain away
             raise
         raise CannotRun(install_line(package)) from error
+    finally:
+        # A package far behind rouge-score (rich) draws a number as it is imported, while methods may be drawing.
+        random.setstate(drawn)
 
 
 def best(pair: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -14,6 +15,7 @@ from harness import scorers
 from harness.config import registry
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_record
+from harness.scorers.base import need
 from harness.scorers.table import TABLE
 from harness.types import Gold, Shown, Support
 
@@ -245,3 +247,11 @@ def test_every_scorer_that_has_a_name_can_be_loaded() -> None:
     for name in scorers.names():
         module, _, function = scorers.lookup(name).function.partition(":")
         assert hasattr(importlib.import_module(module), function), name
+
+
+def test_importing_a_scorer_leaves_the_global_generator_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "draws_when_imported.py").write_text("import random\n\nNUMBER = random.random()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = random.getstate()
+    assert need("draws_when_imported").NUMBER < 1
+    assert random.getstate() == before
