@@ -55,7 +55,11 @@ class Steps:
         filling = slot_of(self._filling)
         # Another thread may make the arena grow; what is started before that still finds the old buffers.
         with self._arena.lock:
-            filling.reserve(BLOCK)
+            try:
+                if size > len(tokens):
+                    filling.reserve(BLOCK)
+            except MemoryError:  # the contexts themselves have room
+                return eagerly()
             if self._arena.capacity != self._capacity:
                 self._recordings, self._capacity = {}, self._arena.capacity
             # (place, token, position) of each context and of the filling; attention wants them by their places.

@@ -142,6 +142,21 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
     assert len(tapes) == 2
 
 
+def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
+    vars(fast)["arena"] = Arena(tiny.layers, limit=3 * BLOCK)
+    lane, caches, theirs = ForwardLane(fast, None), [fast.arena.cache() for _ in range(3)], Arena(tiny.layers)
+    own = [theirs.cache() for _ in caches]
+    for n, (a, b) in enumerate(zip(caches, own, strict=True)):
+        lane.run([Ask([n, 2, 3], a)])
+        alone(tiny.net, tiny.device, Ask([n, 2, 3], b))
+    for count, recordings in ((3, 0), (2, 1), (3, 1), (1, 2), (3, 2)):  # the filling would be the fourth context
+        found = lane.run([Ask([n], caches[n], 1) for n in range(count)])
+        assert len(tapes) == recordings
+        for n in range(count):
+            assert (found[n] - alone(tiny.net, tiny.device, Ask([n], own[n], 1))).abs().max() < 1e-4
+    assert lane._steps.problem is None
+
+
 def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, tapes):
     lane, caches = ForwardLane(fast, None), [fast.arena.cache() for _ in range(2)]
     for cache in caches:
