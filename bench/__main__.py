@@ -1,9 +1,8 @@
 """Print one table of ratios: what the engine's parts cost or save on this machine; bench/README.md has the targets.
 
-    python -m bench [--repeats 5] [--all]
+    python -m bench [--repeats 5]
 
-Each row times A and B in turn, A B A B ..., and prints the median of each and the median of the pairwise ratios. --all
-adds the benches of RAPTOR and of compression.
+Each row times A and B in turn, A B A B ..., and prints the median of each and the median of the pairwise ratios.
 """
 
 from __future__ import annotations
@@ -255,7 +254,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peak", choices=("plain", "few", "many", "eager"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--all", action="store_true")
     flags = parser.parse_args()
     repeats = flags.repeats
     if flags.peak:
@@ -274,8 +272,6 @@ def main() -> None:
                 line(what, a, b, target)
         memory_table(folder)
         pecan_search.table()
-        for more in ("raptor", "compression") if flags.all else ():
-            subprocess.run([sys.executable, "-m", f"bench.{more}"], check=True)
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
         print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
         for verb in ("--help", "list"):
