@@ -83,11 +83,11 @@ def _machine(out: Path) -> Iterator[Check]:
         return Check("Machine", state, name, text)
 
     yield line("harness", f"{__version__}, Python {platform.python_version()}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from harness.cost.free_memory import available, free_cores
+
     threads = os.environ.get("OMP_NUM_THREADS")
     own = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
-    yield line("cores", f"{cores}; {own}")
-    from harness.cost.free_memory import available
+    yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {own}")
 
     free = available()
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")

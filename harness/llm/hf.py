@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.free_memory import available
+from harness.cost.free_memory import available, free_cores
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families, merged_adapter
@@ -376,12 +376,12 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:
-    """One thread on the CPU for a narrow model, one a core for a wider one, unless OMP_NUM_THREADS says how many.
+    """One thread on the CPU for a narrow model, one a free core for a wider one, unless OMP_NUM_THREADS says how many.
 
     deterministic: one a core for each, because sums may depend on the number, and encoders and other models share it.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1 if width < _NARROW and not deterministic else THREADS)
+        torch.set_num_threads(THREADS if deterministic else 1 if width < _NARROW else min(THREADS, free_cores()))
 
 
 def _use_deterministic_kernels(device: torch.device) -> None:

@@ -73,7 +73,8 @@ def test_threads_follow_the_size_of_the_model(
 
     from harness.llm import hf
 
-    monkeypatch.setattr(hf, "THREADS", 2)
+    monkeypatch.setattr(hf, "THREADS", 4)
+    monkeypatch.setattr(hf, "free_cores", lambda: 2)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if variable is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
