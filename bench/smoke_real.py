@@ -142,7 +142,6 @@ def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
             data=shortened(file, place.out) if random else file,
             limit=QUESTIONS,
             profile=PROFILE,
-            require_full=True,
             set=sets,
             retry_failed=retry,
             out=place.out,

@@ -32,7 +32,6 @@ class Settings(TypedDict, total=False):
     data: PathLike | Rows | None
     unset: Sequence[str]
     limit: int | None
-    require_full: bool
     profile: str | None
     config: PathLike | Sequence[PathLike]
     set: Mapping[str, Any] | None
@@ -72,7 +71,6 @@ def run(
     data: PathLike | Rows | None = None,
     unset: Sequence[str] = (),
     limit: int | None = None,
-    require_full: bool = False,
     profile: str | None = None,
     config: PathLike | Sequence[PathLike] = (),
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the same word as on the command line
@@ -124,7 +122,6 @@ def run(
         seed=seed,
         sets={key: _plain(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
-        require_full=require_full,
         suite=suites.chosen(suite, unset),
     )
     show = suitable() if progress else Silent()

@@ -78,9 +78,6 @@ class RowOptions:
     limit: Annotated[
         int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
     ] = None
-    require_full: Annotated[
-        bool, choice("--require-full", "Fail where the data set cannot be loaded, instead of using the bundled sample.")
-    ] = False
     profile: Annotated[
         str | None, setting("--profile NAME", "A named set of settings (harness list profiles).", complete="profiles")
     ] = None
@@ -118,7 +115,6 @@ class Selection(RowOptions):
             seed=self.seed,
             sets=sets_of(self.sets),
             files=tuple(self.config),
-            require_full=self.require_full,
             suite=suites.chosen(self.suite, split(self.unset)),
         )
 

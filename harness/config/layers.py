@@ -44,7 +44,6 @@ class Choices:
     seed: int | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    require_full: bool = False
     suite: Suite | None = None
     point: Mapping[str, Any] = field(default_factory=dict)
 

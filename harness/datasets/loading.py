@@ -30,7 +30,8 @@ from harness.datasets.files import Broken, Place, read_rows
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import FileOptions, find
-from harness.errors import ConfigError, DataError, UnknownName
+from harness.errors import ConfigError, DataError, UnknownName, UserError
+from harness.storage.failures import failure, summary_of
 from harness.types import Document, Example
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
@@ -77,9 +78,27 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     parser = registry.imported(known.get(name, name))
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
+    if name not in known:
+        parser = partial(_own_row, parser, name)
     if name == "longbench":
         parser = partial(parser, subset=config.subset)
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
+
+
+def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    """A row by the user's own parser. Raises RowError, with the parser's line, for whatever the parser raises."""
+    try:
+        row = parser(raw)
+        if isinstance(row, Row):
+            line_of([dataclasses.asdict(part) for part in assemble(row)])  # values of other types show here
+    except (RowError, UserError):
+        raise
+    except Exception as error:
+        field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
+        raise RowError(field, f"the parser '{name}' failed: {summary_of(failure(error))}") from error
+    if not isinstance(row, Row | Skip | Group | Retrieved):
+        raise RowError(None, f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip")
+    return row
 
 
 def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:

@@ -17,7 +17,7 @@ from harness.cost.meter import Meter
 from harness.engine.tools import EngineTools, IndexScope, Models
 from harness.errors import SaveError
 from harness.parallel.scheduler import Claims, current
-from harness.storage.code_version import own_code, versions
+from harness.storage.code_version import versions
 from harness.storage.failures import STOPS, Failed, failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import lines_of
@@ -25,7 +25,7 @@ from harness.storage.kept_requests import lines_of
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
-    from harness.method import Index, Method
+    from harness.method import Index
     from harness.storage.run_store import RunStore
     from harness.types import Document, Example, Question
 
@@ -166,6 +166,7 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
         params = {name: params[name] for name in method.index_fields}
     if missing := sorted(set(method.index_roles) - set(plan.facts)):
         raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
+    outside = {"code": plan.code, "packages": versions(method.index_packages())}  # inputs outside the configuration
     key: dict[str, Any] = {
         "document": document_digest(document),
         "method": plan.config.method.implementation,
@@ -174,14 +175,8 @@ def index_key(plan: Plan, document: Document, question: Question | None) -> dict
         "prompts": method.prompts(),
         "models": {role: plan.facts[role] for role in method.index_roles},
         "seed": plan.config.seed,
-        **_code_versions(method),
+        **{name: found for name, found in outside.items() if found},
     }
     if question is not None:
         key["question"] = {"text": question.text, "options": question.options, "task": plan.task.model_dump()}
     return key
-
-
-def _code_versions(method: Method) -> dict[str, dict[str, str]]:
-    """Index inputs outside the configuration: user code, package versions."""
-    versions_by_kind = {"code": own_code(type(method)), "packages": versions(method.index_packages())}
-    return {name: version for name, version in versions_by_kind.items() if version}

@@ -31,11 +31,12 @@ from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
-from harness.datasets.fallback import load_or_sample
+from harness.datasets.load_once import load_once
 from harness.errors import UserError, attempt, raise_all
 from harness.method import Method, Task
 from harness.prompts import wrong
 from harness.storage.code_version import own_code
+from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Plan:
 
     models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
     identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
+    code: hashes of the user's own code and of the files it reads (storage/code_version);
     choices: what the plan was made from; awaits: field of the method -> "from:SOURCE" while its number is unknown, and
     the plan cannot run; amounts: field -> {"value", "note", ...} of a number that a run gave (engine/sibling_values).
     """
@@ -68,6 +70,7 @@ class Plan:
     hash8: str
     folder: str
     warnings: tuple[str, ...] = ()
+    code: dict[str, str] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     awaits: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -94,8 +97,9 @@ def plan_choices(choices: Choices) -> Plan:
 
     Raises ConfigError with every mistake (UserError for one).
     """
-    r, dataset, problems = load_or_sample(resolve(choices))  # of the sample if it replaces the data set
-    r.problems += problems
+    r = resolve(choices)
+    rows = r.parts.get("dataset")
+    dataset = attempt(r.problems, load_once, rows, r.parts.get("limit")) if rows is not None else None
     method = attempt(r.problems, _method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
         _check_dataset(r, dataset)
@@ -132,7 +136,8 @@ def _finish(
     r.parts["method"] = choice.model_copy(update={"mark": label})
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
     awaits = awaited(type(method), choice.params)
-    hash8 = "pending" if awaits else digest(_what_counts(config, method, dataset, task, identities))[:8]
+    code = _code(method, choice)
+    hash8 = "pending" if awaits else digest(_what_counts(config, method, dataset, task, identities, code))[:8]
     return Plan(
         config=config,
         origins=dict(sorted(r.origins.items())),
@@ -145,6 +150,7 @@ def _finish(
         hash8=hash8,
         folder=_folder(config, hash8),
         warnings=tuple(dict.fromkeys(r.warnings)),
+        code=code,
         awaits=awaits,
     )
 
@@ -154,8 +160,21 @@ def _folder(config: RunConfig, hash8: str) -> str:
     return inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
 
 
+def _code(method: Method, choice: MethodChoice) -> dict[str, str]:
+    """Hashes of the user's own method and of the files that its parameters name; {} for a method of this project."""
+    if code := own_code(type(method)):
+        files = [Path(value) for value in choice.params.values() if isinstance(value, str)]
+        code |= {file.name: file_hash(file) for file in files if file.is_file()}
+    return code
+
+
 def _what_counts(
-    config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
+    config: RunConfig,
+    method: Method,
+    dataset: Dataset,
+    task: Task,
+    identities: dict[str, dict[str, Any]],
+    code: dict[str, str],
 ) -> dict[str, Any]:
     """All inputs that change a prediction, and nothing else: no limit, path, scorer, batch size or device."""
     return {
@@ -165,7 +184,7 @@ def _what_counts(
             "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
             "prompts": method.prompts(),
             "index_version": method.index_version,
-            **({"code": code} if (code := own_code(type(method))) else {}),
+            **({"code": code} if code else {}),
         },
         "task": task.model_dump(mode="json"),
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.config import presets, registry
+from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.sweep import words
 from harness.engine.siblings import Key, Lost, arrange, key
-from harness.errors import ConfigError, HarnessError, UserError, raise_all
+from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -172,7 +173,7 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned
     if len(choices) == 1:
         planned.plans, _ = arrange([plan_choices(choices[0])], choices)
         return planned
-    raise_all([problem for row in choices for problem in _mistakes(row)])
+    raise_all([problem for row in choices for problem in resolve(row).problems])
     wrong: list[tuple[str, str]] = []
     for row in choices:
         name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
@@ -212,7 +213,7 @@ def _unfit(choices: Sequence[Choices]) -> list[str]:
     for row in choices:
         keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []
         lacking = [key for key in keys if _is_of_another(key.split(".")[1], row)]
-        if lacking and _mistakes(row):  # none where a bundled sample that has the key takes the data set's place
+        if lacking and resolve(row).problems:
             for key in lacking:
                 unfit.setdefault(key, {}).setdefault(str(row.dataset))
     if not unfit:
@@ -241,12 +242,3 @@ def _is_of_another(key: str, row: Choices) -> bool:
 def bug(error: Exception) -> str:
     """Why a row did not run whose traceback was printed."""
     return f"a bug, see the traceback above ({type(error).__name__})"
-
-
-def _mistakes(row: Choices) -> list[HarnessError]:
-    """Wrong names and keys of a row; if its bundled sample is used instead, those that the sample does not have."""
-    from harness.config.resolve import resolve
-    from harness.datasets.fallback import load_or_sample
-
-    resolution = resolve(row)
-    return load_or_sample(resolution)[0].problems if resolution.problems else []

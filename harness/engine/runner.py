@@ -256,6 +256,11 @@ class Job:
         for question_id, row in rows.items():
             if question_id in question_ids - again:
                 self.progress.seen(row)
+        if kept := len(rows.keys() & question_ids - again):
+            # Of the starts before this one; a shard begins its own list beside answers that are merged already.
+            days = [start["started"][:10] for start in self.manifest["starts"][:-1]]
+            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
+            self.progress.note(f"{kept} of {len(question_ids)} answers were stored{when}")
         if beyond := len(rows.keys() - question_ids):
             self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
         return rows.keys() - again

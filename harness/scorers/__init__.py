@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from harness.config import registry
+from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import ScoreError, ScoreSheet, distribution, install_line, installed
 from harness.scorers.table import TABLE, Scorer
-from harness.storage.file_hash import file_hash
+from harness.storage.code_version import own_code
 from harness.types import Gold, Shown, Support
 
 __all__ = [
@@ -99,10 +98,9 @@ def version(name: str) -> str:
 
     line = lookup(name)
     distributions = [distribution(package) for package in line.packages]
-    if ":" in name:
-        return f"{line.version} (file {_file_digest(name)})"
-    if name not in TABLE:  # another package's scorer changes with that package
-        package = line.function.partition(":")[0].partition(".")[0]
+    module = line.function.partition(":")[0]
+    if name not in TABLE and ":" not in name:  # another package's scorer changes with that package
+        package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
     parts = []
     for package in distributions:
@@ -110,16 +108,9 @@ def version(name: str) -> str:
             parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             parts.append(f"{package} not installed")
+    if name not in TABLE and (code := own_code(registry.load(name) if ":" in name else module)):
+        parts.append(f"code {digest(code)[:8]}")
     return f"{line.version} ({', '.join(parts)})" if parts else line.version
-
-
-def _file_digest(target: str) -> str:
-    """First 8 hex of the sha256 of the file that holds a user's own scorer: its only version."""
-    try:
-        source = inspect.getsourcefile(sys.modules[registry.load(target).__module__])
-    except TypeError:  # typed in, in a notebook
-        source = None
-    return file_hash(Path(source))[:8] if source and Path(source).is_file() else "unknown"
 
 
 def problems(names: Iterable[str]) -> list[str]:

@@ -1,65 +1,201 @@
-"""Identify the code of the user's own methods, whose authors raise no version.
+"""Identify the user's own code, whose authors raise no version.
 
-    own_code(Lead)      {"lead": "<sha256 of lead.py>"}        {} for a method of this project
-    versions(names)     {"umap-learn": "0.5.7"}                of installed packages
+    own_code(Lead)      {"lead": "<sha256 of lead.py>", "util": ..., "words.txt": ...}; {} for a method of this project
+    versions(names)     {"umap-learn": "0.5.7"} of installed packages
 
-Shipped methods have an index_version that is raised, and prompts that are hashed. A method of the user's is edited and
-run again, so the files of its class and of its bases are hashed instead. Modules that these import are not
-hashed: after a change of one, raise index_version or remove the cache.
+Shipped methods have an index_version that is raised, and prompts that are hashed. A user's method, parser or scorer is
+edited and run again, so these are hashed: the files of its class and of its bases; every module that these import,
+also inside a function, but for Python's own and installed packages; files that the source names by a literal and does
+not open to write ("words.txt", Path(__file__).parent / "data" / "words.txt"). Names made at run time are not seen.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import inspect
+import itertools
 import marshal
+import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import metadata
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
+from harness.errors import UserError
 from harness.storage.file_hash import file_hash
 
 _PROJECT = Path(__file__).resolve().parents[2]
-_SHIPPED = tuple(_PROJECT / name for name in ("harness", "methods"))
+_SHIPPED = tuple(_PROJECT / name for name in ("configs", "harness", "methods", "pocket", "reports"))
+_INSTALLED = {"site-packages", "dist-packages"}
+_WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
+_imported: dict[tuple[str, str], tuple[ModuleSpec | None, str]] = {}  # (module, file) -> as it was when first hashed
 
 
-def own_code(cls: type) -> dict[str, str]:
-    """Module -> sha256 of its file, for those of `cls` and its bases that are no part of this project or of Python.
+def own_code(root: type | Callable[..., Any] | str) -> dict[str, str]:
+    """Module or file -> sha256, for a class, function or module (by name) that is no part of this project.
 
-    Of a class that was typed in, in a notebook, the compiled code of its functions is hashed.
+    Nothing is imported. Code that was typed in, in a notebook, has no file: the compiled code is hashed, with the
+    functions and constants that it uses. Raises UserError for a file that changed after this process imported it: its
+    answers would be those of the old code.
     """
-    hashes: dict[str, str] = {}
-    for name in sorted({c.__module__ for c in cls.__mro__} - sys.stdlib_module_names):
-        path = _file(name)
-        if path is None:
-            hashes[name] = _compiled([c for c in cls.__mro__ if c.__module__ == name])
-        elif not any(path.is_relative_to(folder) for folder in _SHIPPED):
-            hashes[name] = file_hash(path)
-    return hashes
+    if isinstance(root, str):
+        collected = _Collected(root)
+        collected.add_module(root)
+    else:
+        collected = _Collected(root.__module__)
+        for part in root.__mro__ if isinstance(root, type) else [root]:
+            collected.add(part)
+    return dict(sorted(collected.hashes.items()))
 
 
-def _compiled(classes: Iterable[type]) -> str:
-    """sha256 over the functions of classes without a file, those of nested classes (Config) included."""
-    digest = hashlib.sha256()
-    for cls in classes:
-        for name, value in sorted(vars(cls).items()):
-            function = getattr(value, "__func__", value)
-            if isinstance(value, type) and value.__module__ == cls.__module__ and name != "__class__":
-                digest.update(_compiled([value]).encode())
-            elif (code := getattr(function, "__code__", None)) is not None:
-                digest.update(marshal.dumps(code.replace(co_filename="", co_firstlineno=0, co_linetable=b"")))
-            elif isinstance(value, str | int | float | bool | tuple) and not name.startswith("__"):
-                digest.update(f"{name}={value!r}".encode())
-    return digest.hexdigest()
+class _Collected:
+    """The hashes found so far, by module or file. root: the module that the user named, whose package counts."""
+
+    def __init__(self, root: str) -> None:
+        self.hashes: dict[str, str] = {}
+        self._top = root.partition(".")[0]
+        self._typed: set[int] = set()
+
+    def add(self, part: Any) -> None:
+        """Take in a class, a function or a module that is loaded."""
+        name = part.__name__ if isinstance(part, ModuleType) else part.__module__
+        if isinstance(part, ModuleType) or _found(name)[1] is not None:
+            self.add_module(name)
+        elif id(part) not in self._typed and name.partition(".")[0] not in sys.stdlib_module_names:
+            self._typed.add(id(part))
+            self._add_typed(name, part)
+
+    def add_module(self, name: str) -> None:
+        """Take in a module's file, the files that it names and what it imports."""
+        spec, path = _found(name)
+        top = name.partition(".")[0]
+        if name in self.hashes or path is None or top in sys.stdlib_module_names:
+            return
+        if (top != self._top and _INSTALLED & set(path.parts)) or any(path.is_relative_to(f) for f in _SHIPPED):
+            return
+        self._add_file(name, name, spec, path)
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # compiled code
+            return
+        for file in _named_files(tree, path):
+            self._add_file(name, file.name, spec, file)
+        for imported in _imports(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]):
+            self.add_module(imported)
+
+    def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
+        now, loaded = file_hash(path), module in sys.modules
+        before, first = _imported.get((module, str(path)), (None, now))
+        # A module that was reloaded has another spec; of one that was not loaded yet none is kept.
+        _imported[module, str(path)] = (spec if loaded else None, now)
+        if loaded and first != now and (before is None or before is spec):
+            _imported[module, str(path)] = (spec, first)
+            raise UserError(f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it")
+        self.hashes[label if self.hashes.get(label, now) == now else f"{label} {now[:8]}"] = now
+
+    def _add_typed(self, module: str, part: Any) -> None:
+        """Take in a class or function without a file, and what its code uses of the place where it was typed."""
+        digest = hashlib.sha256()
+        for name, value in sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]:
+            function = inspect.unwrap(getattr(value, "fget", None) or getattr(value, "__func__", value))
+            if isinstance(value, type) and value.__module__ == module and name != "__class__":
+                self.add(value)
+            elif isinstance(function, FunctionType):
+                for code in _codes(function.__code__):
+                    constants = tuple(c for c in code.co_consts if not isinstance(c, CodeType))
+                    digest.update(code.co_code + _marshalled((constants, code.co_names, code.co_varnames)))
+                digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
+                self._add_used(function, digest)
+            elif not name.startswith("__"):
+                digest.update(name.encode() + _marshalled(value))
+        self.hashes[module] = hashlib.sha256((self.hashes.get(module, "") + digest.hexdigest()).encode()).hexdigest()
+
+    def _add_used(self, function: FunctionType, digest: Any) -> None:
+        used = {name for code in _codes(function.__code__) for name in code.co_names}
+        for name in sorted(used & set(function.__globals__)):
+            value = function.__globals__[name]
+            if isinstance(value, type | FunctionType | ModuleType):
+                self.add(value)
+            else:
+                digest.update(name.encode() + _marshalled(value))
 
 
-def _file(module: str) -> Path | None:
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _marshalled(value: Any) -> bytes:
+    """The bytes of a constant or a container of constants; nothing for other objects."""
+    with suppress(ValueError):
+        return marshal.dumps(value)
+    return b""
+
+
+def _found(name: str) -> tuple[ModuleSpec | None, Path | None]:
+    """A module's spec and file, without importing it."""
+    if (module := sys.modules.get(name)) is not None:
+        file = getattr(module, "__file__", None)
+        return getattr(module, "__spec__", None), Path(file).resolve() if file and Path(file).is_file() else None
+    parent = name.rpartition(".")[0]
     try:
-        source = inspect.getsourcefile(sys.modules[module])
-    except (KeyError, TypeError):
-        return None
-    return Path(source).resolve() if source and Path(source).is_file() else None
+        if not parent:
+            spec = importlib.util.find_spec(name)
+        else:
+            within = _found(parent)[0]
+            places = within.submodule_search_locations if within else None
+            spec = PathFinder.find_spec(name, list(places)) if places else None
+    except (ImportError, ValueError):
+        return None, None
+    path = Path(spec.origin).resolve() if spec and spec.origin else None
+    return spec, path if path and path.is_file() else None
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Full names of what a module imports anywhere, with their packages; importlib.import_module("name") too."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and node.args and getattr(node.func, "attr", "") == "import_module":
+            names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
+        for name in filter(None, names):
+            yield from itertools.accumulate(name.split("."), "{}.{}".format)
+
+
+def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
+    """Files that string literals of a module name: beside it, in the working directory, or by a whole path."""
+    written: set[str] = set()
+    named: list[list[str]] = []
+    for node in ast.walk(tree):
+        words = _strings(ast.iter_child_nodes(node))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # folder / "data" / "words.txt"
+            words = _strings(ast.walk(node))[::-1]
+        elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
+            written.add(words[0])
+        named += [words, *([word] for word in words)]  # os.path.join("data", "words.txt"), and "words.txt" alone
+    for words in named:
+        for folder in (module.parent, Path.cwd()) if words and words[0] not in written else ():
+            with suppress(OSError):  # a text that is too long for a name
+                if (path := folder / os.path.join(*words)).is_file():
+                    yield path.resolve()
+
+
+def _strings(nodes: Iterable[ast.AST]) -> list[str]:
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:

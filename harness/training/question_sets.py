@@ -141,7 +141,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
     Raises UserError for a set that is not a training split by its name, or that consists of evaluation questions to
     more than a fifth; otherwise what harness.datasets.load raises.
     """
-    from harness.datasets.fallback import load_once
+    from harness.datasets.load_once import load_once
 
     examples: dict[str, list[Example]] = {}
     documents: dict[str, Mapping[str, Document]] = {}

@@ -64,22 +64,16 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--config", "their.yaml"], ["unknown method 'ecko' (their.yaml). Did you mean 'echo'"]),
     (["run", "--method", "ranks", "--dataset", "pocket/musique"], ["'ranks' needs a reranker", "--set reranker=NAME"]),
     (["run", *ECHO, "--dataset", "musique", "--data", "x"], ["--data holds the rows of one data set, but 2 are named"]),
-    (["run", "--method", "echo", "--dataset", "musique", "--require-full"], ["could not be fetched", "--data FILE"]),
+    (
+        ["run", "--method", "echo", "--dataset", "musique"],
+        ["could not be fetched", "--data FILE", "--dataset pocket/musique"],
+    ),
     (["run", *MINE, "--model", "llama-3.1-8b-instruct"], ["could not be fetched", "--data FILE"]),
     (["run", *MINE, "--set", "roles.builder=scripted"], ["could not be fetched", "--data FILE"]),
-    (["run", *MINE, "--set", "dataset.split=train"], ["'pocket/musique' cannot stand in", "the seeds from 1,000,000"]),
-    (
-        ["run", *MINE, "--set", "dataset.tokens=3"],
-        ["'musique' cannot be had", "dataset.tokens: should be at least 200"],
-    ),
     (["run", *MINE, "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
-    (
-        ["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokens=3"],
-        ["echo on musique: 'musique' cannot be had", "echo-loud on musique: 'musique' cannot be had", "at least 200"],
-    ),
     (["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokns=500"], ["unknown key 'dataset.tokns' (--set)"]),
     (
-        ["run", *MINE, "--method", "echo-loud", "--require-full", "--set", "dataset.tokens=500"],
+        ["run", *MINE, "--method", "echo-loud", "--set", "dataset.tokens=500"],
         ["unknown key 'dataset.tokens' (--set)"],
     ),
     (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),

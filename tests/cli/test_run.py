@@ -199,39 +199,6 @@ def test_fail_fast_stops_at_the_first_failure(here: Cli) -> None:
     assert here(*command, "--json").stdout.count('"n_total": 3') == 2, "the same command without it goes on"
 
 
-def test_the_twin_stands_in_for_a_data_set_that_cannot_be_had(here: Cli) -> None:
-    done = here("run", "--method", "echo-loud", "--dataset", "musique", "--mlflow", "off", "--limit", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "warning: 'musique' cannot be had" in done.stderr
-    assert "using the bundled sample 'pocket/musique' of a synthetic world instead" in done.stderr
-    folder = Path(json.loads(last(done.stdout))["run"])
-    assert folder.parent.name == "pocket~musique"
-    stored = yaml.safe_load((folder / "run.yaml").read_text())
-    assert stored["config"]["dataset"]["name"] == "pocket/musique"
-    assert stored["origins"]["dataset.name"] == "stand-in for musique"
-    params = stored["config"]["method"]["params"]
-    assert (params["mode"], params["k"]) == ("loud", 9)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["dataset"]["name"] == "pocket/musique"
-    assert any("'musique' cannot be had" in warning for warning in manifest["warnings"])
-    assert "pocket/musique" in here("report", "results").stdout
-    same = here(
-        "run", "--method", "echo-loud", "--dataset", "pocket/musique", "--mlflow", "off", "--limit", "1", "--json"
-    )
-    assert json.loads(last(same.stdout))["run"] == str(folder)
-
-
-def test_the_twin_of_a_data_set_takes_its_own_settings_with_several_methods_too(here: Cli) -> None:
-    words = ["--dataset", "musique", "--mlflow", "off", "--limit", "1", "--json", "--set", "dataset.tokens=400"]
-    done = here("run", "--method", "echo,echo-loud", *words)
-    assert done.returncode == 0, done.stderr
-    runs = [json.loads(line)["run"] for line in done.stdout.splitlines()]
-    alone = [json.loads(last(here("run", "--method", name, *words).stdout))["run"] for name in ("echo", "echo-loud")]
-    assert runs == alone
-    stored = [yaml.safe_load(Path(run, "run.yaml").read_text())["config"]["dataset"] for run in runs]
-    assert [(s["name"], s["options"]["tokens"]) for s in stored] == [("pocket/musique", 400)] * 2
-
-
 def test_a_random_model_is_said_to_answer_with_noise(here: Cli) -> None:
     done = here("run", "--method", "echo", *ROW, "--limit", "1", "--model", "random")
     assert "random-llama answers, so its answers are noise; name a real model with --model\n" in done.stderr

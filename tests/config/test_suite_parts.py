@@ -85,7 +85,7 @@ def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
 
 
 def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Suite) -> None:
-    shared = Choices(suite=table, model="random", require_full=True)
+    shared = Choices(suite=table, model="random")
     made = rows(shared, ["echo"], ["musique", "qasper"], {}, lambda line: None)
     with pytest.raises(ConfigError) as told:
         plan_all(made, lambda line: None)

@@ -13,7 +13,6 @@ from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.yaml_tree import Raw
-from harness.engine.plan import plan_choices
 from harness.errors import UnknownName, raise_all
 from tests.cli.conftest import Cli, configs, environment, here
 
@@ -143,16 +142,6 @@ def test_run_takes_the_settings(own: Path, here: Cli) -> None:
     assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [2, 2]
     told = json.loads(here("show", "echo", "-d", "pocket/musique", "--suite", "two", "--json").stdout)
     assert (told["values"]["method.params.k"], told["origins"]["method.params.k"]) == (5, "suite two")
-
-
-def test_the_twin_stands_in_for_a_suites_data_set_with_the_suites_options(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
-    made = plan_choices(Choices(method="echo", dataset="musique", suite=suites.read("whole")))
-    assert made.config == get().config.model_copy(update={"method": made.config.method})
-    assert made.config.dataset.options["tokens"] == 400
 
 
 def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:

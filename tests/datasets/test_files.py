@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -256,5 +257,34 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
     assert data.documents["row-3"].text == "Squares\nThe square of 3 is 9."
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            "raw['question']",
+            r"line 2, field 'question': the parser '\S+' failed: KeyError: 'question' \(own_rows.py:4\)",
+        ),
+        ("[][raw['n']]", r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)"),
+        ("None", r"line 1: the parser '\S+' returned NoneType; return a Row, a Group or a Skip \(and 2 more"),
+        ("Row('1', 5, (), ('a',), extra={'x': object()})", r"line 1: the parser '\S+' failed: AttributeError: "),
+    ],
+)
+def test_a_mistake_in_an_own_format_names_row_field_and_line(
+    body: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = "from harness.datasets.rows import Row\ndef parse(raw):\n    if raw['n'] != 1 or 'Row' in BODY or BODY == 'None':\n"
+    code = f"{head}        return {body}\n    return Row('1', 'Who?', (('', 'Ann'),), ('Ann',))\nBODY = {body!r}\n"
+    (tmp_path / "own_rows.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_rows", raising=False)
+    registry.trust("own_rows:parse")
+    rows = str(write_lines(tmp_path / "r.jsonl", [{"n": 1}, {"n": 2}, {"n": 3}]))
+    with pytest.raises(DataError, match=told):
+        load(config("own_rows:parse", data=rows))
+
+
+def test_the_formats_that_are_known() -> None:
     known = ["2wikimultihopqa", "hotpotqa", "longbench", "musique", "narrativeqa", "pocket", "qasper"]
     assert formats() == sorted([*known, "quality", "retrieved"])

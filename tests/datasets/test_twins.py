@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.config.layers import Choices
-from harness.config.yaml_tree import Raw
 from harness.engine.plan import Plan, plan_choices
-from harness.errors import HarnessError, UserError
+from harness.errors import UserError
 from tests.datasets.support import write_lines
 
 
@@ -21,35 +20,25 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"HARNESS_CONFIGS": tmp_path, "HARNESS_HOME": tmp_path, "HF_HUB_OFFLINE": 1}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.load_once._loaded", {})
 
 
-def plan(dataset: str, *, data: str | None = None, require_full: bool = False, **sets: str) -> Plan:
-    typed = {f"dataset.{key}": Raw(value) for key, value in sets.items()}
-    said = Choices(method="echo", dataset=dataset, data=data, sets=typed, require_full=require_full, limit=2)
-    return plan_choices(said)
+def plan(dataset: str, *, data: str | None = None) -> Plan:
+    return plan_choices(Choices(method="echo", dataset=dataset, data=data, limit=2))
 
 
-@pytest.mark.parametrize("name", ["nq", "triviaqa", "popqa", "asqa", "ELI5"])
-def test_the_twin_in_common(name: str) -> None:
-    made = plan(name)
-    assert (made.config.dataset.name, made.origins["dataset.name"]) == (
-        "pocket/retrieved",
-        f"stand-in for {name.lower()}",
-    )
-    assert all(len(example.question.document_ids) == 8 for example in made.dataset.examples)
-    assert any("cannot be had" in warning and "pocket/retrieved" in warning for warning in made.warnings)
+@pytest.mark.parametrize(
+    ("name", "twin"), [("musique", "pocket/musique"), ("nq", "pocket/retrieved"), ("ELI5", "pocket/retrieved")]
+)
+def test_made_up_questions_are_offered_where_the_hub_cannot_be_reached(name: str, twin: str) -> None:
+    with pytest.raises(UserError, match=rf"made-up questions of its kind: --dataset {twin}$"):
+        plan(name)
 
 
-def test_what_is_set_for_it_is_set_for_its_twin() -> None:
-    assert plan("nq", tokens="900").config.dataset.options["tokens"] == 900
-
-
-def test_it_is_refused_where_it_must_not_stand_in(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="nq|FlashRAG"):
-        plan("nq", require_full=True)
+def test_none_are_offered_where_rows_are_given_or_there_are_none(tmp_path: Path) -> None:
     rows = write_lines(tmp_path / "r.jsonl", [{"question": "Who?", "answer": ["Ada"]}])
     with pytest.raises(UserError, match="without retrieved documents"):
         plan("nq", data=str(rows))
-    with pytest.raises(HarnessError):
+    with pytest.raises(UserError, match="could not be fetched") as refused:
         plan("longbench/triviaqa")
+    assert "made-up" not in str(refused.value)

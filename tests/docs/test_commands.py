@@ -165,7 +165,7 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cl
     run = read_run(folder)
     assert run.records[0]["prediction"] == "Ann"
     assert run.records[0]["scores"] == {"longbench.qa_f1_score": 1.0, "evidence_recall": 1.0, "mine:brevity": 1.0}
-    assert re.fullmatch(r"1 \(file [0-9a-f]{8}\)", run.manifest["scorers"]["mine:brevity"])
+    assert re.fullmatch(r"1 \(code [0-9a-f]{8}\)", run.manifest["scorers"]["mine:brevity"])
 
 
 @pytest.mark.parametrize(

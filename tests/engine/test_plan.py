@@ -69,7 +69,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
-    monkeypatch.setattr("harness.datasets.fallback._loaded", {})
+    monkeypatch.setattr("harness.datasets.load_once._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
     monkeypatch.setattr(harness.llm.model_info, "model_facts", model_facts)
     monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)
@@ -224,17 +224,10 @@ def test_a_number_is_text_where_a_method_wants_text() -> None:
     assert "should be a valid string" in problems(sets={"method.word": 3})[0]
 
 
-def test_the_twin_replaces_a_data_set_only_where_no_other_model_than_a_default_is_named() -> None:
-    p = plan(data=None, model=None)
-    assert p.config.dataset.name == "pocket/books"
-    assert p.dataset.name == "pocket/books"
-    assert p.folder.startswith("pocket~books/")
-    assert p.origins["dataset.hub"] == "$HARNESS_CONFIGS/datasets/pocket/books.yaml"
-    assert any("'books' cannot be had (no hub here" in w and "'pocket/books'" in w for w in p.warnings)
-    assert plan(data=None, model="default").config.dataset == p.config.dataset
-    assert problems(data=None, model=None, require_full=True) == ["no hub here; give the rows with --data"]
-    assert problems(data=None, model="able") == ["no hub here; give the rows with --data"]
-    assert problems(data=None, model=None, dataset="plays") == ["no hub here; give the rows with --data"]
+def test_made_up_rows_are_offered_not_taken() -> None:
+    told = "no hub here; give the rows with --data"
+    assert problems(data=None, model=None) == [f"{told}; made-up questions of its kind: --dataset pocket/books"]
+    assert problems(data=None, model=None, dataset="plays") == [told]
 
 
 def test_what_is_set_and_not_used_is_said() -> None:

@@ -7,6 +7,7 @@ import random
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,7 @@ def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path: Path) 
     progress = Silent()
     assert go(make_plan(data, limit=2), tmp_path, progress=progress).summary["n_total"] == 9
     assert any("7 questions beyond --limit" in note for note in progress.notes)
+    assert f"2 of 2 answers were stored on {datetime.now(UTC):%Y-%m-%d}" in progress.notes
     whole = read_run(go(make_plan(data), tmp_path / "whole").folder)
     assert [*map(comparable, read_run(tmp_path / make_plan().folder).records)] == [*map(comparable, whole.records)]
 

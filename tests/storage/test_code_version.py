@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import scorers
 from harness.config import registry
 from harness.config.layers import Choices
 from harness.engine.indexing import index_key
 from harness.engine.plan import Plan, plan_choices
 from harness.entities.recogniser import packages
+from harness.errors import UserError
 from harness.method import Method
+from harness.storage import code_version
 from harness.storage.code_version import own_code, versions
 from harness.storage.index_cache import key_digest
 from harness.types import Document
@@ -26,7 +30,9 @@ from methods.raptor.method import Raptor
 from methods.retrieval import BM25
 
 BASE = """\
+from harness.errors import UserError
 from harness.method import Method
+from harness.storage import code_version
 class Head(Method):
     scope = "document"
     def index(self, document, tools):
@@ -34,47 +40,180 @@ class Head(Method):
 SIZE = 10
 """
 OWN = """\
+import importlib
+import os
+from pathlib import Path
 from harness.types import Answer
 from own_base import Head
+from own_package import words
+import own_plugin
 class Lead(Head):
     def answer(self, question, documents, indexes, tools):
+        import own_lazy
+        dynamic = importlib.import_module("own_dynamic")
+        listed = (Path(__file__).parent / "lists" / "stop.txt").read_text()
+        more = open(os.path.join("lists", "more.txt")).read()
+        with open("calls.log", "a") as log:
+            log.write("asked")
         return Answer(indexes[0]["head"])
 """
+PARSER = """\
+from own_dates import year
+def row(raw):
+    from harness.datasets.rows import Row
+    return Row(id=raw["id"], question=raw["q"] + year(), answers=(raw["a"],), paragraphs=(("", "Toren"),))
+"""
+SCORER = """\
+from own_tokens import words
+def brevity(prediction, answers):
+    return 1 / (1 + len(words(prediction)))
+"""
+FILES = {
+    "methods/lead.yaml": "summary: the head\nimplementation: own_lead:Lead\n",
+    "own_base.py": BASE,
+    "own_lead.py": OWN,
+    "own_package/__init__.py": "from .words import stop\n",
+    "own_package/words.py": "from . import deep\nstop = deep.X\n",
+    "own_package/deep.py": "X = 1\n",
+    "own_lazy.py": "X = 1\n",
+    "own_dynamic.py": "X = 1\n",
+    "editable/own_plugin/__init__.py": "from own_plugin.core import X\n",
+    "editable/own_plugin/core.py": "X = 1\n",
+    "lists/stop.txt": "the\n",
+    "lists/more.txt": "a\n",
+    "calls.log": "",
+    "own_parser.py": PARSER,
+    "own_dates.py": "def year():\n    return ' 1901'\n",
+    "own_scorer.py": SCORER,
+    "own_tokens.py": "def words(text):\n    return text.split()\n",
+}
 DOCUMENT = Document("d", "Toren was born in Kelford.")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder with a method, whose base class is in a module of its own."""
-    (tmp_path / "methods").mkdir()
-    (tmp_path / "methods" / "lead.yaml").write_text("summary: the head\nimplementation: own_lead:Lead\n")
-    (tmp_path / "own_base.py").write_text(BASE)
-    (tmp_path / "own_lead.py").write_text(OWN)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's folder with a method, a parser and a scorer, each with helpers; own_plugin is installed editable."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "rows.jsonl").write_text('{"id": "1", "q": "Where?", "a": "Kelford"}\n')
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in ("own_base", "own_lead"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return tmp_path
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "editable")])
+    monkeypatch.chdir(tmp_path)
+    registry.trust("own_parser:row", "own_scorer:brevity")
+    forget()
+    yield tmp_path
+    forget()
 
 
-def plan() -> Plan:
-    return plan_choices(Choices(method="lead", dataset="pocket/musique", profile="pocket", limit=1))
+def forget() -> None:
+    """What a new process would not know: the user's modules."""
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    code_version._imported.clear()
 
 
-EDITS: dict[str, Callable[[Path], Any]] = {
-    "the method's own file": lambda f: (f / "own_lead.py").write_text(OWN + "# another answer\n"),
-    "the file of its base": lambda f: (f / "own_base.py").write_text(BASE.replace("10", "20")),
+def plan(**more: Any) -> Plan:
+    forget()
+    return plan_choices(Choices(method="lead", **{"dataset": "pocket/musique", "profile": "pocket", "limit": 1} | more))
+
+
+EDITS = {
+    "the method's own file": "own_lead.py",
+    "the file of its base": "own_base.py",
+    "a package": "own_package/__init__.py",
+    "a module of a package": "own_package/words.py",
+    "a module that a helper imports relatively": "own_package/deep.py",
+    "a module that a function imports": "own_lazy.py",
+    "a module that is imported by its name": "own_dynamic.py",
+    "a package that is installed editable": "editable/own_plugin/core.py",
+    "a data file": "lists/stop.txt",
+    "a data file in the working directory": "lists/more.txt",
 }
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_editing_an_own_method_makes_another_run_and_another_index(folder: Path, edit: str) -> None:
+def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(folder: Path, edit: str) -> None:
     before = plan()
+    (folder / "calls.log").write_text("asked")  # what it writes itself makes no other run
     assert plan().hash8 == before.hash8
     key = key_digest(index_key(before, DOCUMENT, None))
-    EDITS[edit](folder)
+    with (folder / EDITS[edit]).open("a") as file:
+        file.write("\n")
     assert plan().hash8 != before.hash8
     assert key_digest(index_key(plan(), DOCUMENT, None)) != key
+
+
+def test_a_file_that_a_parameter_names_is_part_of_the_run(folder: Path) -> None:
+    lead = folder / "own_lead.py"
+    lead.write_text(OWN + "    class Config(Head.Config):\n        words: str = 'none'\n")
+    hashes = []
+    for text in ("the", "a"):
+        (folder / "words.txt").write_text(text)
+        hashes.append(plan(sets={"method.words": "words.txt"}).hash8)
+    assert hashes[0] != hashes[1]
+
+
+@pytest.mark.parametrize("edit", ["own_parser.py", "own_dates.py"])
+def test_another_question_of_an_own_parser_makes_another_run(folder: Path, edit: str) -> None:
+    asked = {"dataset": "musique", "profile": None, "data": "rows.jsonl", "sets": {"dataset.format": "own_parser:row"}}
+    before = plan(**asked).hash8
+    (folder / edit).write_text(FILES[edit].replace('raw["q"]', 'raw["q"].upper()').replace("1901", "1902"))
+    assert plan(**asked).hash8 != before
+
+
+@pytest.mark.parametrize("edit", ["own_scorer.py", "own_tokens.py"])
+def test_editing_an_own_scorer_or_its_helper_makes_another_version(folder: Path, edit: str) -> None:
+    before = scorers.version("own_scorer:brevity")
+    (folder / edit).write_text(FILES[edit] + "\n")
+    forget()
+    assert scorers.version("own_scorer:brevity") != before
+
+
+def test_an_edit_after_the_import_is_refused_until_it_is_reloaded(folder: Path) -> None:
+    """Without a new process the old code would answer, under the hash of the new one."""
+    before = plan().hash8
+    (folder / "own_base.py").write_text(BASE.replace("10", "20"))
+    for _ in range(2):
+        with pytest.raises(UserError, match="own_base.py has changed since Python imported 'own_base'; restart"):
+            plan_choices(Choices(method="lead", dataset="pocket/musique", profile="pocket", limit=1))
+    importlib.reload(sys.modules["own_base"])
+    assert plan_choices(Choices(method="lead", dataset="pocket/musique", profile="pocket", limit=1)).hash8 != before
+
+
+CELL = """
+import own_tokens
+from harness.errors import UserError
+from harness.method import Method
+from harness.storage import code_version
+LIMIT = 3
+def cut(text):
+    return text[:LIMIT]
+class Typed(Method):
+    def answer(self, question, *_):
+        return cut(own_tokens.words(question.text)[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("text[:LIMIT]", "text[LIMIT:]"),
+        ("[0]", "[1]"),
+        ("own_tokens.words(", "str("),
+        ("", ""),
+    ],
+)
+def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder: Path, old: str, new: str) -> None:
+    hashes = []
+    for cell in (CELL, CELL.replace(old, new) if old else CELL):
+        place: dict[str, Any] = {"__name__": "typed_in"}
+        exec(cell, place)
+        hashes.append(own_code(place["Typed"]))
+    assert "own_tokens" in hashes[0]
+    assert (hashes[0] == hashes[1]) == (old == "")
 
 
 def test_a_method_of_this_project_goes_by_its_version() -> None:
@@ -84,7 +223,9 @@ def test_a_method_of_this_project_goes_by_its_version() -> None:
 
 def test_what_is_hashed_is_the_own_part_of_a_class(folder: Path) -> None:
     lead = registry.load("own_lead:Lead", Method)
-    assert own_code(lead).keys() == {"own_base", "own_lead"}
+    modules = {"own_base", "own_dynamic", "own_lazy", "own_lead", "own_plugin", "own_plugin.core"}
+    packaged = {"own_package", "own_package.deep", "own_package.words"}
+    assert own_code(lead).keys() == modules | packaged | {"more.txt", "stop.txt"}
     typed = type("Typed", (BM25,), {"__module__": "__nowhere__"})
     assert own_code(typed).keys() == {"__nowhere__"}  # of its functions: tests/test_api.py
 

@@ -141,7 +141,7 @@ def test_a_forecast_labels_a_few_and_measures_the_base(
     made.labels = Labels(ModelConfig(name="wise"), (QuestionSet(DatasetConfig(name="mine", **told)),), parallel=4)  # type: ignore[arg-type]
     examples = tuple(Example(question, Gold(("never",))) for _, question, _ in items(80) if question is not None)
     rows = Dataset("mine", examples, {"d": DOCUMENT}, "a" * 64, "rows")
-    monkeypatch.setattr("harness.datasets.fallback.load_once", lambda *_: rows)
+    monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
     teacher = scripted('{"query_type": "local"}')
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
     monkeypatch.setattr("harness.training.question_sets._keys", lambda _: _Keys(frozenset(), frozenset({"x"})))

@@ -228,7 +228,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
         examples = tuple(Example(question, Gold(("never",))) for question in questions)
         found = Dataset("mine", examples, {"d": Document("d", "A text.")}, mark * 64, "rows")
         made._merged = None
-        monkeypatch.setattr("harness.datasets.fallback.load_once", lambda *_: found)
+        monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: found)
 
     rows("a")
     made._make_data(made.tasks[0], lambda _: None)

@@ -1,0 +1,65 @@
+"""Load a data set once in a process, whatever the number of methods.
+
+load_once(config, limit) ─► Dataset
+offer(config)            ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.config import presets, registry
+from harness.config.schema import DatasetConfig, canonical
+from harness.errors import CannotRun, HarnessError
+from harness.storage.code_version import own_code
+
+if TYPE_CHECKING:
+    from harness.datasets.base import Dataset
+
+
+# Format of data sets -> their made-up twin, where they have none of their own name.
+_SHARED = {"retrieved": "pocket/retrieved"}
+
+_loaded: dict[str, Dataset | HarnessError] = {}
+
+
+def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
+    """Load once in a process: several methods over one data set share it, and an unreachable hub is tried once.
+
+    Files that have changed since are read again, also by a reloaded parser of the user's own. limit: questions, None
+    for all. Raises what harness.datasets.load raises, each time; with an offer of made-up questions where the hub
+    cannot be reached.
+    """
+    from harness.datasets import load
+
+    own = registry.imported(config.format) if ":" in config.format and registry.trusted(config.format) else None
+    code = own_code(own) if callable(own) else {}
+    key = canonical([config.model_dump(mode="json"), limit, _files(config), code])
+    if key not in _loaded:
+        try:
+            _loaded[key] = load(config, limit)
+        except CannotRun as e:
+            _loaded[key] = CannotRun(f"{e}{offer(config)}")
+        except HarnessError as e:
+            _loaded[key] = e
+    loaded = _loaded[key]
+    if isinstance(loaded, HarnessError):
+        raise loaded
+    return loaded
+
+
+def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
+    """Path, time of the last change in ns and size of every local file that the rows are read from."""
+    places = [Path(str(place)).absolute() for place in (config.data, config.options.get("documents")) if place]
+    try:
+        files = [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+        return [(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.is_file()]
+    except OSError:  # a name that is too long; `load` says what is wrong with it
+        return []
+
+
+def offer(config: DatasetConfig) -> str:
+    """The end of a sentence about rows that cannot be had: made-up questions of the same kind; "" without such."""
+    twin = None if config.data is not None else presets.twin(config.name) or _SHARED.get(config.format)
+    return f"; made-up questions of its kind: --dataset {twin}" if twin else ""
