@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.config.schema import DatasetConfig
+from harness.config.validation import part_of_run
 from harness.engine.rescore import shown_of
 from harness.engine.scoring import judge
 from harness.scorers import ScoreError
@@ -120,7 +121,7 @@ def dissected(
 def dissect(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
     """A case for each question, in the order of the records. `rows` has the gold answers; no model is loaded."""
     name = facts.headline(run)
-    dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
+    dataset = part_of_run(DatasetConfig, run.config["dataset"], str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question = record["question_id"]

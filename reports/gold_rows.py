@@ -115,22 +115,14 @@ def _recorded(run: StoredRun) -> Rows | None:
 
 
 def _of_data_set(run: StoredRun) -> Rows:
-    from pydantic import ValidationError
-
     from harness.config.schema import DatasetConfig
+    from harness.config.validation import part_of_run
     from harness.datasets import load
 
     name = run.config["dataset"]["name"]
     try:
         with offline():
-            data = load(DatasetConfig.model_validate(run.config["dataset"]))
-    except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return Rows(
-            problem=f"the rows of {name} are not available: run.yaml does not describe them whole "
-            f"({where}: {first['msg']})"
-        )
+            data = load(part_of_run(DatasetConfig, run.config["dataset"], str(run.path)))
     except UserError as e:
         return Rows(problem=f"the rows of {name} are not available: {e}")
     if data.fingerprint != facts.fingerprint(run):

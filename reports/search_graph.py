@@ -9,8 +9,6 @@ An index is only read: one that is damaged stays where it is, and `problem` says
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.engine.document_view import View
-from harness.storage.index_cache import cache_root, key_digest
+from harness.storage.index_cache import cache_root, checked_files, key_digest
+from harness.storage.received import as_object
 from harness.storage.serialize import Packed, load
 from harness.types import Document
 
@@ -191,13 +190,7 @@ def read_index(key: str, root: Path) -> tuple[Any, str | None]:
 
 def _load(folder: Path, key: str) -> Any:
     """Raises ValueError where a file is not the one that was written."""
-    if key_digest(json.loads((folder / "key.json").read_bytes())) != key:
+    files = checked_files(folder)
+    if key_digest(as_object(files["key.json"])) != key:
         raise ValueError("key.json is another entry's")
-    sums = json.loads((folder / "checksums.json").read_bytes())
-    files: dict[str, bytes] = {}
-    for name in ("data.json", "arrays.npz"):
-        if name in sums:
-            files[name] = (folder / name).read_bytes()
-            if hashlib.sha256(files[name]).hexdigest() != sums[name]:
-                raise ValueError(f"the checksum of {name} does not fit")
     return load(Packed(files["data.json"], files.get("arrays.npz", b"")))

@@ -36,6 +36,7 @@ def judged(
     """
     from harness import scorers
     from harness.config.schema import DatasetConfig
+    from harness.config.validation import part_of_run
     from harness.engine.rescore import shown_of
     from harness.engine.scoring import judge
     from reports import stored as facts
@@ -51,7 +52,7 @@ def judged(
     rows = read_rows(run, whole=data is not None)
     if rows.problem is not None:
         raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
-    dataset = DatasetConfig.model_validate(run.config["dataset"]).model_copy(update={"scorers": (name,)})
+    dataset = part_of_run(DatasetConfig, run.config["dataset"], str(run.path)).model_copy(update={"scorers": (name,)})
     scores: dict[tuple[str, int], float | None] = {}
     for (question, step), recorded in answers.items():
         if question not in rows.examples:

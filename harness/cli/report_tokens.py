@@ -91,15 +91,10 @@ def _texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
 
 def tokens_by(run: StoredRun) -> Callable[[str], int]:
     """What counts the tokens of a plain text as the run's reader does. Raises UserError."""
-    from pydantic import ValidationError
-
     from harness.config.schema import ModelConfig
+    from harness.config.validation import part_of_run
 
-    values = run.config["model"]
-    try:
-        config = ModelConfig.model_validate(values)
-    except ValidationError as e:
-        raise CannotRun(f"{run.path}/run.yaml does not describe the model whole: {e.errors()[0]['msg']}") from e
+    config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":
         from harness.llm.scripted import ScriptedModel
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from harness.config.yaml_tree import Tree
-from harness.errors import ConfigError, close_matches, unknown
+from harness.errors import ConfigError, UserError, close_matches, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -62,6 +62,14 @@ def build(model: type[M], tree: Tree, path: str, within: str = "") -> M:
         return model.model_validate(values)
     except ValidationError as e:
         raise ConfigError(explain(e, model, path, origins)) from e
+
+
+def part_of_run(model: type[M], values: Any, place: str) -> M:
+    """A part of a run's configuration as this version reads it; `place` names the run. Raises UserError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as e:
+        raise UserError(f"{place}/run.yaml is not of this version: {explain(e, model, '', {})[0]}") from e
 
 
 def _dotted(loc: tuple[int | str, ...]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from harness.errors import ConfigError
-from harness.storage.limits import yaml_problem
+from harness.storage.received import parse_yaml, read_plain
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 
@@ -83,10 +83,10 @@ def scalar(text: str) -> Any:
     and for bytes of the command line that are not UTF-8.
     """
     try:
-        return yaml.load(str(text), Loader=_Loader)
+        return parse_yaml(str(text), _Loader)
     except UnicodeEncodeError as e:
         raise ConfigError([f"{str(text)!r} is not UTF-8 text; save it as UTF-8"]) from e
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:
         if text.lstrip()[:1] in ("[", "{"):
             raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
         return text
@@ -115,16 +115,13 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the line."""
     shown = shown or str(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        if problem := yaml_problem(text):
-            raise ConfigError([f"{shown}: {problem}"])
-        value = yaml.load(text, Loader=_Loader)
+        value = parse_yaml(read_plain(path).decode(), _Loader)
     except UnicodeDecodeError as e:
         raise ConfigError([f"{shown}: not UTF-8 text; save it as UTF-8"]) from e
     except OSError as e:
         raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
-    except RecursionError as e:
-        raise ConfigError([f"{shown}: nested too deeply"]) from e
+    except ValueError as e:
+        raise ConfigError([f"{shown}: {e}"]) from e
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""

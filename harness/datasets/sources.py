@@ -5,7 +5,6 @@ find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from harness.datasets.choose import Ambiguous, choose, has_data, names_subset
 from harness.datasets.files import SUFFIXES, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.paths import inside
+from harness.storage.received import package_folder
 
 PACKAGE = "package:"
 
@@ -90,11 +90,10 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
 
 def _packaged(reference: str) -> Source:
     package, _, inner = reference.removeprefix(PACKAGE).partition("/")
-    # The folder is looked up, not imported: a run folder may name any package.
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    if spec is None or not spec.submodule_search_locations:
+    root = package_folder(package)
+    if root is None:
         raise CannotRun(f"dataset.data '{reference}': there is no package '{package}'")
-    path = inside(Path(spec.submodule_search_locations[0]), inner)
+    path = inside(root, inner)
     if not inner or not path.is_file():
         raise CannotRun(f"dataset.data '{reference}': the package '{package}' has no such file")
     return Source((path,), reference)

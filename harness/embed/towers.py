@@ -8,13 +8,13 @@ folder of transformers alone (config.json)       its network with the pooling of
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.config.schema import EncoderConfig
 from harness.errors import CannotRun
+from harness.storage.received import parse_json, read_plain
 
 _MODULES = "modules.json"
 
@@ -89,7 +89,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 def _read(path: Path, kind: type) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_plain(path))
     except (OSError, ValueError) as error:
         raise CannotRun(_broken(path, str(error))) from error
     if not isinstance(content, kind):

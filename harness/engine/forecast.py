@@ -16,7 +16,6 @@ Only what is still to be answered counts. Indexes count as if they were built, t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops, shape_of
 from harness.errors import UserError
+from harness.storage.received import read_object
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -257,6 +257,6 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
             folder = local_folder(plan.models[role])[0]
         else:
             return None
-        return shape_of(SimpleNamespace(**json.loads((folder / "config.json").read_text(encoding="utf-8"))))
+        return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
     except (UserError, OSError, ValueError, AttributeError):
         return None

@@ -181,16 +181,10 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> RunConfig:
-    from pydantic import ValidationError
-
     from harness.config.schema import RunConfig
-    from harness.config.validation import explain
+    from harness.config.validation import part_of_run
 
-    try:
-        config = RunConfig.model_validate(stored.config)
-    except ValidationError as e:
-        problems = explain(e, RunConfig, "", {})
-        raise ConfigError([f"{stored.path}/run.yaml: {p}" for p in problems]) from e
+    config = part_of_run(RunConfig, stored.config, str(stored.path))
     update: dict[str, Any] = {}
     if scorers:
         update["scorers"] = tuple(dict.fromkeys([*(() if only else config.dataset.scorers), *scorers]))

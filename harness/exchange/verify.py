@@ -23,11 +23,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
-
 from harness import scorers
 from harness.config import registry
 from harness.config.schema import DatasetConfig
+from harness.config.validation import part_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine.rescore import rejudged
 from harness.engine.self_contained import gold_of
@@ -182,11 +181,9 @@ class _Check:
 
     def _config(self) -> DatasetConfig | None:
         try:
-            return DatasetConfig.model_validate(self.run.config["dataset"])
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            self._note(f"run.yaml is not of this version ({where}: {first['msg']}), so no score is computed again")
+            return part_of_run(DatasetConfig, self.run.config["dataset"], self.run.path.name)
+        except UserError as error:
+            self._note(f"{error}; no score is computed again")
             return None
 
     def _scorers(self, config: DatasetConfig) -> list[str]:

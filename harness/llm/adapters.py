@@ -10,8 +10,7 @@ that says of which weights it is; of the same model with other weights it is sta
 from __future__ import annotations
 
 import importlib.util
-import json
-import struct
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +18,14 @@ from typing import Any
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
+from harness.storage.paths import inside
+from harness.storage.received import as_object, package_folder, plain, read_object
 
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
 SETTINGS = "adapter_config.json"
 _HEAD = "base_model.model."
+_HEADER = 100_000_000  # bytes: the most that the library safetensors reads, too
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -67,8 +69,8 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as e:
+        return read_object(path)
+    except (OSError, ValueError) as e:
         raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
 
 
@@ -109,11 +111,10 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
     """The model with its bundled ones of the named adapters; an adapter named by a folder stays as it is."""
-    spec = importlib.util.find_spec(config.package) if config.package and config.offers else None
-    if spec is None or spec.origin is None:
+    root = package_folder(config.package) if config.package and config.offers else None
+    if root is None:
         return config
-    root = Path(spec.origin).parent
-    offered = {name: root / config.offers[name] for name in names if name in config.offers}
+    offered = {name: inside(root, config.offers[name]) for name in names if name in config.offers}
     there = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
     return config.model_copy(update={"adapters": {**there, **config.adapters}}) if there else config
 
@@ -128,24 +129,28 @@ def _read(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
     if not (folder / WEIGHTS).is_file():
         raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
     try:
-        settings = dict(json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
-        return settings, _header(folder / WEIGHTS)
-    except (OSError, ValueError, TypeError, KeyError, struct.error) as e:
+        return read_object(folder / SETTINGS), _header(folder / WEIGHTS)
+    except (OSError, ValueError) as e:
         raise CannotRun(f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again") from e
 
 
 def _header(path: Path) -> Shapes:
     """Name -> shape of a safetensors file. Raises ValueError where the file is not as long as its header says."""
-    with path.open("rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        if size > path.stat().st_size:
+    with open(path, "rb", opener=plain) as file:
+        length = os.fstat(file.fileno()).st_size
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(length, _HEADER):
             raise ValueError(f"{path.name} is cut off")
-        header = json.loads(file.read(size))
+        header = as_object(file.read(size))
     header.pop("__metadata__", None)
-    end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
-    if path.stat().st_size != 8 + size + end:
-        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {8 + size + end}")
-    return {key: tuple(tensor["shape"]) for key, tensor in header.items()}
+    try:
+        end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
+        shapes = {key: tuple(map(int, tensor["shape"])) for key, tensor in header.items()}
+    except (TypeError, LookupError) as e:
+        raise ValueError(f"{path.name} lists no tensors ({e})") from None
+    if length != 8 + size + end:
+        raise ValueError(f"{path.name} has {length} bytes instead of {8 + size + end}")
+    return shapes
 
 
 def _base_shapes(folder: Path) -> Shapes:
@@ -154,7 +159,7 @@ def _base_shapes(folder: Path) -> Shapes:
     for path in sorted(folder.glob("*.safetensors")):
         try:
             shapes |= _header(path)
-        except (OSError, ValueError, KeyError, struct.error):
+        except (OSError, ValueError):
             return {}  # loading the base will say what is wrong with it
     return shapes
 
@@ -169,6 +174,13 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
     """
     if not any(".lora_A." in key for key in shapes):
         yield "it holds no LoRA matrices"
+    ranks = {shape[0] for key, shape in shapes.items() if ".lora_A." in key and len(shape) == 2}
+    pattern = settings.get("rank_pattern") or {}
+    told = [settings.get("r"), *(pattern.values() if isinstance(pattern, dict) else [pattern])]
+    if not all(type(rank) is int and 0 < rank <= max(ranks, default=0) for rank in told):
+        yield f"its {SETTINGS} has a rank (r) that its matrices do not have"  # peft would make such matrices
+    if type(settings.get("lora_alpha")) not in (int, float):
+        yield f"its {SETTINGS} has a lora_alpha that is no number"
     for key, shape in sorted(shapes.items()) if base else ():
         for side, axis in ((".lora_A.", 1), (".lora_B.", 0)):
             if side not in key:

@@ -10,7 +10,6 @@ A key is read when a request is sent, and kept in memory only. Messages never re
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
+from harness.storage.received import read_object
 
 _HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
 _LOADED = (
@@ -184,7 +184,6 @@ def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
 def _positions(folder: Path) -> int | None:
     """The window that a config.json beside the tokenizer tells, None where there is none."""
     try:
-        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return int(settings.get("max_position_embeddings") or 0) or None
-    except (OSError, ValueError, AttributeError):
+        return int(read_object(folder / "config.json").get("max_position_embeddings") or 0) or None
+    except (OSError, ValueError, TypeError, OverflowError):
         return None

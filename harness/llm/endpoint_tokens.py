@@ -25,6 +25,7 @@ from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces, bounded, cut
 from harness.llm.text import Text
+from harness.storage.received import read_object, read_plain
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
@@ -120,9 +121,9 @@ def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
     try:
         path = folder / "tokenizer_config.json"
-        settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        settings = read_object(path) if path.exists() else {}
         jinja = folder / "chat_template.jinja"
-        text = jinja.read_text(encoding="utf-8") if jinja.exists() else settings.get("chat_template")
+        text = read_plain(jinja).decode() if jinja.exists() else settings.get("chat_template")
     except (OSError, ValueError):
         return None
     if not isinstance(text, str):

@@ -27,6 +27,7 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home
+from harness.storage.received import plain
 
 __all__ = ["CONVERSION", "SUFFIX", "converted", "is_converted"]
 
@@ -76,7 +77,7 @@ def _folder(sha256: str) -> Path:
 
 def _check_header(file: Path) -> None:
     try:
-        with file.open("rb") as f:
+        with open(file, "rb", opener=plain) as f:
             head = f.read(8)
     except OSError as error:
         raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error

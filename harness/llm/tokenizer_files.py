@@ -19,6 +19,7 @@ from pathlib import Path
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash, hash_named
+from harness.storage.received import read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
@@ -81,9 +82,8 @@ def template_digest(config: ModelConfig, where: Path) -> str:
         return file_hash(jinja)
     settings = where / "tokenizer_config.json"
     try:
-        values = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
-        template = values.get("chat_template")
-    except (OSError, ValueError, AttributeError, RecursionError) as e:
+        template = read_object(settings).get("chat_template") if settings.exists() else None
+    except (OSError, ValueError) as e:
         raise CannotRun(f"the tokenizer_config.json of '{config.name}' cannot be read: {e}") from e
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
 

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from harness.storage.received import plain
+
 _hashed: dict[tuple[str, int, int], str] = {}
 
 
@@ -18,7 +20,7 @@ def file_hash(path: Path) -> str:
     stat = path.stat()
     key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     if key not in _hashed:
-        with path.open("rb") as f:
+        with open(path, "rb", opener=plain) as f:
             _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
     return _hashed[key]
 

@@ -40,6 +40,7 @@ from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
 from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url
+from harness.storage.received import as_object, read_object, read_plain
 from harness.storage.serialize import Packed, dump, load
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ class Entry:
 
 
 _DRAFT, _PARTS = ".draft-", ".parts"
-_NAMES = {"key.json", "data.json", "usage.json", "arrays.npz", "checksums.json"}
+_FILES = ("key.json", "data.json", "usage.json", "arrays.npz")
+_NAMES = {*_FILES, "checksums.json"}
+_LARGEST = 1 << 34  # bytes of one file of an entry
 _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 
@@ -139,7 +142,7 @@ def _tidy(folder: Path) -> None:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
-class _Corrupt(Exception):
+class _Corrupt(ValueError):
     """An entry that is there and cannot be trusted."""
 
 
@@ -359,18 +362,20 @@ def _files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
     return files
 
 
+def checked_files(folder: Path) -> dict[str, bytes]:
+    """The files of an entry by name. Raises OSError, ValueError where one is not what checksums.json says."""
+    sums = read_object(folder / "checksums.json")
+    files = {name: read_plain(folder / name, _LARGEST) for name in _FILES if name in sums or name != "arrays.npz"}
+    if lost := [name for name, data in files.items() if hashlib.sha256(data).hexdigest() != sums.get(name)]:
+        raise _Corrupt(f"the checksum of {lost[0]} does not fit")
+    return files
+
+
 def _read(folder: Path, key: dict[str, Any]) -> Entry:
-    sums = json.loads((folder / "checksums.json").read_bytes())
-    if not isinstance(sums, dict):
-        raise _Corrupt("checksums.json is not an object")
-    files: dict[str, bytes] = {}
-    for name, want in sums.items():
-        files[name] = (folder / name).read_bytes()
-        if hashlib.sha256(files[name]).hexdigest() != want:
-            raise _Corrupt(f"the checksum of {name} does not fit")
-    if key_digest(json.loads(files["key.json"])) != key_digest(key):
+    files = checked_files(folder)
+    if key_digest(as_object(files["key.json"])) != key_digest(key):
         raise _Corrupt("key.json is another entry's")
-    usage = json.loads(files["usage.json"])
+    usage = as_object(files["usage.json"])
     named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
     # Entries of before events named their shape have the shapes under the models' names.
     rows = [{"shape": named[m].key if (m := row["model"]) in named else "", **row} for row in usage["events"]]

@@ -19,7 +19,9 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import UserError
+from harness.errors import DataError, UserError
+from harness.storage.limits import check_ratio
+from harness.storage.received import as_object
 
 _KEY = "key.json"
 
@@ -103,14 +105,19 @@ class ObjectStore:
         if (key := self.read(f"{place}/{_KEY}")) is None:
             return None
         try:
-            digest = str(json.loads(key)["sha256"])
-        except (ValueError, KeyError, TypeError) as error:
+            digest = str(as_object(key)["sha256"])
+        except (ValueError, KeyError) as error:
             raise Damaged(f"{_KEY}: {error}") from error
         packed = self.read(f"{place}/{digest}.zip")
         if packed is None or hashlib.sha256(packed).hexdigest() != digest:
             raise Damaged("its checksum does not fit" if packed else "its files are missing")
-        with zipfile.ZipFile(io.BytesIO(packed)) as files:
-            return {name: files.read(name) for name in files.namelist()}
+        try:
+            with zipfile.ZipFile(io.BytesIO(packed)) as files:
+                for entry in files.infolist():
+                    check_ratio(entry.filename, entry.file_size, entry.compress_size)
+                return {name: files.read(name) for name in files.namelist()}
+        except (zipfile.BadZipFile, DataError, NotImplementedError, RuntimeError) as error:
+            raise Damaged(str(error)) from error
 
     def put(self, place: str, files: Mapping[str, bytes]) -> None:
         """Store an entry unless there is one. Raises StoreFailed."""

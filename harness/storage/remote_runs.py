@@ -30,6 +30,7 @@ from harness.errors import RunLocked, SaveError, UserError
 from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
+from harness.storage.received import as_object, read_object
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
@@ -116,11 +117,31 @@ def _bring_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> Non
 
 def _layout(store: ObjectStore, place: str) -> dict[str, Any]:
     data = store.read(f"{place}/{_LAYOUT}")
-    return {} if data is None else dict(json.loads(data))
+    try:
+        return {} if data is None else _checked(as_object(data))
+    except ValueError as error:
+        raise UserError(
+            f"{store.url}/{place}/{_LAYOUT} is damaged ({error}); remove that run from the store."
+        ) from None
+
+
+def _checked(layout: dict[str, Any]) -> dict[str, Any]:
+    """The layout itself. Raises ValueError where it is none of this program."""
+    files = layout.get("files")
+    lists = files.values() if isinstance(files, dict) else [None]
+    parts = [part for listed in lists for part in (listed if isinstance(listed, list) else [None])]
+    if type(layout.get("time")) not in (int, float) or not all(
+        isinstance(part, list) and [type(value) for value in part] == [str, int] for part in parts
+    ):
+        raise ValueError("it lists no files")
+    return layout
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_bytes())) if path.exists() else {}
+    try:
+        return read_object(path)
+    except (OSError, ValueError):
+        return {}  # not there, or cut off: the store's own is used
 
 
 class Remote:
@@ -254,11 +275,14 @@ def _state(path: Path) -> tuple[int, int, int]:
 
 def _next_number(store: ObjectStore, place: str) -> int:
     """Take the next writer's number. Raises RunLocked where the last writer is still at work, StoreFailed."""
-    names = store.names(f"{place}/writer")
-    last = max((int(name.rpartition("/")[2].removesuffix(".json")) for name in names), default=0)
+    names = (name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"{place}/writer"))
+    last = max((int(name) for name in names if name.isdecimal() and len(name) < 10), default=0)
     if last:
-        holder = json.loads(store.read(f"{place}/writer/{last}.json") or b"{}")
-        seen = max(float(_layout(store, place).get("time", 0)), float(holder.get("time", 0)))
+        try:
+            holder = as_object(store.read(f"{place}/writer/{last}.json") or b"{}")
+            seen = max(float(_layout(store, place).get("time", 0)), float(holder.get("time", 0)))
+        except (ValueError, TypeError, OverflowError):
+            raise UserError(f"{store.url}/{place}/writer/{last}.json is damaged; remove it from the store.") from None
         if not holder.get("released") and _at_work(holder, seen):
             raise RunLocked(
                 f"process {holder.get('pid')} on {holder.get('host')} writes {store.url}/{place}; wait for it or stop "

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
 from harness.cost.flops import DEFAULT
-from harness.errors import UserError
 from harness.method import Method
 from reports.step_flops import spent_flops, step_flops, stop_flops
 
@@ -74,15 +73,12 @@ def method_of(run: StoredRun) -> Method:
 
     Raises UserError where its code cannot be imported or its parameters are not valid.
     """
-    from pydantic import ValidationError
+    from harness.config.validation import part_of_run
 
     choice = run.config["method"]
     method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
     params = {k: v for k, v in (choice.get("params") or {}).items() if k in method.Config.model_fields}
-    try:
-        return method(method.Config.model_validate(params))
-    except ValidationError as e:
-        raise UserError(f"{run.path}/run.yaml: wrong parameters of the method: {e.errors()[0]['msg']}") from e
+    return method(part_of_run(method.Config, params, str(run.path)))
 
 
 def recorded(run: StoredRun) -> Recorded | None:

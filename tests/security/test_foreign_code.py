@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -22,67 +21,6 @@ from harness.errors import UserError
 from tests.made_up import musique_rows, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-# Importing it leaves a file behind; so does every function in it.
-SENTINEL = """
-import os
-open(os.environ["SENTINEL"], "a").write(__name__ + "\\n")
-def rows(raw): raise SystemExit("executed")
-def scorer(prediction, references): raise SystemExit("executed")
-class Method: pass
-"""
-# Together, so that the verbs run twice and not eight times; none of them keeps another one from being reached.
-ATTACKS: dict[str, dict[str, Any]] = {
-    "format, implementation and packages of models": {
-        "dataset.format": "evil_format:rows",
-        "method.implementation": "evil_method:Method",
-        "model.package": "evil_model.inner",
-        "encoder.package": "evil_encoder.inner",
-    },
-    "scorers and the package of the rows": {
-        "dataset.scorers": ["evil_scorer:scorer", "os:execvp", "longbench.qa_f1_score"],
-        "dataset.data": "package:evil_package.inner/rows.jsonl",
-    },
-}
-READING = [
-    ["report", "RUNS"],
-    ["report", "RUNS", "--paper"],
-    ["report", "RUNS", "--html", "page.html"],
-    *(["report", figure, "RUNS"] for figure in ("bands", "curves", "memory", "nodes", "queries", "tokens")),
-    *(["study", study, "RUNS"] for study in ("position", "length", "trials", "requests")),
-    ["trace", "RUN", "QUESTION"],
-    ["trace", "RUN", "QUESTION", "--graph", "graph.svg"],
-    ["compare", "RUN", "RUN"],
-    ["score", "RUN"],
-    ["export", "RUN", "bundle.zip"],
-    ["verify", "bundle.zip"],
-    ["export", "RUN", "--to", "inspect", "--out", "logs"],
-    ["export", "RUN", "--to", "lm-eval", "--out", "samples"],
-    ["judge", "RUN", "--model", "scripted"],
-    ["track", "RUN", "--uri", "sqlite:///x.db"],
-    ["run", "--config", "RUN/run.yaml", "--mlflow", "off", "--out", "again", "--limit", "1"],
-    ["validate", "--config", "RUN/run.yaml"],
-]
-# Runs every verb on every attack in one process: starting one for each would take minutes.
-DRIVER = """
-import json, os, sys
-from harness.cli.main import main
-codes = {}
-for attack, (folder, calls) in json.loads(sys.stdin.read()).items():
-    os.chdir(folder)
-    sys.path.insert(0, folder)
-    os.environ["SENTINEL"] = os.path.join(folder, "imported")
-    codes[attack] = []
-    for arguments in calls:
-        sys.argv = ["harness", *arguments]
-        try:
-            main()
-        except SystemExit as end:
-            codes[attack].append(end.code)
-        except BaseException as error:
-            codes[attack].append(repr(error))
-    sys.path.remove(folder)
-print("CODES", json.dumps(codes))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -107,52 +45,6 @@ def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:
         content["config"].setdefault(part, {})[name] = value
     (folder / "run.yaml").write_text(yaml.safe_dump(content))
     return folder
-
-
-def attacked(stored: Path, place: Path, attack: str) -> list[list[str]]:
-    """Put a run with the attack, and the code that it names, into the folder `place`; returns the verbs to call."""
-    place.mkdir()
-    for name in ("evil_format", "evil_scorer", "evil_method"):
-        (place / f"{name}.py").write_text(SENTINEL)
-    for name in ("evil_package", "evil_model", "evil_encoder"):
-        (place / name / "inner").mkdir(parents=True)
-        (place / name / "__init__.py").write_text(SENTINEL)
-        (place / name / "inner" / "__init__.py").write_text(SENTINEL)
-        for inside in (place / name, place / name / "inner"):
-            (inside / "rows.jsonl").write_text(json.dumps(musique_rows(1)[0]) + "\n")
-    run = hostile(stored, place, ATTACKS[attack])
-    question = json.loads((run / "records.jsonl").read_text().splitlines()[0])["question_id"]
-    words = {"RUNS": str(place / "results"), "RUN": str(run), "RUN/run.yaml": str(run / "run.yaml")}
-    return [[words.get(word, question if word == "QUESTION" else word) for word in verb] for verb in READING]
-
-
-def test_no_verb_imports_what_a_run_folder_names(stored: Path, tmp_path: Path, empty_store: Path) -> None:
-    places = {attack: tmp_path / str(number) for number, attack in enumerate(ATTACKS)}
-    calls = {attack: [str(place), attacked(stored, place, attack)] for attack, place in places.items()}
-    for place in places.values():
-        shutil.copy(empty_store, place / "x.db")
-    environment = {
-        **{k: v for k, v in os.environ.items() if k != "HARNESS_CONFIGS"},
-        "PYTHONPATH": str(ROOT),
-        "HARNESS_HOME": str(tmp_path / "home"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(calls),
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert "CODES" in done.stdout, done.stderr[-2000:]
-    codes = json.loads(done.stdout.partition("CODES ")[2].splitlines()[0])
-    for attack, place in places.items():
-        pairs = zip(READING, codes[attack], strict=True)
-        wrong = {" ".join(verb): code for verb, code in pairs if code not in (0, 2, 3, 4)}
-        assert not wrong, f"{attack}: {done.stderr[-3000:]}"
-        assert not (place / "imported").exists(), f"{attack}: {(place / 'imported').read_text()}"
 
 
 def test_a_format_that_nobody_chose_is_not_loaded(tmp_path: Path) -> None:
