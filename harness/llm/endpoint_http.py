@@ -12,7 +12,8 @@
 | 401, 402, 403, 404, 3xx: every request would end so                 | CannotRun at once                          |
 
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
-not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike.
+not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
+for 300 seconds a wish and an hour a run.
 Nothing here prints, and no message holds the key: what a server says is shown with the key blotted out
 (endpoint_secret.py). `timeout` bounds a whole try (endpoint_wire.py).
 """
@@ -57,13 +58,17 @@ class _BadMoment(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, in seconds: for a reply, before the first retry, before any, and at a server's own wish."""
+    """How long to wait, in seconds: for a reply, before the first retry, before any, and at a server's own wish.
+
+    obey: for one wish; obey_total: for all wishes of a run together.
+    """
 
     timeout: float = 120.0
     retries: int = 4
     first: float = 0.5
     longest: float = 30.0
     obey: float = 300.0
+    obey_total: float = 3600.0
 
     def before(self, retry: int, draw: float) -> float:
         """Seconds before retry 1, 2, ...; draw in [0, 1) decides over the second half of them."""
@@ -100,6 +105,7 @@ class Server:
         self.blotted = Blot(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
+        self._obeyed = 0.0  # seconds that the server was left alone at its wish
         self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
 
     def post(
@@ -213,7 +219,10 @@ class Server:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def _set_back(self, wait: float | None) -> None:
-        """Remember how long a server wants to be left alone. Raises RequestFailed where that is longer than we wait."""
+        """Remember how long a server wants to be left alone.
+
+        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run are.
+        """
         if wait is None:
             return
         if wait > self.patience.obey:
@@ -222,7 +231,14 @@ class Server:
                 "waits; ask again later with --retry-failed"
             )
         with self._lock:
-            self._closed_until = max(self._closed_until, time.monotonic() + wait)
+            now = time.monotonic()
+            self._obeyed += max(now + wait - max(self._closed_until, now), 0.0)
+            self._closed_until = max(self._closed_until, now + wait)
+        if self._obeyed > self.patience.obey_total:
+            raise CannotRun(
+                f"{self.base_url} has asked to wait {self._obeyed:.0f} seconds in this run, more than the "
+                f"{self.patience.obey_total:.0f} that a run waits; run the same command again later"
+            )
 
     def _wait(self, retry: int) -> None:
         """Wait until try number `retry` may be made; ends with Stopped when the run does."""

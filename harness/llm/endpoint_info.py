@@ -10,6 +10,7 @@ A key is read when a request is sent, and kept in memory only. Messages never re
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Callable
@@ -117,7 +118,10 @@ def _warnings(config: ModelConfig) -> list[str]:
 
 def is_loopback(host: str | None) -> bool:
     """Whether a host name means this machine."""
-    return host in ("localhost", "::1") or bool(host and host.startswith("127."))
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:  # a name, which may well begin with "127."
+        return False
 
 
 def _address(config: ModelConfig) -> list[str]:

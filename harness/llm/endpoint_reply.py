@@ -85,12 +85,12 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
         text=text,
         thinking=server.blotted(apart) if isinstance(apart, str) else "",
         thinking_tokens=_count(more.get("reasoning_tokens") if isinstance(more, dict) else None, 0, tokens_out or 0),
-        finish=str(choice.get("finish_reason") or "stop"),
+        finish=server.blotted(str(choice.get("finish_reason") or "stop")),
         tokens_in=tokens_in,
         tokens_cached=_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
         counts_refused=refused,
-        first_token=_listed(choice.get("logprobs")),
+        first_token=tuple((server.blotted(token), p) for token, p in _listed(choice.get("logprobs"))),
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import base64
+import html
 import itertools
 import json
 import math
+import random
 import re
 import time
-from collections.abc import Iterator
-from urllib.parse import quote
+from collections.abc import Callable, Iterator
+from urllib.parse import quote, unquote
 
 import pytest
 
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_http import Patience, Server, Tries
+from harness.llm.endpoint_info import is_loopback
 from harness.llm.endpoint_reply import Reply, complete
 from harness.llm.endpoint_secret import Blot
 from tests.security.faulty_server import RESET, FaultyServer, Pieces, chat, reply
@@ -51,17 +53,11 @@ def asked(pieces: Pieces, pace: float = 0.0, accepts: bool = True) -> Reply | Ex
 
 
 def leaks(text: str) -> bool:
-    """Whether two thirds of the key can be read out of `text` by hand."""
+    """Whether two thirds of the key can be read out of `text` by undoing escapes."""
     plain = re.sub(r"\\[nrt]|[\s\x00-\x1f\u200b]", "", text)
-    readings = [plain, plain[::-1]]
-    for run in re.findall(r"[A-Za-z0-9+/_-]{8,}", plain):
-        for at in range(4):
-            part = run[at : at + (len(run) - at) // 4 * 4].translate(str.maketrans("-_", "+/"))
-            readings.append(base64.b64decode(part).decode("latin-1"))
-    readings += [bytes.fromhex(run).decode("latin-1") for run in re.findall(r"(?:[0-9a-f]{2}){6,}", plain)]
-    part = KEY.lower()[4 : 4 + 2 * len(KEY) // 3]
-    folded = [reading.lower() for reading in readings]
-    return any(form in reading for form in (part, quote(part, safe="")) for reading in folded)
+    plain = re.sub(r"\\+(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), plain)
+    plain = html.unescape(unquote(unquote(plain))).replace("\\", "")
+    return KEY.lower()[4 : 4 + 2 * len(KEY) // 3] in plain.lower()
 
 
 SLOW: dict[str, tuple[bytes, bytes]] = {
@@ -205,26 +201,40 @@ def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status: int, place
         assert other.requests == []
 
 
+def partly(seed: int) -> str:
+    """The key with each character as it is, escaped in one of the ways that servers do, or broken off."""
+    draw = random.Random(seed)
+    ways: list[Callable[[str], str]] = [
+        lambda c: f"%{ord(c):02X}",
+        lambda c: f"%25{ord(c):02x}",
+        lambda c: f"\\u{ord(c):04x}",
+        lambda c: f"&#x{ord(c):x};",
+        lambda c: c if c.isalnum() else "\\" + c,
+        lambda c: c + draw.choice(("\n ", "\\r\\n", "\u200b")),
+        str.swapcase,
+    ]
+    return "".join(draw.choice(ways)(c) if draw.random() < 0.4 else c for c in KEY)
+
+
 FORMS = {
     "as it is": KEY,
     "lower case": KEY.lower(),
-    "upper case": KEY.upper(),
-    "reversed": KEY[::-1],
     "over lines": "\n".join(KEY),
     "folded like a header": KEY[:9] + "\r\n\t" + KEY[9:],
     "with escaped line ends": "\\n".join(KEY[i : i + 5] for i in range(0, len(KEY), 5)),
-    "with invisible characters": "\u200b".join(KEY),
-    "reversed, lower case, over lines": "\n ".join(KEY[::-1].lower()),
-    **{f"base64 behind {n} bytes": base64.b64encode(b"Bearer "[:n] + KEY.encode()).decode() for n in range(8)},
-    "base64 inside a text": base64.b64encode(f'{{"key": "{KEY}", "x": 1}}'.encode()).decode(),
-    "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
-    "base64 over lines": base64.encodebytes(f"Authorization: Bearer {KEY}, {'x' * 60}".encode()).decode(),
     "in a URL": quote(KEY, safe=""),
     "in a URL in a URL": quote(quote(KEY, safe=""), safe=""),
+    "in JSON of PHP": KEY.replace("/", "\\/"),
+    "in JSON in JSON": json.dumps(json.dumps(KEY.replace("/", "\\/")))[3:-3],
     "percent signs": "".join(f"%{ord(c):02X}" for c in KEY),
-    "hexadecimal": KEY.encode().hex(),
     "spelt as JSON escapes": "".join(f"\\u{ord(c):04X}" for c in KEY),
+    **{f"partly escaped, {seed}": partly(seed) for seed in range(6)},
 }
+
+
+def test_a_key_that_is_partly_escaped_is_blotted_out() -> None:
+    forms = [partly(seed) for seed in range(1000)]
+    assert [form for form in forms if not Blot(KEY)(f"it is {form}").startswith("it is [key]")] == []
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -252,3 +262,20 @@ def test_other_texts_are_left_alone() -> None:
     text = "The key to secret 0123 is very 456789.\nIt is not needed."
     assert Blot(KEY)(text) == Blot(None)(text) == Blot("short")(text) == Blot("not-needed")(text) == text
     assert Blot("not-needed")("is not-needed") == "is [key]"
+
+
+def test_all_waits_of_a_run_have_a_limit() -> None:
+    server = Server("http://127.0.0.1:9", None, Patience(obey_total=500))
+    server._set_back(250)
+    server._set_back(240)  # the same wait, said twice
+    with pytest.raises(
+        CannotRun, match="has asked to wait 550 seconds in this run, more than the 500 that a run waits"
+    ):
+        for _ in range(2):
+            server._closed_until = 0.0  # it is over
+            server._set_back(150)
+
+
+@pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("::1", True), ("127.evil.com", False), (None, False)])
+def test_only_an_address_of_this_machine_is_one(host: str | None, own: bool) -> None:
+    assert is_loopback(host) is own
