@@ -23,7 +23,7 @@ from reports.settings import settings
 
 _WHO = ("dataset", "method", "model")
 _BLEU = "hf_bleu.corpus_bleu4"
-_SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio")
+_SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
 _COUNTS = ("n", "failed", "truncated")
 _WHERE_ANY = ("tokens.thinking", "texts_cut")  # shown where it is not 0 throughout
 _KEPT = ("base", "hash8", "headline", "convention", "scorers", "notes", "run", "changed")
@@ -101,7 +101,10 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     if "convention" in has and any(name == "printed" or name.split(".")[0] in ("tflops", "ratio") for name in has):
         told.append(f"FLOPs under the convention {', '.join(dict.fromkeys(table['convention'].dropna()))}")
     if "ratio" in has:
-        told.append("ratio: search + answer against full-context (or --reference), without the index")
+        told.append(
+            "ratio: cost against full-context (or --reference), an index shared by the questions of its document; "
+            "ratio.search: without the index, as the papers print it"
+        )
     if not told or "notes" not in table.columns:
         return table
     legend = "; ".join(told)

@@ -30,13 +30,14 @@ _COLUMNS = (
     "tokens",
     "tflops",
     "ratio",
+    "ratio.search",
     "n",
     "failed",
     "date",
     "suite",
     "folder",
 )
-_NUMERIC = ("score", "tokens", "tflops", "ratio", "n", "failed")
+_NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "n", "failed")
 
 
 def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping[str, str]) -> Html:
@@ -63,8 +64,9 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
         el("div", board, class_="wide"),
         el(
             "p",
-            "Scores are means of each data set's first score × 100 with 95 % intervals; tokens, TFLOPs and the ratio "
-            "to full-context are per question, without the index. (c): a ceiling, which was shown the evidence.",
+            "Scores are means of each data set's first score × 100 with 95 % intervals; TFLOPs and the ratio to "
+            "full-context are per question, the index shared by the questions asked of its document; tokens and "
+            "ratio.search are search and answer alone. (c): a ceiling, which was shown the evidence.",
             class_="legend",
         ),
         id="leaderboard",
@@ -89,7 +91,8 @@ def _row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
         "score": row.get(score),
         "score.low": row.get(f"{score}.low"),
         "score.high": row.get(f"{score}.high"),
-        **{name: row[name] for name in ("tokens", "tflops", "ratio", "n", "failed")},
+        **{name: row[name] for name in ("tokens", "ratio", "ratio.search", "n", "failed")},
+        "tflops": row["tflops.whole"],
         "date": date(run),
         "suite": facts.suite(run),
         "folder": folder,

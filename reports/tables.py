@@ -19,8 +19,10 @@ Columns of `frame`, in order:
     tokens                              search + answer per question
     tflops.index / .search / .answer    1e12 FLOPs likewise
     tflops tflops.low tflops.high       search + answer per question, with its interval
-    ratio                               tflops over those of the reference (same data set, model and questions), over
-                                        the questions that both answered; the index is not in it
+    tflops.whole .low .high             the same with the index, shared by the questions asked of its document
+    ratio                               tflops.whole over the reference's (same data set, model and questions), over
+                                        the questions that both answered
+    ratio.search                        tflops over the reference's likewise: what the papers print, without the index
     seconds                             search + answer per question
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name
@@ -39,6 +41,7 @@ from harness.stats.bootstrap import interval
 from harness.stats.clusters import linked
 from reports import stored as facts
 from reports.basis import asked, strangers
+from reports.question_costs import tflops
 from reports.settings import Named, is_number, named
 
 if TYPE_CHECKING:
@@ -67,7 +70,9 @@ def frame(
     rows = [_row(run, one.label, names, convention, seed) for run, one in zip(runs, known, strict=True)]
     for row, run, strange in zip(rows, runs, strangers(runs), strict=True):
         row["notes"] += [strange] if strange else []
-        row["ratio"] = _ratio(run, _references(run, runs, reference), convention, row["notes"])
+        bases = _references(run, runs, reference)
+        row["ratio"] = _ratio(run, bases, convention, row["notes"])
+        row["ratio.search"] = _ratio(run, bases, convention, [], whole=False)
     table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
@@ -138,13 +143,13 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
         row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(spent.tokens), _mean(spent.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean([s + a for s, a in zip(search.tokens, answer.tokens, strict=True)])
-    row["tflops"] = row["tflops.low"] = row["tflops.high"] = None
-    if search.tflops is not None and answer.tflops is not None and answer.tflops:
-        both = [s + a for s, a in zip(search.tflops, answer.tflops, strict=True)]
-        answered = [c for c, r in zip(facts.question_clusters(run), run.records, strict=True) if r["error"] is None]
-        found = interval(both, answered, seed=seed, bounds=None)
-        row["tflops"], row["tflops.low"], row["tflops.high"] = found.mean, found.low, found.high
-    row["ratio"] = None  # its place among the columns; `frame` knows the reference
+    answered = [c for c, r in zip(facts.question_clusters(run), run.records, strict=True) if r["error"] is None]
+    for name, whole in (("tflops", False), ("tflops.whole", True)):
+        row[name] = row[f"{name}.low"] = row[f"{name}.high"] = None
+        if by_question := tflops(run, convention, whole=whole):
+            found = interval(list(by_question.values()), answered, seed=seed, bounds=None)
+            row[name], row[f"{name}.low"], row[f"{name}.high"] = found.mean, found.low, found.high
+    row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     row["seconds"] = _mean([s + a for s, a in zip(search.seconds, answer.seconds, strict=True)])
     return row
 
@@ -161,14 +166,16 @@ def _references(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> li
     return [r for r in named if asked(r) == own]
 
 
-def _ratio(run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str]) -> float | None:
+def _ratio(
+    run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str], *, whole: bool = True
+) -> float | None:
     """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
 
     A reference that fails on the longest texts would look cheap by its mean alone. Appends to `notes`.
     """
     if len(bases) != 1:
         return None
-    ours, theirs = _spent(run, convention), _spent(bases[0], convention)
+    ours, theirs = tflops(run, convention, whole=whole), tflops(bases[0], convention, whole=whole)
     common = [question for question in ours if question in theirs]
     below = sum(theirs[question] for question in common)
     if below <= 0:
@@ -176,12 +183,3 @@ def _ratio(run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: l
     if len(common) < len(run.records) and run is not bases[0]:
         notes.append(f"ratio is over the {len(common)} of {len(run.records)} questions that both answered")
     return sum(ours[question] for question in common) / below
-
-
-def _spent(run: StoredRun, convention: str) -> dict[str, float]:
-    """TFLOPs of search and answer by answered question; none where they are not known."""
-    search, answer = (facts.costs(run, phase, convention).tflops for phase in ("search", "answer"))
-    if search is None or answer is None:
-        return {}
-    ids = [record["question_id"] for record in run.records if record["error"] is None]
-    return {question: s + a for question, s, a in zip(ids, search, answer, strict=True)}

@@ -22,6 +22,10 @@ def report_front(
     folders: RunsFolders = None,
     dataset: Annotated[str | None, choice("--dataset -d NAME", "The data set, where the runs are of several.")] = None,
     score: Score = None,
+    cost: Annotated[
+        str,
+        choice("--cost whole|search", "Cost of a question: with its share of the index, or search and answer alone."),
+    ] = "whole",
     convention: Convention = None,
 ) -> int:
     """Plot score against TFLOPs a question, with intervals.
@@ -35,6 +39,8 @@ def report_front(
     from reports.figures import front
     from reports.tables import frame
 
+    if cost not in front.COSTS:
+        raise UnknownName("cost", cost, front.COSTS)
     names = list(dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs))
     if dataset is not None and dataset not in names:
         raise UnknownName("data set of these runs", dataset, names)
@@ -42,7 +48,7 @@ def report_front(
         raise UserError(f"score against cost is drawn for one data set; add --dataset with one of {', '.join(names)}")
     runs = [run for run in runs if run.config["dataset"]["name"] == (dataset or names[0])]
     means = frame(runs, convention=convention or DEFAULT)
-    points = front.points(means, runs, score)
+    points = front.points(means, runs, score, cost)
     if not points:
         raise UserError("no run has both a score and a cost")
     table = pd.DataFrame(points).rename(columns={"score": (name := score or str(means["headline"].iloc[0]))})

@@ -73,7 +73,7 @@ class View:
             at += len(document.text) + len(GAP)
         titles = {d.title for d in self.documents}
         combined = Document(
-            id=_joined_id([d.id for d in self.documents]),
+            id=joined_id([d.id for d in self.documents]),
             text=GAP.join(d.text for d in self.documents),
             title=titles.pop() if len(titles) == 1 else "",
             passages=tuple(passages),
@@ -150,7 +150,8 @@ def _cut(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document
     return replace(document, text=text, passages=tuple(passages)), tuple(pieces)
 
 
-def _joined_id(ids: Sequence[str]) -> str:
+def joined_id(ids: Sequence[str]) -> str:
+    """The id of documents that are joined into one."""
     name = "+".join(ids)
     if len(name) <= 80:
         return name

@@ -1,12 +1,13 @@
 """Score against cost with both intervals, one mark a method, and the front: the best score that each cost buys.
 
-    points(means, runs)  ─►  dataset method score[.low .high] tflops[.low .high] convention ceiling apart dominated_by
+    points(means, runs)  ─►  dataset method score[.low .high] tflops[.low .high] cost convention ceiling apart
+                             dominated_by
     draw(points(means, runs), "longbench.qa_f1_score", "pdf")
 
-Cost is search + answer per question, without the index. A method is dominated when another one costs no more, scores
-no less, and is better in one of the two. A run that was shown the supporting passages (oracle-evidence) is a ceiling:
-it takes no part, because nobody can run it without the answers. Nor does one that is apart: it was asked other
-questions than most runs of its data set.
+Cost is that of a question with its share of the index, or of search and answer alone (cost="search"). A method is
+dominated when another one costs no more, scores no less, and is better in one of the two. A run that was shown the
+supporting passages (oracle-evidence) is a ceiling: it takes no part, because nobody can run it without the answers. Nor
+does one that is apart: it was asked other questions than most runs of its data set.
 
 filled circle   no method scores as high at no higher cost     hollow circle   dominated
 diamond         ceiling: was shown the evidence                square          was asked other questions than most
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from harness.storage.run_folder import StoredRun
 
+COSTS = {"whole": ("tflops.whole", "with its index"), "search": ("tflops", "search + answer")}
+"""Which cost of reports.tables.frame is drawn, and what the axis says of it."""
 _SIZE = 7.0, 4.0  # inches: both columns of a paper
 _NARROW = 3.6, 4.2  # for a telephone
 _LABELLED = 25  # with more marks, those that are dominated have no label: there is no room to read it
@@ -45,10 +48,13 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None) -> list[dict[str, Any]]:
+def points(
+    means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
+) -> list[dict[str, Any]]:
     """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.
 
-    score: by default each data set's headline. `runs` say which rows are ceilings or apart. Rows keep their order.
+    score: by default each data set's headline; cost: a key of COSTS. `runs` say which rows are ceilings or apart. Rows
+    keep their order.
     """
     ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
     keys: dict[str, dict[tuple[str, str], Asked]] = {}
@@ -60,7 +66,8 @@ def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = N
     for row in facts.records(means):
         name = score or str(row["headline"])
         values = {part: row.get(f"{name}{part}") for part in ("", ".low", ".high")}
-        if pd.isna(values[""]) or pd.isna(row["tflops"]) or row["tflops"] <= 0:
+        spent = {part: row[f"{COSTS[cost][0]}{part}"] for part in ("", ".low", ".high")}
+        if pd.isna(values[""]) or pd.isna(spent[""]) or spent[""] <= 0:
             continue
         rows.append(
             {
@@ -68,7 +75,8 @@ def points(means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = N
                 "method": row["method"],
                 "model": row["model"],
                 **{f"score{part}": value for part, value in values.items()},
-                **{f"tflops{part}": row[f"tflops{part}"] for part in ("", ".low", ".high")},
+                **{f"tflops{part}": value for part, value in spent.items()},
+                "cost": cost,
                 "convention": row["convention"],
                 "ceiling": (row["dataset"], row["run"]) in ceilings,
                 "apart": (row["dataset"], row["run"]) in apart,
@@ -99,7 +107,8 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
         handles = {kind: _mark(ax, point, i) for i, point in enumerate(rows) for kind in [kind_of(point)]}
-        set_axis(ax.xaxis, Axis(f"TFLOPs a question, search + answer ({rows[0]['convention']}, log)", log=True))
+        told = COSTS[str(rows[0]["cost"])][1]
+        set_axis(ax.xaxis, Axis(f"TFLOPs a question, {told} ({rows[0]['convention']}, log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         _front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]

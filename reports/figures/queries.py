@@ -134,6 +134,8 @@ def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str
         row["break even"] = break_even(row["tflops.index"] or 0.0, row["tflops.query"], row["tflops.reference"])
         if row["break even"] is None:
             notes.append("a query alone costs as much as the reference's or more: the index never pays")
+        elif row["tflops.index"]:
+            notes.append(f"from {row['break even']} questions a document on, its index pays against {reference}")
     row["convention"], row["notes"], row["run"] = row.pop("convention"), tuple(notes), run
 
 

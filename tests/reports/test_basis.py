@@ -111,7 +111,7 @@ def test_a_failed_question_counts_where_its_record_says(tmp_path: Path) -> None:
 
 LEGEND = (
     "costs are per question, tflops.index per document; FLOPs under the convention all-params; "
-    "ratio: search + answer against full-context"
+    "ratio: cost against full-context"
 )
 
 

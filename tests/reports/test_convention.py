@@ -111,7 +111,7 @@ def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1))
     for chosen, cost in ((DEFAULT, 1.0), ("full", 2.0)):
         made = page([run], convention=chosen)
-        assert f"TFLOPs a question, search + answer ({chosen}, log)" in made
+        assert f"TFLOPs a question, with its index ({chosen}, log)" in made
         assert f"FLOPs under the convention {chosen}" in made
         (data,) = Page(made).data
         assert data["questions"][0]["answers"][0]["steps"][0]["tflops"] == cost

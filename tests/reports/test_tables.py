@@ -92,6 +92,7 @@ class TestCosts:
             "tflops.search": 1.0,
             "tflops.answer": 0.5,
             "tflops": 1.5,
+            "tflops.whole": 2.0,
         }
         assert row["seconds"] == 1.0
 

@@ -1,0 +1,56 @@
+"""What a question cost with its share of the index: who shares it, and what makes it unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from reports.question_costs import tflops
+from reports.tables import frame
+from tests.reports.build import record, stored, usage, write_run
+
+
+def index(document: str, cost: float, **more: Any) -> dict[str, Any]:
+    return {"document_id": document, "key": document, "status": "built", "usage": {"index": usage(cost)}} | more
+
+
+@pytest.mark.parametrize(
+    ("asked", "built", "whole"),
+    [
+        ({"q0": ["d0"]}, [index("d0", 10.0)], [11.5]),  # a document of its own: all of the index
+        ({"q0": ["d0"], "q1": ["d0"]}, [index("d0", 10.0)], [6.5, 6.5]),
+        ({"q0": ["d0"], "q1": ["d0"]}, [index("d0", 10.0, status="hit")], [6.5, 6.5]),  # from the cache: as if built
+        ({"q0": ["d0"], "q1": ["d0"]}, [index("d0", 10.0), index("d0", 10.0, status="hit")], [6.5, 6.5]),  # resumed
+        ({"q0": ["d0"]}, [index("d0", 99.0, status="failed"), index("d0", 10.0)], [11.5]),
+        ({"q0": ["d0", "d1"], "q1": ["d1"]}, [index("d0", 4.0), index("d1", 6.0)], [8.5, 4.5]),
+        ({"q0": ["d0", "d1"]}, [index("d0+d1", 4.0)], [5.5]),  # documents joined into one
+        ({"q0": ["d0"], "q1": ["d0"]}, [index("d0", 4.0, question_id="q0"), index("d0", 6.0, question_id="q1")], [5.5, 7.5]),
+        ({"q0": ["d0"], "failed": ["d0"]}, [index("d0", 10.0)], [6.5]),  # it was asked too
+        ({"q0": ["d0"]}, [index("d0", 10.0, usage={"index": usage(0.0, uncounted=1)})], []),
+        ({"q0": ["d0"]}, [], [1.5]),
+    ],
+)  # fmt: skip
+def test_an_index_is_shared_by_the_questions_of_its_document(
+    asked: dict[str, list[str]], built: list[dict[str, Any]], whole: list[float], tmp_path: Path
+) -> None:
+    joined = {"joined": 2} if built and "+" in built[0]["document_id"] else {}
+    rows = [
+        record(0, None if name == "failed" else 1.0, question_id=name, document_ids=ids, notes=joined)
+        for name, ids in asked.items()
+    ]
+    run = read_run(write_run(tmp_path, rows, documents=built))
+    assert list(tflops(run).values()) == whole
+    assert set(tflops(run, whole=False).values()) == {1.5}
+
+
+def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) -> None:
+    runs = [
+        stored(tmp_path, [1.0], method="pecan", documents=[index("d0", 10.0)]),
+        stored(tmp_path, [1.0], method="full-context"),
+    ]
+    table = frame(runs).set_index("method")
+    assert table.loc["pecan", ["ratio", "ratio.search"]].tolist() == pytest.approx([11.5 / 1.5, 1.0])
+    assert table.loc["full-context", ["ratio", "ratio.search"]].tolist() == [1.0, 1.0]
