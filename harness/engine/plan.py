@@ -364,10 +364,14 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
 
         served = ", ".join(fitting(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
+        if "attention" in missing and "served" in facts.identity:
+            lacks = f"attention, which a server cannot give, of its {role} '{facts.name}'"
+        else:
+            offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
+            lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
         r.wrong(
-            f"method '{name}' needs {' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
-            f"offer ({', '.join(sorted(facts.capabilities)) or 'no capabilities'}){reasons}; choose another model, or "
-            f"a method that this one can serve ({served})"
+            f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this one can serve "
+            f"({served})"
         )
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:

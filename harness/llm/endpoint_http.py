@@ -9,7 +9,8 @@
 | 408, 409, 425, 429, 5xx; no connection; no reply within `timeout`;  | again, `retries` times; then RequestFailed |
 | a reply that is cut, too long, no JSON, or refused by `check`       |                                            |
 | 400, 413, 422 and other 4xx                                         | RequestFailed at once                      |
-| 401, 402, 403, 404, 3xx: every request would end so                 | CannotRun at once                          |
+| 401, 402, 403, 404, 3xx: every request would end so; 400 for a      | CannotRun at once                          |
+| model that the server does not list                                 |                                            |
 
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
@@ -25,6 +26,7 @@ import email.utils
 import http.client
 import json
 import random
+import re
 import threading
 import time
 import urllib.error
@@ -40,10 +42,13 @@ from harness.parallel.scheduler import current
 from harness.storage.limits import too_deep
 
 _AGAIN = frozenset({408, 409, 425, 429})
-_HOPELESS = frozenset({401, 402, 403, 404})
+_NO_MODEL = re.compile(
+    r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
+)
 _MOST_BYTES = 64 * 2**20
 _PIECE = 65_536
 _SAID = 300  # characters of a server's own words in a message
+_NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
 _SLICE = 0.1  # seconds between two looks whether the run ends
 
@@ -173,7 +178,7 @@ class Server:
                 return _parsed(kind, _read(reply, most, timeout))
         except urllib.error.HTTPError as e:
             with e:
-                raise self._refused(e, path) from None
+                raise self._refused(e, content) from None
         except TimeoutError:
             raise _BadMoment(f"{_SILENT} within {timeout:g} seconds") from None
         except urllib.error.URLError as e:
@@ -183,8 +188,8 @@ class Server:
         except (http.client.HTTPException, OSError) as e:
             raise _BadMoment(f"the reply was cut off ({type(e).__name__})") from None
 
-    def _refused(self, e: urllib.error.HTTPError, path: str) -> Exception:
-        """The outcome of a try by its HTTP status."""
+    def _refused(self, e: urllib.error.HTTPError, content: bytes | None) -> Exception:
+        """The outcome of a try by its HTTP status; content: the request's, None for a GET."""
         if 300 <= e.code < 400:
             return CannotRun(
                 f"{self.base_url} answers with a redirect ({e.code}); give the final address as model.base_url"
@@ -194,13 +199,27 @@ class Server:
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
             return CannotRun(f"{self.base_url} refuses us (status {e.code}); {wish}")
         status = f"status {e.code}{self._words(e)}"
-        if e.code in _HOPELESS and path != "/models":
-            return CannotRun(
-                f"{self.base_url} knows no such address or model ({status}); correct model.base_url or model.source"
-            )
+        if content is not None and (e.code == 404 or (e.code == 400 and _NO_MODEL.search(status))):
+            model, offered = str(json.loads(content).get("model")), self._offered()
+            if e.code == 404 or model not in offered:
+                names = f"; it offers {', '.join(offered[:_NAMES])}" if offered else ""
+                names += f" and {len(offered) - _NAMES} more" if len(offered) > _NAMES else ""
+                return CannotRun(
+                    f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
+                    "correct model.base_url or model.source"
+                )
         if e.code in _AGAIN or e.code >= 500:
             return _BadMoment(status, _retry_after(e.headers.get("Retry-After") or ""))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
+
+    def _offered(self) -> list[str]:
+        """Names of the models that the server lists; none where it has no list."""
+        try:
+            rows = self._once("/models", None, min(10.0, self.patience.timeout), _MOST_BYTES)["data"]
+            names = [self.blotted(row["id"]) for row in rows if isinstance(row["id"], str)]
+        except (CannotRun, RequestFailed, _BadMoment, LookupError, TypeError):
+            return []
+        return [name for name in names if name.isprintable() and len(name) <= _SAID]
 
     def _words(self, e: urllib.error.HTTPError) -> str:
         try:

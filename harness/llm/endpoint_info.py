@@ -3,7 +3,7 @@
     endpoint_facts(config)      capabilities, window, identity; every mistake as one sentence
     key_of(config)              the key, read from the environment variable that model.api_key_env names
     tokenizer_folder(config)    where tokenizer.json is, and what identifies it
-    sizes(config)               for FLOPs, None if model.shape lacks them
+    sizes(config)               for FLOPs: model.shape, or config.json beside the tokenizer; None where neither tells
 
 A key is read when a request is sent, and kept in memory only. Messages never repeat a value that may be a key itself.
 """
@@ -14,12 +14,14 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from harness.config.schema import ModelConfig
-from harness.cost.flops import ModelShape
+from harness.config.schema import ModelConfig, Shape
+from harness.cost.flops import ModelShape, shape_of
 from harness.errors import CannotRun
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
@@ -105,7 +107,12 @@ def _tried(step: Callable[[ModelConfig], T], config: ModelConfig, problems: list
 
 def _warnings(config: ModelConfig) -> list[str]:
     warnings = []
-    if config.shape is None:
+    if config.shape is None and sizes(config) is not None:
+        warnings.append(
+            f"FLOPs of '{config.name}' are counted with the sizes in config.json beside its tokenizer; if the server "
+            "runs a model of another size, give its sizes: --set model.shape.layers=..."
+        )
+    elif config.shape is None:
         warnings.append(
             f"FLOPs of '{config.name}' are unknown, as it runs behind a server; to count them give its sizes: "
             "--set model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
@@ -165,8 +172,16 @@ def key_of(config: ModelConfig) -> str | None:
 
 
 def sizes(config: ModelConfig) -> ModelShape | None:
-    """The sizes that FLOPs of the model are counted by, as the user tells them; None where they are unknown."""
-    return None if config.shape is None else ModelShape(**config.shape.model_dump())
+    """Sizes that FLOPs are counted by: model.shape, or config.json beside the tokenizer; None where unknown."""
+    if config.shape is not None:
+        return ModelShape(**config.shape.model_dump())
+    try:
+        settings = read_object(tokenizer_folder(config)[0] / "config.json")
+        if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
+            return None
+        return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
+    except (CannotRun, OSError, ValueError, AttributeError, TypeError, ZeroDivisionError):
+        return None
 
 
 def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:

@@ -26,12 +26,13 @@ def completion(text: str = "Paris", finish: str = "stop", **more: Any) -> dict[s
 
 @dataclass
 class Loopback:
-    """moods: "ok", a status ("429;2": with Retry-After 2), "hang", "drip", "cut", "html", "garbled", "empty", or a
+    """served: names in the list of models. moods: "ok", "says 400 WORDS", a status ("429;2": with Retry-After 2), "hang", "drip", "cut", "html", "garbled", "empty", or a
     function from a request to a reply or to one of these. hold: seconds a good reply takes. asked: bodies of the chat requests, in order."""
 
     moods: Sequence[str | Answer] = ("ok",)
     hold: float = 0.0
     models: str = "ok"
+    served: Sequence[Any] = ()
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     at_once: int = 0
@@ -78,7 +79,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             if server.models == "ok":
-                self.send(200, {"object": "list", "data": []})
+                self.send(200, {"object": "list", "data": [{"id": name} for name in server.served]})
             else:
                 self.send(int(server.models), {"error": "no"})
 
@@ -119,6 +120,9 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
                 self.send(200, '{"choices": [{"mess')
             elif mood == "empty":
                 self.send(200, {"choices": []})
+            elif mood.startswith("says "):
+                _, status, told = mood.split(" ", 2)
+                self.send(int(status), {"error": {"message": told}})
             else:
                 status, _, wait = mood.partition(";")
                 more = {"Retry-After": wait} if wait else {}

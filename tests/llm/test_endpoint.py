@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoConfig
 
 from harness.config.schema import Shape
-from harness.cost.flops import ModelShape, flops
+from harness.cost.flops import ModelShape, flops, shape_of
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.llm import endpoint_http
+from harness.llm.endpoint_info import sizes
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.llm.light import LightTokenizer
 from harness.llm.model_info import model_facts
@@ -143,13 +146,33 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached:
     )
 
 
-def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here() -> None:
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [({}, True), ({"num_key_value_heads": None}, True), ({"vocab_size": "many"}, False), ({"head_dim": -1}, False)],
+)
+def test_sizes_are_those_of_the_config_beside_the_tokenizer(
+    change: dict[str, Any], known: bool, tmp_path: Path
+) -> None:
+    values = json.loads((POCKET / "config.json").read_text()) | change
+    (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    found = sizes(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path)))
+    assert found == (shape_of(AutoConfig.from_pretrained(POCKET)) if known else None)
+    del values["num_key_value_heads"]
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    assert sizes(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path))) is None
+
+
+def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here(tmp_path: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((POCKET / name).read_bytes())
+
     def reply(_: dict[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in completion("Paris town").items() if k != "usage"}
 
     with Loopback([reply]) as loopback:
         meter = Meter()
-        model = loaded(loopback)
+        model = loaded(loopback, tokenizer=str(tmp_path), window=2048)
         s = model.session(meter)
         s.user("Where?")
         s.write(9)

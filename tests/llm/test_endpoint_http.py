@@ -83,6 +83,33 @@ def test_what_would_hit_every_question_ends_the_run(mood: str, told: str) -> Non
         assert KEY not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("mood", "served", "told"),
+    [
+        ("says 404 The model `m` does not exist.", ("a", "b"), "no model 'm' .*; it offers a, b; correct"),
+        ("says 400 model not found", ("a",), "; it offers a; correct"),
+        ("says 400 m is not a valid model ID", (), r"valid model ID\); correct"),
+        ("says 404 no", tuple("abcdefghijkl"), "i, j and 2 more; correct"),
+        ("says 404 no", ("a\x1b[2J", 7, KEY), r"it offers \[key\]; correct"),
+    ],
+)
+def test_a_model_that_the_server_does_not_know_ends_the_run_with_the_names_that_it_offers(
+    mood: str, served: tuple[str, ...], told: str
+) -> None:
+    with Loopback([mood, "ok"], served=served) as loopback:
+        with pytest.raises(CannotRun, match=told):
+            complete(server(loopback.url), BODY)
+        assert len(loopback.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "mood", [f"says 400 the file of model '{BODY['model']}' was not found", "says 400 longer than this model's window"]
+)
+def test_a_400_of_a_model_that_is_served_or_for_another_reason_fails_the_question_alone(mood: str) -> None:
+    with Loopback([mood], served=[BODY["model"]]) as loopback, pytest.raises(RequestFailed):
+        complete(server(loopback.url), BODY)
+
+
 def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error() -> None:
     with Loopback() as loopback:
         url = loopback.url

@@ -76,7 +76,7 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here:
     manifest = json.loads((Path(last(second)["run"]) / "manifest.json").read_text())
     assert manifest["servers"] == {"reader": server.url}
     assert manifest["starts"][1]["changed"]["servers"] == {"reader": moved.url}
-    assert manifest["shapes"] == {"reader": None}
+    assert manifest["shapes"]["reader"]["layers"] == 6  # of the config.json beside the tokenizer
     assert manifest["starts"][1]["changed"]["shapes"] == {"reader": {**sizes, "gated": True}}
     assert any("counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"]))))
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
@@ -127,8 +127,10 @@ def test_methods_without_attention_are_served(here: Run) -> None:
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [r["summary"]["n_scored"] for r in rows] == [2] * 6
-    told_unknown = [w for w in done.stderr.splitlines() if "FLOPs of 'some-chat' are unknown" in w]
-    assert len(told_unknown) >= 1
+    told_source = [
+        w for w in done.stderr.splitlines() if "FLOPs of 'some-chat' are counted with the sizes in config.json" in w
+    ]
+    assert len(told_source) >= 1
     for row in rows:
         for line in (Path(row["run"]) / "records.jsonl").read_text().splitlines():
             usage = json.loads(line)["usage"]
@@ -141,7 +143,7 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_pat
         refused = here(*words(server, method="pecan"))
         assert server.asked == []
     assert refused.returncode == 2
-    assert "method 'pecan' needs attention of its builder, which the model 'some-chat' does not offer" in refused.stderr
+    assert "method 'pecan' needs attention, which a server cannot give, of its builder 'some-chat'" in refused.stderr
     assert "or a method that this one can serve (" in refused.stderr
     assert "closed-book" in refused.stderr
     gone = here(*words(server.url))
