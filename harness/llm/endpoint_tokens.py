@@ -23,8 +23,9 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.markers import break_in_text, spelled
-from harness.llm.template import PLAIN, Pieces, bounded, cut
+from harness.llm.template import PLAIN, Pieces, bounded, cut, named
 from harness.llm.text import Text
+from harness.llm.tokenizer_files import try_tokenizer
 from harness.storage.received import read_object, read_plain
 
 ALLOWANCE = 16
@@ -51,6 +52,7 @@ class Tokens:
     """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        try_tokenizer(folder, name)
         try:
             self._backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as e:  # tokenizers raises plain Exception for a file that is none of its own
@@ -89,7 +91,7 @@ class Tokens:
             return ALLOWANCE
         messages = [{"role": "user", "content": _MARK}]
         try:
-            whole = bounded(lambda: render(messages, add_generation_prompt=True), name, ("turn", key))
+            whole = bounded(lambda: render(messages, add_generation_prompt=True), named(name), ("turn", key))
         except CannotRun:  # templates call functions of their servers' own; the count is a budget's
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)

@@ -75,6 +75,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     if reason := families.cache_problem(settings):
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.place(config, folder)
+    if not config.package or config.tokenizer:  # what is installed is trusted
+        tokenizer_files.try_tokenizer(tokenizer, config.name)
     if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
         problems.append(
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it there or name one with "
@@ -238,10 +240,7 @@ def hash_files(folder: Path) -> str:
     """
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
-    try:
-        check_files(folder)
-    except (OSError, ValueError) as e:
-        raise CannotRun(f"the model's folder '{folder}' cannot be read: {getattr(e, 'strerror', None) or e}") from e
+    check_files(folder)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise CannotRun(
@@ -272,6 +271,7 @@ def system_problem(config: ModelConfig) -> str | None:
 
     from harness.llm.endpoint_tokens import chat_template
     from harness.llm.template import bounded, no_system, system_pieces
+    from harness.llm.template import named as called
 
     if config.template == "none":
         return str(no_system(config.name))
@@ -289,7 +289,7 @@ def system_problem(config: ModelConfig) -> str | None:
     try:
         pieces = bounded(
             lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
-            config.name,
+            called(config.name),
             ("system", text, str(variables)),
         )
     except CannotRun as e:

@@ -32,6 +32,7 @@ _ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
 SECONDS, MEMORY, LONGEST = 10.0, 1 << 28, 1 << 20
 """What rendering a template may take: seconds, bytes of memory beyond what is in use, bytes of its result."""
+_HINT = "set model.template=none or give a template file with model.template=FILE"
 _RENDERED: dict[Hashable, Any] = {}  # what `bounded` returned by key: forking a program that holds models takes 0.1 s
 
 
@@ -89,6 +90,11 @@ def no_system(name: str) -> CannotRun:
     )
 
 
+def named(name: str) -> str:
+    """How sentences call the chat template of the model `name`."""
+    return f"the chat template of '{name}'"
+
+
 def _date(when: str) -> Callable[[str], str]:
     day = datetime.datetime.strptime(when, "%d %b %Y")
     return lambda form: day.strftime(form)
@@ -105,28 +111,39 @@ def cut(
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
     key = None if key is None else ("cut", key, date, thinking)
-    begin, mid, after, trims, system, thinks = bounded(lambda: astuple(_cut(render, name, date, thinking)), name, key)
+    begin, mid, after, trims, system, thinks = bounded(
+        lambda: astuple(_cut(render, name, date, thinking)), named(name), key
+    )
     return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
 
 
-def bounded(step: Callable[[], Any], name: str, key: Hashable | None = None) -> Any:
-    """The JSON value that `step` returns, computed in a child process; `name` is the model's.
+@dataclass(frozen=True)
+class Limits:
+    """What a child process may take (seconds, bytes of memory), and what to do about a file that takes more."""
 
-    key: all that `step` depends on; its value is computed once for equal keys, None: every time.
+    seconds: float
+    memory: int
+    hint: str
 
-    Raises CannotRun where it takes more than SECONDS, MEMORY or LONGEST, or fails.
+
+def bounded(step: Callable[[], Any], what: str, key: Hashable | None = None, limits: Limits | None = None) -> Any:
+    """The JSON value that `step` returns, computed in a child process; `what` names what it tries, in sentences.
+
+    key: all that `step` depends on; its value is computed once for equal keys, None: every time. limits: those of a
+    chat template by default. Raises CannotRun where it takes more than they allow or than LONGEST, or fails.
     """
     if key is not None and key in _RENDERED:
         return _RENDERED[key]
     import jinja2.sandbox  # noqa: F401 - a child of a program with threads should import nothing
 
+    limits = limits or Limits(SECONDS, MEMORY, _HINT)
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
-        _answer(step, writing)
+        _answer(step, writing, limits)
     os.close(writing)
-    end, answer = time.monotonic() + SECONDS, b""
+    end, answer = time.monotonic() + limits.seconds, b""
     try:
         while len(answer) <= LONGEST and select.select([reading], [], [], max(end - time.monotonic(), 0))[0]:
             piece = os.read(reading, 1 << 16)
@@ -137,36 +154,37 @@ def bounded(step: Callable[[], Any], name: str, key: Hashable | None = None) -> 
         os.close(reading)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    hint = "set model.template=none or give a template file with model.template=FILE"
     try:
         kind, value = json.loads(answer)
     except ValueError:
         raise CannotRun(
-            f"rendering the chat template of '{name}' takes more than {SECONDS:g} seconds, {MEMORY >> 20} MiB of "
-            f"memory or {LONGEST >> 20} MiB of text; {hint}"
+            f"{what} takes more than {limits.seconds:g} seconds, {limits.memory >> 20} MiB of memory or "
+            f"{LONGEST >> 20} MiB of text; {limits.hint}"
         ) from None
     if kind == "value":
         if key is not None:
             _RENDERED[key] = value
         return value
-    raise CannotRun(value if kind == "refused" else f"the chat template of '{name}' fails ({value}); {hint}")
+    raise CannotRun(value if kind == "refused" else f"{what} fails ({value}); {limits.hint}")
 
 
-def _answer(step: Callable[[], Any], writing: int) -> None:
+def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
     """The child's whole life: write ["value", ...], ["refused", why] or ["failed", why] and end."""
     try:
         # A parent that is killed leaves no child running for ever.
-        _lower(resource.RLIMIT_CPU, int(SECONDS) + 1)
+        _lower(resource.RLIMIT_CPU, int(limits.seconds) + 1)
+        _lower(resource.RLIMIT_CORE, 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries of other languages print what they panic about
         size = Path("/proc/self/statm")
         if size.exists():
-            _lower(resource.RLIMIT_AS, int(size.read_text().split()[0]) * resource.getpagesize() + MEMORY)
+            _lower(resource.RLIMIT_AS, int(size.read_text().split()[0]) * resource.getpagesize() + limits.memory)
         try:
             answer = ["value", step()]
         except CannotRun as e:
             answer = ["refused", str(e)]
         except MemoryError:
             os._exit(1)
-        except Exception as e:  # noqa: BLE001 - templates raise what they like; the parent says it
+        except BaseException as e:  # noqa: BLE001 - templates raise what they like; the parent says it
             answer = ["failed", f"{type(e).__name__}: {e}"[:500]]
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(json.dumps(answer).encode())

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
+from harness.llm.template import Limits, bounded
 from harness.storage.file_hash import file_hash, hash_named
-from harness.storage.received import read_object
+from harness.storage.received import check_files, read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
 _OWN = ("*token*.json", "*.tiktoken", *VOCABULARY)
+_GROWTH, _LARGEST = 8, 1 << 24
+"""The most of a tokenizer: tokens or normalised characters a character of a text (UTF-8 has 4 bytes at most); an id."""
+_SAMPLE = "".join(map(chr, range(32, 127))) * 4 + "a" * 200 + "! The mill of 1843.\n\n\tÜnï 你好 😀 " * 20
 _BESIDE = ("chat_template.jinja", "config.json")  # config.json tells which class a tokenizer is of
 
 
@@ -58,6 +63,40 @@ def from_hub(named: str, keep: Callable[[str], bool]) -> Path:
     if not paths:
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
     return paths[0].parent
+
+
+def try_tokenizer(where: Path, name: str) -> None:
+    """Load and use a tokenizer.json in a child process with limits, once a process for an unchanged file.
+
+    Its normaliser may let a text grow without end, its ids may ask for lists of 10^9 entries, its library may panic.
+    Raises CannotRun for that; what merely cannot be read, loading says.
+    """
+    file = where / "tokenizer.json"
+    if not file.exists():
+        return
+    import tokenizers  # noqa: F401 - a child of a program with threads should import nothing
+
+    check_files(where)
+    size = file.stat().st_size
+    limits = Limits(30.0, (1 << 30) + 32 * size, "use another model, or name another tokenizer with model.tokenizer")
+    bounded(lambda: _tried(file, name), f"the tokenizer of '{name}'", ("tokenizer", name, file_hash(file)), limits)
+
+
+def _tried(file: Path, name: str) -> None:
+    """Raises CannotRun for a tokenizer that makes too much of _SAMPLE."""
+    from tokenizers import Tokenizer
+
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # this is a child that shares no threads with its parent
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception:  # noqa: BLE001 - the library raises plain Exception
+        return
+    made = len(tokenizer.normalizer.normalize_str(_SAMPLE)) if tokenizer.normalizer else 0
+    most = max(made, len(tokenizer.encode(_SAMPLE).ids)) / len(_SAMPLE)
+    if most > _GROWTH:
+        raise CannotRun(f"the tokenizer of '{name}' makes a text {most:.0f} times as long; use another one")
+    if (largest := max(tokenizer.get_vocab().values(), default=0)) > _LARGEST:
+        raise CannotRun(f"the tokenizer of '{name}' has an id of {largest:,}; use another one")
 
 
 def digest(where: Path) -> str:

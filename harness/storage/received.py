@@ -19,7 +19,10 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from harness.errors import CannotRun
 from harness.storage.limits import limit, nesting_problem, too_deep, yaml_problem
+
+_SETTINGS = (".json", ".jinja", ".txt", ".model")
 
 
 def plain(path: str, flags: int) -> int:
@@ -35,17 +38,18 @@ def plain(path: str, flags: int) -> int:
 
 
 def check_files(folder: Path) -> None:
-    """Check what libraries will open in a folder of a model. Raises ValueError for a pipe or device, or a huge file.
+    """Check what libraries will open in a folder of a model. Raises CannotRun for a pipe or device, or a huge file.
 
     Weights may have any size; settings and vocabularies at most HARNESS_MAX_LINE_MIB MiB each.
     """
-    for path in sorted(folder.iterdir()):
-        if not path.exists() or path.is_dir():
-            continue
-        if not path.is_file():
-            raise ValueError(f"{path.name} is no regular file")
-        if path.suffix in (".json", ".jinja", ".txt", ".model") and path.stat().st_size > limit("LINE_MIB") << 20:
-            raise ValueError(f"{path.name} is longer than {limit('LINE_MIB')} MiB")
+    try:
+        for path in sorted(folder.iterdir()):
+            if path.exists() and not path.is_dir() and not path.is_file():
+                raise CannotRun(f"'{path}' is no regular file; copy the model's folder again")
+            if path.suffix in _SETTINGS and path.is_file() and path.stat().st_size > limit("LINE_MIB") << 20:
+                raise CannotRun(f"'{path}' is longer than {limit('LINE_MIB')} MiB; copy the model's folder again")
+    except OSError as e:
+        raise CannotRun(f"the folder '{folder}' cannot be read ({e.strerror})") from e
 
 
 def read_plain(path: Path, most: int | None = None) -> bytes:
