@@ -170,10 +170,14 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and node.args and getattr(node.func, "attr", "") == "import_module":
+        elif isinstance(node, ast.Call) and node.args and _name(node.func) in ("import_module", "__import__"):
             names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
         for name in filter(None, names):
             yield from itertools.accumulate(name.split("."), "{}.{}".format)
+
+
+def _name(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:

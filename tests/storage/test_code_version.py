@@ -42,6 +42,7 @@ SIZE = 10
 OWN = """\
 import importlib
 import os
+from importlib import import_module
 from pathlib import Path
 from harness.types import Answer
 from own_base import Head
@@ -50,7 +51,7 @@ import own_plugin
 class Lead(Head):
     def answer(self, question, documents, indexes, tools):
         import own_lazy
-        dynamic = importlib.import_module("own_dynamic")
+        dynamic = importlib.import_module("own_dynamic"), __import__("own_builtin"), import_module("own_bare")
         listed = (Path(__file__).parent / "lists" / "stop.txt").read_text()
         more = open(os.path.join("lists", "more.txt")).read()
         with open("calls.log", "a") as log:
@@ -77,6 +78,8 @@ FILES = {
     "own_package/deep.py": "X = 1\n",
     "own_lazy.py": "X = 1\n",
     "own_dynamic.py": "X = 1\n",
+    "own_builtin.py": "X = 1\n",
+    "own_bare.py": "X = 1\n",
     "editable/own_plugin/__init__.py": "from own_plugin.core import X\n",
     "editable/own_plugin/core.py": "X = 1\n",
     "lists/stop.txt": "the\n",
@@ -127,6 +130,8 @@ EDITS = {
     "a module that a helper imports relatively": "own_package/deep.py",
     "a module that a function imports": "own_lazy.py",
     "a module that is imported by its name": "own_dynamic.py",
+    "a module that __import__ names": "own_builtin.py",
+    "a module that a bare import_module names": "own_bare.py",
     "a package that is installed editable": "editable/own_plugin/core.py",
     "a data file": "lists/stop.txt",
     "a data file in the working directory": "lists/more.txt",
