@@ -228,7 +228,16 @@ def test_a_method_of_this_project_goes_by_its_version() -> None:
 
 def test_what_is_hashed_is_the_own_part_of_a_class(folder: Path) -> None:
     lead = registry.load("own_lead:Lead", Method)
-    modules = {"own_base", "own_dynamic", "own_lazy", "own_lead", "own_plugin", "own_plugin.core"}
+    modules = {
+        "own_bare",
+        "own_base",
+        "own_builtin",
+        "own_dynamic",
+        "own_lazy",
+        "own_lead",
+        "own_plugin",
+        "own_plugin.core",
+    }
     packaged = {"own_package", "own_package.deep", "own_package.words"}
     assert own_code(lead).keys() == modules | packaged | {"more.txt", "stop.txt"}
     typed = type("Typed", (BM25,), {"__module__": "__nowhere__"})
