@@ -92,7 +92,7 @@ class DatasetConfig(_Frozen):
 
 
 class Shape(_Frozen):
-    """The sizes of a model that runs elsewhere, as its config.json has them; FLOPs are counted from them."""
+    """The sizes of a model that runs elsewhere, as its config.json has them (tied: tie_word_embeddings); for FLOPs."""
 
     layers: int = Field(gt=0)
     width: int = Field(gt=0)
@@ -102,6 +102,7 @@ class Shape(_Frozen):
     mlp: int = Field(gt=0)
     vocab: int = Field(gt=0)
     gated: bool = True
+    tied: bool = False
 
 
 class Thinking(_Frozen):

@@ -14,8 +14,8 @@ class Event:
     """One call of a model.
 
     new: tokens that went through the model now; cached: tokens it attended to without recomputing; logits: positions
-    whose logits were computed; out: tokens written; pairs: (query, key) pairs really computed, which depends on how a
-    prefill was cut in pieces; requests: 1 for a request that a server would get, else 0; texts: given to an encoder or
+    whose logits were computed; out: tokens written; pairs: (query, key) pairs, without those that a
+    causal mask discards; requests: 1 for a request that a server would get, else 0; texts: given to an encoder or
     reranker; cut: those of them that its length limit cut; retries: further tries that the request took, which are no
     requests of the method; shape: key of the model's sizes (ModelShape.key), set where the event is booked and "" where
     they are unknown. FLOPs are counted by it and not by the model's name, which two models may share; reused: of `new`,

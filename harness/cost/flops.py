@@ -4,7 +4,7 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 
     W        = L (2 d H h + 2 d KV h + m d f)      multiply-adds a token, m = 3 for a gated MLP, else 2
     P_A      = W + d V                             all matrix-product weights (head included)
-    P_B      = P_A + V d                           plus the embedding table
+    P_B      = P_A + V d                           plus the embedding table; P_A where the head is that table (tied)
     pair     = 4 L H h                             FLOPs of one (query, key) pair: QK^T and AV
 
     prefill of m tokens on c cached:   2 P m + pair * m (c + m)                    (full rectangle)
@@ -15,7 +15,7 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 | all-params | 2 P_B tokens      | full rectangle                                         |
 | full       | 2 P_A tokens      | full rectangle                                         |
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
-| executed   | 2 W tokens + head at the positions whose logits were computed | pairs really computed |
+| executed   | 2 W tokens + head at the positions whose logits were computed | only pairs with key <= query |
 
 The papers name no convention. PECAN's table A4 and GARLIC's table 3 print the TFLOPs of Llama-3.1-8B over whole
 documents, and GARLIC's table 6 their mean lengths. What is processed beside a document (prompt, question and a short
@@ -23,9 +23,9 @@ answer, the same on all data sets) is then, in tokens:
 
 | data set | document | TFLOPs | all-params | full | causal | executed |
 |----------|----------|--------|------------|------|--------|----------|
-| HotpotQA | 1,318    | 23.6   | 87         | 176  | 213    | 277      |
-| Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 627      |
-| MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 379      |
+| HotpotQA | 1,318    | 23.6   | 87         | 176  | 213    | 322      |
+| Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 1094     |
+| MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 498      |
 
 Only `all-params` gives one number. docs/methods.md#costs-and-flops has more of this check and its limits.
 
@@ -61,7 +61,7 @@ class Flops(dict[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes the formulas need. `vocab` is 0 for encoders, which have no language-model head."""
+    """The sizes the formulas need. `vocab` is 0 for encoders (no head); tied: the head is the embedding table."""
 
     layers: int
     width: int
@@ -71,12 +71,13 @@ class ModelShape:
     mlp: int
     vocab: int
     gated: bool = True
+    tied: bool = False
 
     @property
     def key(self) -> str:
         """The sizes as one word, by which an event names them: "2-64-4-4-16-128-100-gated"."""
         sizes = (self.layers, self.width, self.heads, self.kv_heads, self.head_size, self.mlp, self.vocab)
-        return "-".join([*map(str, sizes), "gated" if self.gated else "plain"])
+        return "-".join([*map(str, sizes), "gated" if self.gated else "plain", *(["tied"] if self.tied else [])])
 
     @property
     def linear(self) -> int:
@@ -88,6 +89,11 @@ class ModelShape:
     def head(self) -> int:
         """d V: multiply-adds of the language-model head for one position."""
         return self.width * self.vocab
+
+    @property
+    def parameters(self) -> int:
+        """P_B: weights of all matrices, the embedding table included, each counted once."""
+        return self.linear + self.head * (1 if self.tied else 2)
 
     @property
     def pair(self) -> int:
@@ -111,7 +117,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
         return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
     if convention == "executed":
         return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
-    weights = shape.linear + shape.head * (2 if convention == "all-params" else 1)
+    weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
     triangular = convention == "causal" or event.kind == "decode"
     pairs = _causal_pairs(event) if triangular else event.new * (event.cached + event.new)
     return float(2 * weights * event.new + shape.pair * pairs)
@@ -138,4 +144,5 @@ def shape_of(config: Any, head: bool = False) -> ModelShape:
         mlp=mlp,
         vocab=config.vocab_size if decoder or head else 0,
         gated=decoder and family not in _NOT_GATED,
+        tied=(decoder or head) and bool(getattr(config, "tie_word_embeddings", False)),
     )

@@ -236,8 +236,8 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
 
     A prefill computes the logits of its last position, decoding those of every token.
     """
-    executed = {"prefill": (1, new * (cached + new)), "decode": (new, new * cached + new * (new + 1) // 2)}
-    logits, pairs = executed.get(kind, (0, 0))
+    logits = {"prefill": 1, "decode": new}.get(kind, 0)
+    pairs = new * cached + new * (new + 1) // 2 if logits else 0
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
     return Cost(new, None if shape is None else flops(event, shape, convention))
 

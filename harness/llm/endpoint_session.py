@@ -140,7 +140,7 @@ class EndpointSession(Session):
         read = self._length if reply.tokens_in is None else reply.tokens_in
         reused = min(reply.tokens_cached, read)
         spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
-        event = Event(role, name, phase, kind, read, logits=1, pairs=read * read, **spent)
+        event = Event(role, name, phase, kind, read, logits=1, pairs=read * (read + 1) // 2, **spent)
         self._meter.record(event, self._model.shape)
         if kind == "prefill":
             self._book_writing(reply, read)

@@ -170,7 +170,7 @@ class HFSession(Session):
         before = self._cache.get_seq_length() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
-        cost.pairs += len(ids) * (before + len(ids))
+        cost.pairs += len(ids) * before + len(ids) * (len(ids) + 1) // 2
         if out is not None and bool(torch.isnan(out).any()):
             raise ModelOutputError(
                 f"'{model.name}' gave NaN logits after {before + len(ids)} tokens (dtype {model.dtype}); "

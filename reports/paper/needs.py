@@ -137,7 +137,5 @@ def _sizes() -> dict[str, _Size]:
 def _size(row: dict[str, Any]) -> _Size:
     if "parameters" in row:
         return _Size(float(row["parameters"]), 0)
-    tied = row.pop("tied", False)
     shape = ModelShape(**row)
-    parameters = shape.linear + shape.head * (1 if tied else 2)
-    return _Size(parameters, 2 * shape.layers * shape.kv_heads * shape.head_size)
+    return _Size(shape.parameters, 2 * shape.layers * shape.kv_heads * shape.head_size)

@@ -38,7 +38,7 @@ def test_executed_equals_the_operator_counter(request, which, kind):
         "decode": lambda: s.write(30),
         "score": lambda: s.score("the old bridge"),
     }[kind]
-    total = counted(run)
+    total = counted(run, causal=True)
     assert total > 0
     assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
 
@@ -163,9 +163,9 @@ def test_gpt_2_has_a_head_and_an_mlp_of_four_times_its_width():
     from transformers import GPT2Config
 
     shape = shape_of(GPT2Config(), head=True)
-    assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False)
+    assert shape == ModelShape(12, 768, 12, 12, 64, 3072, 50257, gated=False, tied=True)
     # The 124M parameters of GPT-2 without its 1024 positions, biases and norms; its head is its embedding table.
-    assert shape.linear + shape.head == 84_934_656 + 38_597_376
+    assert shape.parameters == 84_934_656 + 38_597_376
     assert shape_of(GPT2Config(n_inner=1000), head=True).mlp == 1000
 
 
@@ -197,3 +197,31 @@ def test_phi_2_has_its_number_of_weights():
     shape = shape_of(PhiConfig(vocab_size=51200, **sizes))
     # 2,779,683,840 parameters, biases, norms and both tables included; with a gate it would be 3.36e9.
     assert 2 * shape.head + shape.linear == pytest.approx(2_779_683_840, rel=1e-3)
+
+
+TIED = {  # sizes and parameters in millions as the models' cards have them, norms left out here
+    "SmolLM2-135M": (ModelShape(30, 576, 9, 3, 64, 1536, 49152, tied=True), 134.5),
+    "Llama-3.2-1B": (ModelShape(16, 2048, 32, 8, 64, 8192, 128256, tied=True), 1235.7),
+    "Llama-3.2-3B": (ModelShape(28, 3072, 24, 8, 128, 8192, 128256, tied=True), 3212.6),
+    "Llama-3.1-8B": (LLAMA_8B, 8030.0),
+}
+
+
+@pytest.mark.parametrize(("shape", "millions"), TIED.values(), ids=TIED)
+def test_a_table_that_is_the_head_too_is_counted_once(shape, millions):
+    from transformers import LlamaConfig
+
+    assert shape.parameters / 1e6 == pytest.approx(millions, abs=0.3)
+    assert flops(prefill(1), shape) == 2 * shape.parameters + shape.pair
+    read = LlamaConfig(vocab_size=8, hidden_size=4, num_attention_heads=2, tie_word_embeddings=shape.tied)
+    assert shape_of(read).tied == shape.tied
+
+
+def test_executed_leaves_out_what_the_causal_mask_discards(tiny):  # noqa: F811
+    meter = Meter()
+    s = tiny.session(meter)
+    s.user("Where is the school?")
+    s.flush()
+    n, shape = s.length(), tiny.shape
+    by_hand = 2 * (shape.linear * n + 0) + shape.pair * sum(range(1, n + 1))
+    assert meter.flops("executed") == by_hand

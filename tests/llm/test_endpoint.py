@@ -142,7 +142,7 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached:
     decode = 2 * 1552 * 3 + 64 * (3 * 50 + 6)
     assert usage["flops"]["full"] == prefill + decode
     assert sum(flops(e, ModelShape(**SHAPE), "executed") for e in meter.events) == (
-        2 * (1152 * 50 + 400) + 64 * 50 * 50 + 2 * (1152 + 400) * 3 + 64 * (3 * 50 + 6)
+        2 * (1152 * 50 + 400) + 64 * 1275 + 2 * (1152 + 400) * 3 + 64 * (3 * 50 + 6)
     )
 
 

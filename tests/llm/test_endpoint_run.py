@@ -77,7 +77,7 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here:
     assert manifest["servers"] == {"reader": server.url}
     assert manifest["starts"][1]["changed"]["servers"] == {"reader": moved.url}
     assert manifest["shapes"]["reader"]["layers"] == 6  # of the config.json beside the tokenizer
-    assert manifest["starts"][1]["changed"]["shapes"] == {"reader": {**sizes, "gated": True}}
+    assert manifest["starts"][1]["changed"]["shapes"] == {"reader": {**sizes, "gated": True, "tied": False}}
     assert any("counted by the old sizes" in note for note in notes(read_run(Path(last(second)["run"]))))
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
 
