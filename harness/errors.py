@@ -165,6 +165,16 @@ class SaveError(HarnessError):
     """A result could not be written (exit code 3)."""
 
 
+@contextlib.contextmanager
+def importable() -> Iterator[None]:
+    """Turn the import error of a library into CannotRun: every question would end so."""
+    try:
+        yield
+    except ImportError as e:
+        why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+        raise CannotRun(f"a library cannot be imported ({why}); install it again, and look with: harness doctor") from e
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """ "unknown <what>." with close matches of `name`, or all that is known."""
     known = sorted(known)

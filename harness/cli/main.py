@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -146,6 +147,11 @@ def root() -> Root:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the command `harness`: parse, call, exit."""
+    if sys.stderr is None:  # closed by the caller
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    if sys.stdout is None:
+        sys.stderr.write("error: stdout is closed, so nothing can be printed; send it to a file or to /dev/null\n")
+        sys.exit(2)
     with guarded():
         code = _main(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
@@ -161,10 +167,25 @@ def _main(arguments: list[str]) -> int:
     except typer.TyperException as e:
         return _usage(e)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
-        if isinstance(e, OSError) and e.errno == errno.ENAMETOOLONG:
-            return _error(f"'{str(e.filename)[:60]}...' is longer than a file's name may be; give a shorter one", 2)
+        if (told := _of_system(e)) is not None:
+            return _error(*told)
         traceback.print_exc()
         return 1
+
+
+def _of_system(e: Exception) -> tuple[str, int] | None:
+    """The sentence and exit code for what this machine refuses anywhere in a command; None for a bug."""
+    name = f"'{str(e.filename)[:60]}'" if isinstance(e, OSError) and e.filename else "a file"
+    sentences = {
+        errno.ENAMETOOLONG: (f"{name}... is longer than a file's name may be; give a shorter one", 2),
+        errno.EACCES: (f"{name} may not be used (permission denied); allow it, or name another place", 2),
+        errno.EMFILE: ("too many files are open; allow more with: ulimit -n 1024", 2),
+        errno.ENFILE: ("too many files are open on this machine; end other programs", 2),
+        errno.ENOSPC: ("nothing more can be written: no space is left; make room, then run the same command again", 3),
+    }
+    if isinstance(e, RuntimeError) and str(e) == "can't start new thread":
+        return "this machine allows no more threads; allow more with: ulimit -u 4096, or use --parallel 1", 2
+    return sentences.get(e.errno or 0) if isinstance(e, OSError) else None
 
 
 def _error(sentence: str, code: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from harness.config.schema import EncoderConfig
 from harness.embed.encoder_info import encoder_facts, encoder_folder
-from harness.errors import CannotRun
+from harness.errors import CannotRun, importable
 from harness.parallel.scheduler import current
 
 R = TypeVar("R")
@@ -20,7 +20,8 @@ def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], A
 
     Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
     """
-    import transformers
+    with importable():
+        import transformers
 
     facts = encoder_facts(config)
     if facts.problems:
@@ -30,7 +31,8 @@ def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], A
         transformers.logging.disable_progress_bar()
         device = None if config.device == "auto" else config.device
         try:
-            _kept[key] = load(str(encoder_folder(config)), device)
+            with importable():
+                _kept[key] = load(str(encoder_folder(config)), device)
         except (OSError, ValueError, KeyError, RuntimeError) as e:
             raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
     return _kept[key], facts.identity

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from harness.config.schema import ModelConfig, canonical
-from harness.errors import CannotRun
+from harness.errors import CannotRun, importable
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
@@ -34,9 +34,10 @@ def load_model(config: ModelConfig) -> LanguageModel:
         while len(_loaded) >= _KEPT:
             _loaded.popitem(last=False)
         folder, _ = local_folder(config)
-        from harness.llm.hf import HFModel
+        with importable():
+            from harness.llm.hf import HFModel
 
-        _loaded[key] = HFModel(config, facts, str(folder))
+            _loaded[key] = HFModel(config, facts, str(folder))
     _loaded.move_to_end(key)
     _loaded[key].forget()
     return _loaded[key]

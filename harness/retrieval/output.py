@@ -8,11 +8,10 @@ The texts of the documents are read from the corpus once more and kept in a temp
 
 from __future__ import annotations
 
+import glob
 import json
-import os
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +21,7 @@ from harness.retrieval.maxp import Hit
 from harness.retrieval.passages import Report, Table
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
-from harness.storage.files import json_line, no_link, save_error
+from harness.storage.files import json_line, replacing, save_error, tidy
 from harness.storage.paths import without_home
 
 _LONGEST = 10
@@ -92,10 +91,10 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
     Raises SaveError; an older file is then kept.
     """
     recall = Recall()
-    draft = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out.parent) as spill, open(draft, "wb", opener=no_link) as file:
+        tidy(out.parent, (glob.escape(out.name), glob.escape(manifest_of(out).name)))
+        with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _Texts(spill)
             texts.read(table, {hit.document for each in hits for hit in each}, report)
             for number, (row, each) in enumerate(zip(rows, hits, strict=True)):
@@ -104,14 +103,8 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
                 recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
                 if entries:
                     file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, out)
     except OSError as error:
         raise save_error(out, error) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
     return recall
 
 

