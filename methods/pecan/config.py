@@ -54,12 +54,12 @@ class PecanConfig(MethodConfig):
     chunk_boundaries: Literal["tokens", "sentences"] = "tokens"
     graph: Literal["points", "tree"] = "points"
     window: int = Field(default=8192, gt=0)
-    reserve: int = Field(default=1536, gt=0)
+    reserve: int = Field(default=2048, gt=0)
     repeated_points: Literal["keep", "drop"] = "keep"
     batch_tokens: int | None = Field(default=None, gt=0)
     batch_nodes: int | None = Field(default=None, gt=0)
     max_levels: int = Field(default=6, gt=1)
-    min_ip_levels: int = Field(default=1, ge=1)
+    min_ip_levels: int = Field(default=2, ge=1)
     token_mean: Literal["mean", "sum"] = "mean"
     verdict: Literal["threshold", "greedy"] = "threshold"
     t_p: float = Field(default=0.5, ge=0, le=1)

@@ -44,7 +44,7 @@ def probes(*p_yes):
 def run(p_yes, tools=None, text=TEXT, **params):
     tools = tools or FakeTools([SUMMARY, Rule(reply="the answer")], probes(*p_yes), attention)
     config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, **params}
-    method, document = Pecan(PecanConfig(**config)), Document("d", text)
+    method, document = Pecan(PecanConfig(**{"min_ip_levels": 1, **config})), Document("d", text)
     index = method.index(document, tools)
     answer = method.answer(Question("q", "who zz", ("d",)), [document], [index], tools)
     return answer, Graph.from_index(index), tools

@@ -41,7 +41,10 @@ def test_edges_and_relevances_of_a_hand_worked_graph():
 
 def test_options_are_shown_in_the_second_turn_alone():
     """The papers have no multiple choice; a question whose options nobody showed cannot be answered with one of them."""
-    method, document = Pecan(PecanConfig(chunk_tokens=3, reserve=20, similarity=False)), Document("d", TEXT)
+    method, document = (
+        Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1, similarity=False)),
+        Document("d", TEXT),
+    )
     shown = "Options:\n(A) red\n(B) blue"
     first, second = Rule(when=shown, reply="blue"), Rule(reply="nobody showed the options")
     tools = FakeTools([SUMMARY, first, second], probes(0.9), attention)

@@ -53,7 +53,7 @@ def test_a_document_shorter_than_one_chunk_has_a_chunk_and_its_points():
 @pytest.mark.parametrize("question", ["", "  ", "\n"])
 def test_an_empty_question_fails(question):
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(), attention)
-    method, document = Pecan(PecanConfig(chunk_tokens=3, reserve=20)), Document("d", "aa ab ac")
+    method, document = Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1)), Document("d", "aa ab ac")
     index = method.index(document, tools)
     with pytest.raises(QuestionError, match="the question 'q7' has no text, so there is nothing to search for"):
         method.answer(Question("q7", question, ("d",)), [document], [index], tools)
@@ -173,7 +173,7 @@ class Anew(FakeTools):
 
 def building(chunks):
     tools = Anew([Rule(when="Summary", reply="* one\n* two"), Rule(reply="x")], probes(), lambda row, column: 0.5)
-    config = PecanConfig(chunk_tokens=3, batch_nodes=20, reserve=20, max_nodes=60)
+    config = PecanConfig(chunk_tokens=3, batch_nodes=20, reserve=20, min_ip_levels=1, max_nodes=60)
     document = Document("d", " ".join(["so it goes"] * chunks))
     began = time.process_time()
     graph = build_graph(document, config, tools)

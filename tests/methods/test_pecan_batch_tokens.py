@@ -19,7 +19,7 @@ def shown(batch_tokens: int | None, **params: object) -> list[str]:
     """What stands between head and tail of every call of a graph over 20 chunks of three words."""
     tools = FakeTools([REPLY], attention=lambda row, column: 0.1)
     config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, "batch_tokens": batch_tokens, **params}
-    Pecan(PecanConfig(**config)).index(Document("d", WORDS), tools)
+    Pecan(PecanConfig(**{"min_ip_levels": 1, **config})).index(Document("d", WORDS), tools)
     (head,), (tail,) = POINTS.around("nodes")
     prompts = [p for p in tools.reader.prompts if head in p]
     return [p.partition(head)[2].partition(tail)[0] for p in prompts]

@@ -351,7 +351,7 @@ TREE_DIFFERS = {"graph": ["tree", "points"], "batch_nodes": [10, None], "batch_t
 ABLATIONS = {
     "no-attention": {"attention": [False, True]},
     "no-embedding": {"similarity": [False, True]},
-    "no-graph": {**TREE_DIFFERS, "reserve": [100, 1536]},
+    "no-graph": {**TREE_DIFFERS, "reserve": [100, 2048], "min_ip_levels": [1, 2]},
 }
 DIFFERENCES = {
     **{(f"{base}-{name}", base): keys for base in BASES for name, keys in ABLATIONS.items()},
@@ -371,7 +371,7 @@ DIFFERENCES = {
         "verdict": ["greedy", "threshold"],
         **{f"t_p on {d}": [None, t_p] for d, t_p in T_P.items()},
     },
-    ("pecan-choice-two-levels", "pecan"): {"min_ip_levels": [2, 1]},
+    ("pecan-choice-one-level", "pecan"): {"min_ip_levels": [1, 2], "reserve": [1536, 2048]},
     ("pecan-choice-similarity-unvisited", "pecan"): {"similarity_scale": ["unvisited", "all"]},
     ("pecan-choice-similarity-raw", "pecan"): {"similarity_scale": ["raw", "all"]},
     ("pecan-choice-no-position-factor", "pecan"): {"position_factor": [False, True]},
