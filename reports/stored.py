@@ -24,6 +24,7 @@ from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import Interval, corpus_interval
 from harness.stats.clusters import question_labels
 from harness.storage.shapes import COUNTS, JUDGES, MISSING, PREFIX
+from reports.search_notes import searches
 from reports.settings import labels as labels
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if bare:
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
-    found += probes(run)
+    found += probes(run) + searches(run.records)
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
     unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages)
     if unclosed:
