@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
-_NOT_COMPARED = ("origins", "limit", "keep_prompts")
+_NOT_COMPARED = ("origins", "limit", "sample", "sample_seed", "keep_prompts")
 # Where something lies, runs or is kept: the fingerprint says whether the rows are the same, wherever their file is.
 _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
+from reports.by_kind import BY, kind
 from reports.markup import Html, el, joined
 from reports.render import Cells
 from reports.stored import TERA
@@ -26,6 +27,8 @@ def records(run: StoredRun) -> pd.DataFrame:
     """A row a question, in the order of the records, with these columns.
 
     question_id document_ids     as in the data set
+    hops type level              the data set's own kinds of questions, as far as it has them; length: "2k to 4k" tokens
+    answer                       kind of the gold answer (reports/by_kind.py)
     question options gold        None where the run keeps no texts; gold: all accepted answers
     prediction error             error: "type: message" of a failed question, else None
     <score>                      one column a scorer, 0 to 1
@@ -34,6 +37,7 @@ def records(run: StoredRun) -> pd.DataFrame:
     tokens.<phase> tflops.<phase> seconds.<phase>
     """
     rows = []
+    present = [by for by in BY if any(kind(record, by) is not None for record in run.records)]
     for record in run.records:
         gold, error = record.get("gold"), record["error"]
         rows.append(
@@ -45,6 +49,7 @@ def records(run: StoredRun) -> pd.DataFrame:
                 "gold": gold["answers"] if gold else None,
                 "prediction": record["prediction"],
                 "error": None if error is None else f"{error['type']}: {error['message']}",
+                **{by: kind(record, by) for by in present},
                 **record["scores"],
                 "shown": len(record["shown"]),
                 "steps": len(record["steps"]),

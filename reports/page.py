@@ -29,6 +29,7 @@ from harness.errors import UserError
 from reports import stored as facts
 from reports.autopsy import dissected, is_oracle
 from reports.autopsy import frame as lost
+from reports.by_kind import BY, kind, parts
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.details import Limits, Questions, questions
@@ -41,6 +42,8 @@ from reports.packed import block, packed_bytes
 from reports.page_header import Written, header
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
+from reports.wide import sections as wide_sections
+from reports.wide import wide
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -161,9 +164,10 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
         el(
             "p",
             "Error bars are 95 % intervals, bootstrap by document (by question where passages are retrieved). Point at "
-            "a mark to read its numbers. Building an index is not in the cost.",
+            "a mark to read its numbers. The cost holds the index, shared by the questions of its document.",
             class_="legend",
         ),
+        _kinds(group),
         _differences(group),
         _lost(group),
         None if margin is None else _paper(group, margin),
@@ -173,6 +177,20 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
         el("div", class_="questions", data_place=number),
         id=_anchor(group.name),
     )
+
+
+def _kinds(group: _Group) -> Html:
+    """The headline by each kind of question of which there are several: a row a method, a column a kind."""
+    found = []
+    for by in BY:
+        if len({kind(record, by) for run in group.runs for record in run.records} - {None}) > 1:
+            means = frame(parts(group.runs, by))
+            most = means.groupby("dataset")["n"].transform("max")
+            names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
+            means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
+            tables = (rows.drop(columns="mean") for _, rows in wide_sections(wide(means, intervals=True)))
+            found += [el("h4", f"By {by}"), *map(_table, tables)]
+    return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
 
 def _differences(group: _Group) -> Html:

@@ -30,7 +30,7 @@ def tflops(run: StoredRun, convention: str = DEFAULT, *, whole: bool = True) -> 
     indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if whole else {}
     if any(usage.get("uncounted") for usage in [*usages, *indexes.values()]):
         return {}
-    asked = Counter(key for record in run.records for key in _indexes(record) if key in indexes)
+    asked = Counter(key for record in (run.whole or run).records for key in _indexes(record) if key in indexes)
     price = {key: _flops(indexes[key], convention) / n for key, n in asked.items()}
     return {
         record["question_id"]: sum(_flops(record["usage"].get(phase, {}), convention) for phase in ("search", "answer"))

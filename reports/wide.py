@@ -61,7 +61,7 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
 def _scores(means: pd.DataFrame) -> list[str]:
     """The scores of a frame: the columns with an interval, but those of costs."""
     names = [str(name) for name in means.columns]
-    return [name for name in names if f"{name}.low" in names and name != "tflops"]
+    return [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]
 
 
 def _row(

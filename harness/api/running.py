@@ -32,6 +32,7 @@ class Settings(TypedDict, total=False):
     data: PathLike | Rows | None
     unset: Sequence[str]
     limit: int | None
+    sample: int | None
     profile: str | None
     config: PathLike | Sequence[PathLike]
     set: Mapping[str, Any] | None
@@ -71,6 +72,7 @@ def run(
     data: PathLike | Rows | None = None,
     unset: Sequence[str] = (),
     limit: int | None = None,
+    sample: int | None = None,
     profile: str | None = None,
     config: PathLike | Sequence[PathLike] = (),
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the same word as on the command line
@@ -119,6 +121,7 @@ def run(
         data=None if data is None else _file_of(data),
         profile=profile,
         limit=limit,
+        sample=sample,
         seed=seed,
         sets={key: _plain(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),

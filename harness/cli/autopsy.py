@@ -78,12 +78,13 @@ def _missing(run: StoredRun, siblings: Siblings) -> dict[str, None]:
     if not siblings.missing:
         return {}
     config = run.config
-    data, limit = config["dataset"].get("data"), config["limit"]
+    data = config["dataset"].get("data")
     parts = ["harness", "run", "-m", ",".join(siblings.missing), "-d", str(config["dataset"]["name"])]
     parts += ["--data", str(data)] if data else []
     # The names in tables are no presets; what the run's own command named is.
     words = [str(word) for word in run.manifest.get("command") or ()]
     for flag in ("--model", "--profile"):
         parts += words[words.index(flag) : words.index(flag) + 2] if flag in words else []
-    parts += ["--limit", str(limit)] if limit else []
+    for flag in ("limit", "sample"):
+        parts += [f"--{flag}", str(config[flag])] if config.get(flag) else []
     return {shlex.join([*parts, "--out", str(run.path.parents[1])]): None}

@@ -27,11 +27,12 @@ def compare(
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
     check_pandas()
+    from reports.by_kind import parts
     from reports.compare import side_by_side
 
-    stored_runs = read_runs(folders)
+    stored_runs = joined(read_runs(folders)) if table.average_seeds else read_runs(folders)
     compared = side_by_side(
-        joined(stored_runs) if table.average_seeds else stored_runs,
+        stored_runs if table.by is None else parts(stored_runs, table.by),
         reference=table.reference,
         score=score,
         force=force,

@@ -78,6 +78,10 @@ class RowOptions:
     limit: Annotated[
         int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
     ] = None
+    sample: Annotated[
+        int | None,
+        choice("--sample N", "About N questions, drawn with the shares of each kind. A larger N continues the run."),
+    ] = None
     profile: Annotated[
         str | None, setting("--profile NAME", "A named set of settings (harness list profiles).", complete="profiles")
     ] = None
@@ -112,6 +116,7 @@ class Selection(RowOptions):
             model=self.model,
             profile=self.profile,
             limit=self.limit,
+            sample=self.sample,
             seed=self.seed,
             sets=sets_of(self.sets),
             files=tuple(self.config),
@@ -142,6 +147,9 @@ class TableOutput:
         str | None, setting("--reference NAME", "Compare with this method, run folder or run hash.", "full-context")
     ] = None
     convention: Convention = None
+    by: Annotated[
+        str | None, setting("--by KIND", "A table for each kind of question: hops, type, level, length or answer.")
+    ] = None
     average_seeds: Annotated[
         bool, setting("--average-seeds", "Show runs that differ in their seed alone as one, with their spread.")
     ] = False

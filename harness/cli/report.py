@@ -76,6 +76,10 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     folders = folders or ["results"]
     runs, damaged = stored_runs(folders)
     runs = joined(_once(runs)) if table.average_seeds else _once(runs)
+    if table.by is not None:
+        from reports.by_kind import parts
+
+        runs = parts(runs, table.by)
     if page.html is not None:
         title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         write(_page(runs, title, table, page), page.html)
@@ -109,6 +113,8 @@ def _check(table: TableOutput, page: Page) -> None:
         raise UserError("--force is a setting of the page; add --html FILE, or use: harness compare RUN RUN --force")
     if page.questions is not None and page.questions < 0:
         raise UserError(f"--questions {page.questions}: should be 0 or more")
+    if table.by is not None and (page.html is not None or page.paper):
+        raise UserError("--by divides tables of runs; leave out --html (the page has each kind) and --paper")
     if page.margin is not None and not page.paper:
         raise UserError("--margin is a setting of the comparison with published numbers; add --paper")
     if page.margin is not None and not 0 < page.margin < float("inf"):

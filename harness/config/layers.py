@@ -23,7 +23,7 @@ from harness.storage.paths import with_home
 Layer = tuple[str, dict[str, Any]]
 
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
-SCALARS = ("seed", "limit", "failed", "keep_prompts")
+SCALARS = ("seed", "limit", "sample", "sample_seed", "failed", "keep_prompts")
 _FILE_KEYS = (*PARTS, "roles", "methods", "datasets", "profile", *SCALARS)
 
 
@@ -41,6 +41,7 @@ class Choices:
     model: str | None = None
     profile: str | None = None
     limit: int | None = None
+    sample: int | None = None
     seed: int | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -104,6 +105,9 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """The command line's layers: --set, then the flags."""
     layers: list[Layer] = []
     flags = {"dataset.data": c.data, "limit": c.limit, "seed": c.seed, "model": c.model, "model.name": c.model}
+    flags["sample"] = c.sample
+    if c.limit is not None and c.sample is not None:
+        problems.append(UserError("--limit takes the first questions and --sample draws some; give one of them"))
     for key, value in c.sets.items():
         if flags.get(key) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
@@ -114,7 +118,13 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
     if c.data is not None:
         layers.append(("--data", {"dataset": {"data": c.data}}))
-    return layers + [(f"--{k}", {k: v}) for k, v in (("seed", c.seed), ("limit", c.limit)) if v is not None]
+    # One takes the place of the other that a suite or a file sets.
+    rows: dict[str, dict[str, Any]] = {
+        "seed": {"seed": c.seed},
+        "limit": {"limit": c.limit, "sample": None},
+        "sample": {"sample": c.sample, "limit": None},
+    }
+    return layers + [(f"--{name}", values) for name, values in rows.items() if values[name] is not None]
 
 
 def _parsed(values: Any) -> Any:

@@ -198,8 +198,9 @@ class EncoderConfig(_Frozen):
 class RunConfig(_Frozen):
     """One method over one data set with its models: the complete configuration of a run.
 
-    limit, failed and keep_prompts do not change a prediction and are left out of the hash. keep_prompts: whether the
-    run folder holds every request as it was sent.
+    limit, sample, failed and keep_prompts do not change a prediction and are left out of the hash. limit: the first
+    questions; sample: about so many drawn by sample_seed (harness.datasets.kinds); keep_prompts: whether the run folder
+    holds every request as it was sent.
     """
 
     method: MethodChoice
@@ -210,6 +211,8 @@ class RunConfig(_Frozen):
     reranker: EncoderConfig | None = None
     seed: int = 0
     limit: int | None = Field(default=None, gt=0)
+    sample: int | None = Field(default=None, gt=0)
+    sample_seed: int = 0
     failed: Literal["zero", "skip"] = "zero"
     keep_prompts: bool = False
     profile: str | None = None

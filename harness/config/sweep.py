@@ -27,6 +27,7 @@ _OTHERWISE = {
     "method": "name several with --method A,B",
     "dataset": "name several with --dataset A,B",
     "limit": "a run of fewer questions is part of the run of more",
+    "sample": "a run of fewer questions is part of the run of more",
     "profile": "run the command once for each profile",
 }
 _OPEN, _CLOSE = "[{(", "]})"

@@ -16,7 +16,8 @@ class Dataset:
     fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole libraries, of
     what stands for their content (harness.datasets.narrativeqa); source: where the rows came from, for the manifest (no
     absolute path: a file's name, or hub id); skipped: reason -> count of rows left out on purpose and reported; twin:
-    what made it from another data set (harness.datasets.twins), None for an original.
+    what made it from another data set (harness.datasets.twins), None for an original. rows, kinds: the number of all
+    questions and of those by (name, kind) (harness.datasets.kinds), whatever the limit; 0 where they were not counted.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Dataset:
     revision: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     twin: dict[str, Any] | None = None
+    rows: int = 0
+    kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -1,6 +1,7 @@
 """Load a data set once in a process, whatever the number of methods.
 
 load_once(config, limit) ─► Dataset
+asked(resolution)        ─► the questions of a run: the first ones, or a sample
 offer(config)            ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
 """
 
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets, registry
+from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
+from harness.datasets.kinds import drawn, unlike
 from harness.errors import CannotRun, HarnessError
 from harness.storage.code_version import own_code
 
@@ -47,6 +50,20 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     if isinstance(loaded, HarnessError):
         raise loaded
     return loaded
+
+
+def asked(r: Resolution) -> Dataset:
+    """The rows of a resolved run within its limit, or its sample; warns where the first rows are not like the rest.
+
+    Raises as load_once does.
+    """
+    config, limit, sample = r.parts["dataset"], r.parts.get("limit"), r.parts.get("sample")
+    if sample:
+        return drawn(load_once(config, None), config.format, sample, r.parts["sample_seed"])
+    dataset = load_once(config, limit)
+    if limit and (warning := unlike(dataset, limit)):
+        r.warnings.append(warning)
+    return dataset
 
 
 def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:

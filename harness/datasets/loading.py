@@ -27,6 +27,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
+from harness.datasets.kinds import counted
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import FileOptions, find
@@ -126,6 +127,7 @@ class Checker:
         self.places: dict[str, Place] = {}
         self.skipped: Counter[str] = Counter()
         self.rows = self.bad = 0
+        self.kinds: Counter[tuple[str, str]] = Counter()
         self.first: tuple[Place, RowError] | None = None
         self._documents: dict[str, bytes] = {}
 
@@ -230,6 +232,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         source=source.name if where is None else f"{source.name}, {where}",
         revision=source.revision,
         skipped=dict(checker.skipped),
+        rows=len(checker.places),
+        kinds=checker.kinds,
     )
 
 
@@ -241,6 +245,7 @@ def collect(
     documents: dict[str, Document] = {}
     for place, raw in rows:
         used = checker.check(place, raw)
+        checker.kinds.update(counted(used.examples if used is not None else ()))
         room = None if limit is None else limit - len(examples)
         if used is not None and checker.first is None and used.examples[:room]:
             examples += used.examples[:room]

@@ -31,12 +31,11 @@ from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
-from harness.datasets.load_once import load_once
+from harness.datasets.load_once import asked
 from harness.errors import UserError, attempt, raise_all
 from harness.method import Method, Task
 from harness.prompts import wrong
 from harness.storage.code_version import own_code
-from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ class Plan:
 
     models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
     identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
-    code: hashes of the user's own code and of the files it reads (storage/code_version);
-    choices: what the plan was made from; awaits: field of the method -> "from:SOURCE" while its number is unknown, and
-    the plan cannot run; amounts: field -> {"value", "note", ...} of a number that a run gave (engine/sibling_values).
+    code: hashes of the user's own code (storage/code_version); choices: what the plan was made from; awaits: field of
+    the method -> "from:SOURCE" while its number is unknown, and the plan cannot run; amounts: field -> {"value",
+    "note", ...} of a number that a run gave (engine/sibling_values).
     """
 
     config: RunConfig
@@ -98,8 +97,7 @@ def plan_choices(choices: Choices) -> Plan:
     Raises ConfigError with every mistake (UserError for one).
     """
     r = resolve(choices)
-    rows = r.parts.get("dataset")
-    dataset = attempt(r.problems, load_once, rows, r.parts.get("limit")) if rows is not None else None
+    dataset = attempt(r.problems, asked, r) if "dataset" in r.parts else None
     method = attempt(r.problems, _method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
         _check_dataset(r, dataset)
@@ -136,8 +134,10 @@ def _finish(
     r.parts["method"] = choice.model_copy(update={"mark": label})
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
     awaits = awaited(type(method), choice.params)
-    code = _code(method, choice)
-    hash8 = "pending" if awaits else digest(_what_counts(config, method, dataset, task, identities, code))[:8]
+    code = own_code(type(method), choice.params.values())
+    counts = _what_counts(config, method, dataset, task, identities)
+    counts["method"] |= {"code": code} if code else {}
+    hash8 = "pending" if awaits else digest(counts)[:8]
     return Plan(
         config=config,
         origins=dict(sorted(r.origins.items())),
@@ -160,21 +160,8 @@ def _folder(config: RunConfig, hash8: str) -> str:
     return inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
 
 
-def _code(method: Method, choice: MethodChoice) -> dict[str, str]:
-    """Hashes of the user's own method and of the files that its parameters name; {} for a method of this project."""
-    if code := own_code(type(method)):
-        files = [Path(value) for value in choice.params.values() if isinstance(value, str)]
-        code |= {file.name: file_hash(file) for file in files if file.is_file()}
-    return code
-
-
 def _what_counts(
-    config: RunConfig,
-    method: Method,
-    dataset: Dataset,
-    task: Task,
-    identities: dict[str, dict[str, Any]],
-    code: dict[str, str],
+    config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """All inputs that change a prediction, and nothing else: no limit, path, scorer, batch size or device."""
     return {
@@ -184,7 +171,6 @@ def _what_counts(
             "params": {name: value for name, value in config.method.params.items() if name != "prompts"},
             "prompts": method.prompts(),
             "index_version": method.index_version,
-            **({"code": code} if code else {}),
         },
         "task": task.model_dump(mode="json"),
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},

@@ -38,12 +38,12 @@ _WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
 _imported: dict[tuple[str, str], tuple[ModuleSpec | None, str]] = {}  # (module, file) -> as it was when first hashed
 
 
-def own_code(root: type | Callable[..., Any] | str) -> dict[str, str]:
+def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()) -> dict[str, str]:
     """Module or file -> sha256, for a class, function or module (by name) that is no part of this project.
 
-    Nothing is imported. Code that was typed in, in a notebook, has no file: the compiled code is hashed, with the
-    functions and constants that it uses. Raises UserError for a file that changed after this process imported it: its
-    answers would be those of the old code.
+    parameters: of it; a text among them that names a file counts too. Nothing is imported. Code that was typed in, in a
+    notebook, has no file: the compiled code is hashed, with the functions and constants that it uses. Raises UserError
+    for a file that changed after this process imported it: its answers would be those of the old code.
     """
     if isinstance(root, str):
         collected = _Collected(root)
@@ -52,7 +52,9 @@ def own_code(root: type | Callable[..., Any] | str) -> dict[str, str]:
         collected = _Collected(root.__module__)
         for part in root.__mro__ if isinstance(root, type) else [root]:
             collected.add(part)
-    return dict(sorted(collected.hashes.items()))
+    files = [Path(text) for text in parameters if isinstance(text, str)] if collected.hashes else []
+    named = {file.name: file_hash(file) for file in files if file.is_file()}
+    return dict(sorted({**collected.hashes, **named}.items()))
 
 
 class _Collected:

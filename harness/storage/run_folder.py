@@ -47,7 +47,10 @@ _AGAIN = "delete it and run the same command again"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole."""
+    """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole.
+
+    whole: the run that this is a part of (reports/by_kind.py); documents and costs of indexes are those of the whole.
+    """
 
     path: Path
     config: dict[str, Any]
@@ -57,6 +60,7 @@ class StoredRun:
     summary: dict[str, Any]
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    whole: StoredRun | None = None
 
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """The long texts that these records of the run point to, by their text_sha256.

@@ -1,0 +1,116 @@
+"""Kinds of questions, and samples that keep their shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config.layers import Choices
+from harness.config.resolve import resolve
+from harness.datasets.base import Dataset
+from harness.datasets.kinds import answer_kind, counted, drawn, kinds, unlike
+from harness.datasets.load_once import asked
+from harness.types import Document, Example, Gold, Question
+from tests.datasets.support import musique, write_lines
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ({"hops": 2, "type": "bridge", "level": "hard", "length": 9}, {"hops": "2", "type": "bridge", "level": "hard"}),
+        ({"difficult": 0}, {"level": "easy"}),
+        ({"difficult": 1}, {"level": "hard"}),
+        ({"types": ["extractive", "abstractive", "extractive"]}, {"type": "abstractive/extractive"}),
+        ({"type": "", "hops": None}, {}),
+    ],
+)
+def test_the_data_sets_own_words(extra: dict[str, Any], found: dict[str, str]) -> None:
+    assert kinds(extra) == found
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [(["Yes."], "yes/no"), (["Unanswerable"], "unanswerable"), ([], "unanswerable"), (["May 1901"], "number"), (["Ada"], "text")],
+)  # fmt: skip
+def test_kinds_of_answers(answers: list[str], kind: str) -> None:
+    assert answer_kind(answers) == kind
+
+
+def made(hops: list[int], a_document: int = 1) -> Dataset:
+    """A question for each number of hops, `a_document` of them on each document."""
+    examples = tuple(
+        Example(Question(f"q{i}", "?", (f"d{i // a_document}",)), Gold(("a",), extra={"hops": n}))
+        for i, n in enumerate(hops)
+    )
+    documents = {f"d{i}": Document(f"d{i}", "text") for i in range(len(hops))}
+    return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=counted(examples))
+
+
+def ids(dataset: Dataset) -> set[str]:
+    return {example.question.id for example in dataset.examples}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([2, 2, 2, 3, 4]), min_size=1, max_size=60), st.integers(0, 3), st.data())
+def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops: list[int], seed: int, data: Any) -> None:
+    dataset = made(hops)
+    number = data.draw(st.integers(1, len(hops)))
+    sample = drawn(dataset, "musique", number, seed)
+    assert len(sample) == number
+    assert ids(sample) <= ids(drawn(dataset, "musique", number + 7, seed))
+    for kind, count in counted(dataset.examples).items():
+        assert abs(counted(sample.examples)[kind] - number * count / len(hops)) < 2
+
+
+def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data_set() -> None:
+    dataset = made([2] * 40, a_document=4)
+    sample = drawn(dataset, "quality", 6, 0)
+    assert len(sample) == 8
+    assert len({example.question.document_ids for example in sample.examples}) == 2
+    assert [*sample.examples] == [example for example in dataset.examples if example in sample.examples]
+    assert ids(sample) != ids(drawn(dataset, "quality", 6, 1))
+    assert len(drawn(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
+
+
+def test_a_sample_is_the_same_on_every_machine() -> None:
+    assert ids(drawn(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
+
+
+def test_the_first_rows_are_compared_with_all(tmp_path: Path) -> None:
+    rows = [musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []} for i in range(60)]
+    data = str(write_lines(tmp_path / "r.jsonl", rows))
+    first = resolve(Choices(method="bm25", dataset="musique", data=data, limit=20))
+    assert len(asked(first)) == 20
+    assert [warning for warning in first.warnings if "not like the rest" in warning] == [
+        "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); --sample 20 draws from all"
+    ]
+    sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
+    assert counted(asked(sample).examples)["type", "2hop"] == 10
+    assert not [warning for warning in sample.warnings if "not like" in warning]
+
+
+def test_few_first_rows_prove_nothing() -> None:
+    dataset = made([2, 3] * 20)
+    assert unlike(Dataset("made", dataset.examples[:3], {}, "0", "here", rows=40, kinds=dataset.kinds), 3) is None
+    assert unlike(dataset, 40) is None
+
+
+@pytest.mark.parametrize(
+    ("choices", "limit", "sample"),
+    [({"limit": 5}, 5, None), ({"sample": 5}, None, 5), ({"sample": 5, "sets": {"sample_seed": 3}}, None, 5)],
+)
+def test_one_takes_the_place_of_the_other(choices: dict[str, Any], limit: int, sample: int, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("limit: 9\n" if sample else "sample: 9\n")
+    config = resolve(
+        Choices(method="bm25", dataset="pocket/musique", files=(str(tmp_path / "a.yaml"),), **choices)
+    ).config
+    assert (config.limit, config.sample) == (limit, sample)
+
+
+def test_both_together_are_refused() -> None:
+    problems = resolve(Choices(method="bm25", dataset="pocket/musique", limit=1, sample=1)).problems
+    assert "give one of them" in str(problems[0])

@@ -1,0 +1,75 @@
+"""Runs divided by the kind of their questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UnknownName, UserError
+from harness.storage.run_folder import StoredRun, read_run
+from reports import frames
+from reports.by_kind import kind, parts
+from reports.compare import side_by_side
+from reports.page import page
+from reports.tables import frame
+from tests.reports.build import SCORE, record, usage, write_run
+
+HOPS = [2, 2, 2, 3, 3, None]
+
+
+def run(root: Path, method: str, **more: Any) -> StoredRun:
+    rows = []
+    for i, hops in enumerate(HOPS):
+        gold = {"answers": ["May 1901" if i % 2 else "Ada"], "supporting": [], "extra": {"hops": hops}}
+        texts = {"question": "Who?", "gold": gold, "document_characters": [4000 * (i + 1)], "document_ids": ["d"]}
+        rows.append(record(i, i / 10, **texts))
+    index = {"document_id": "d", "key": "k", "status": "built", "usage": {"index": usage(6.0)}}
+    return read_run(write_run(root, rows, method=method, documents=[index] if method == "pecan" else [], **more))
+
+
+def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:
+    table = frame(parts([run(tmp_path, "pecan"), run(tmp_path, "full-context")], "hops"))
+    rows = {(row["dataset"], row["method"]): row for row in table.to_dict("records")}
+    assert [(name, row["n"], row[SCORE]) for (name, method), row in rows.items() if method == "pecan"] == [
+        ("musique, hops 2", 3, pytest.approx(0.1)),
+        ("musique, hops 3", 2, pytest.approx(0.35)),
+    ]
+    # The index is shared by all six questions of the run, not by those of a kind.
+    assert rows["musique, hops 2", "pecan"]["ratio"] == pytest.approx((1.5 + 6.0 / 6) / 1.5)
+
+
+@pytest.mark.parametrize(
+    ("by", "kinds"),
+    [("length", ["1k to 2k", "2k to 4k", "2k to 4k", "4k to 8k"]), ("answer", ["text", "number", "text", "number"])],
+)
+def test_kinds_that_every_data_set_has(by: str, kinds: list[str], tmp_path: Path) -> None:
+    assert [kind(row, by) for row in run(tmp_path, "pecan").records][:4] == kinds
+
+
+def test_differences_are_corrected_over_all_kinds(tmp_path: Path) -> None:
+    runs = [run(tmp_path, name) for name in ("pecan", "full-context")]
+    differences = side_by_side(parts(runs, "hops")).differences
+    assert differences is not None
+    assert differences["n"].tolist() == [3, 2]
+
+
+def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_path: Path) -> None:
+    stored = run(tmp_path, "pecan")
+    with pytest.raises(UserError, match="tells its level; they tell: hops, length, answer"):
+        parts([stored], "level")
+    with pytest.raises(UnknownName, match="hops"):
+        parts([stored], "hop")
+    bare = read_run(write_run(tmp_path / "bare", [record(0, 1.0)]))
+    with pytest.raises(UserError, match="they tell: nothing"):
+        parts([bare], "hops")
+
+
+def test_frames_and_the_page_have_them(tmp_path: Path) -> None:
+    stored = run(tmp_path, "pecan")
+    assert list(frames.records(stored)["hops"])[:5] == ["2", "2", "2", "3", "3"]
+    assert "level" not in frames.records(stored)
+    made = page([stored])
+    assert "By hops" in made
+    assert "2 (n = 3)" in made
