@@ -12,7 +12,6 @@ Question, gold answers and answer are pieces of their own, as in a method's prom
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
+from harness.storage.received import read_object
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
@@ -138,9 +138,9 @@ class Replies:
     def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """Reply and usage; None if there is no file or a damaged one: the model is then asked again."""
         try:
-            value = json.loads(self._path(key).read_bytes())
+            value = read_object(self._path(key))
             return str(value["reply"]), dict(value["usage"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def put(self, key: Mapping[str, Any], reply: str, usage: Mapping[str, Any]) -> None:

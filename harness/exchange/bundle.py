@@ -18,6 +18,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from harness.engine.self_contained import without_texts
 from harness.errors import DataError, UserError
 from harness.exchange.archive import read_zip, write_zip, zip_bytes
 from harness.storage.files import json_line
+from harness.storage.received import as_object
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
 from harness.types import VERSION
@@ -107,7 +109,10 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
             raise UserError(f"{run.path} has not ended; run the same command again before you export it")
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
-        content, kept = _files(run, keep)
+        try:
+            content, kept = _files(run, keep)
+        except ValueError as error:  # a key that nobody reads may hold Infinity
+            raise UserError(f"{run.path} holds a number that JSON has not, so it is not exported ({error})") from None
         files |= {f"{place}/{name}": data for name, data in content.items()}
         entries[place] = _entry(kept, keep)
         shown.append(kept)
@@ -193,7 +198,7 @@ def _plain(value: Any) -> Any:
     """A cell as JSON holds it: numbers that are not there as None."""
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float) and value != value:
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
@@ -232,17 +237,14 @@ def opened(path: Path) -> Iterator[Bundle]:
 
 def _index(path: Path, data: bytes) -> dict[str, Any]:
     """The content of bundle.json, its shape checked. Raises DataError."""
-    from harness.storage.limits import too_deep
-
     try:
-        index = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        held = as_object(data)
+    except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
-    held: dict[str, Any] = index if isinstance(index, dict) else {}
     wrong = [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]
-    if wrong or too_deep(held, data.count(b"[") + data.count(b"{")):
-        raise DataError(path, None, wrong[0] if wrong else None, f"{INDEX} is not of this program")
+    if wrong:
+        raise DataError(path, None, wrong[0], f"{INDEX} is not of this program")
     if held["format"] != FORMAT:
         raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; install a newer one")
     parts = ("answers", "questions", "scorers")

@@ -66,10 +66,8 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     Raises CannotRun for one that cannot be read.
     """
     path = folder / CARD
-    if not path.exists():
-        return None
     try:
-        return read_object(path)
+        return read_object(path) if path.exists() else None
     except (OSError, ValueError) as e:
         raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
 

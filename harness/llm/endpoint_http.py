@@ -39,7 +39,8 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_secret import Blot
 from harness.llm.endpoint_wire import opener_for
 from harness.parallel.scheduler import current
-from harness.storage.limits import too_deep
+from harness.storage.limits import nesting_problem
+from harness.storage.received import parse_json
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
@@ -298,14 +299,11 @@ def _parsed(kind: str, body: bytes) -> Any:
     if kind != "application/json" and not kind.endswith("+json"):
         raise _BadMoment(f"the reply is {kind} instead of application/json")
     try:
-        value = json.loads(body)
-        if not too_deep(value, body.count(b"[") + body.count(b"{")):
-            return value
-    except ValueError:
-        raise _BadMoment(f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled") from None
-    except RecursionError:
-        pass
-    raise _BadMoment("the reply is JSON that is nested too deeply")
+        return parse_json(body)
+    except ValueError as e:
+        deep = str(e) == nesting_problem()
+        why = "JSON that is nested too deeply" if deep else "no JSON, so it was cut off or garbled"
+        raise _BadMoment(f"the reply of {len(body)} bytes is {why}") from None
 
 
 def _retry_after(text: str) -> float | None:

@@ -33,7 +33,7 @@ from harness.llm.endings import reply_end
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split, thinking_room
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
-from harness.storage.limits import yaml_problem
+from harness.storage.received import parse_yaml, read_plain
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "probe", "score", "adapters", "sampling"})
@@ -233,10 +233,7 @@ def read_script(config: ModelConfig) -> Script:
     if not config.script:
         raise CannotRun("a scripted model needs --set model.script=FILE")
     try:
-        text = Path(config.script).read_text(encoding="utf-8")
-        if problem := yaml_problem(text):
-            raise CannotRun(f"the script '{config.script}' cannot be used: {problem}")
-        return Script.model_validate(yaml.safe_load(text) or {})
+        return Script.model_validate(parse_yaml(read_plain(Path(config.script))) or {})
     except (OSError, yaml.YAMLError, ValueError) as e:
         raise CannotRun(f"the script '{config.script}' cannot be used: {str(e).splitlines()[0]}") from e
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.errors import DataError, SaveError
-from harness.storage.limits import nesting_problem, too_deep
+from harness.storage.received import as_object, plain
 
 if TYPE_CHECKING:
     from harness.storage.shapes import Misshapen, Shape
@@ -162,20 +162,16 @@ def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[st
         except ValueError:
             pass
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = as_object(line)
+    except ValueError as error:
         return None, f"not valid JSON ({error})"
-    if not isinstance(value, dict) or not isinstance(value.get(field), str):
-        return None, f"not an object with a '{field}'"
-    if too_deep(value, line.count(b"[") + line.count(b"{")):
-        return None, nesting_problem()
-    return value, ""
+    return (value, "") if isinstance(value.get(field), str) else (None, f"not an object with a '{field}'")
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number, byte offset, line); lines end at \\n only, so U+2028 inside a text is no line end."""
     offset = 0
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain) as file:
         for number, line in enumerate(file, start=1):
             yield number, offset, line
             offset += len(line)

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.errors import UserError
 from harness.storage.object_store import shared_store
+from harness.storage.received import read_object
 
 
 def home() -> Path:
@@ -47,4 +48,4 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_lock(path: Path) -> dict[str, Any]:
     """The JSON object in `path`, {} when there is none."""
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    return read_object(path) if path.exists() else {}

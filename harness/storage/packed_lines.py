@@ -11,7 +11,6 @@ its start is no gzip data and no further member comes. Any other damage raises D
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,8 @@ from typing import IO, Any
 
 from harness.errors import DataError
 from harness.storage.files import append_line, json_line, no_link, save_error
-from harness.storage.limits import check_ratio, limit, nesting_problem, too_deep
+from harness.storage.limits import check_ratio, limit
+from harness.storage.received import as_object, plain
 
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"  # how every member of ours begins: no name, no time
 _CHUNK = 1 << 20
@@ -47,7 +47,7 @@ def read_packed(path: Path, field: str, notes: list[str] | None = None) -> Itera
     """
     if not path.exists():
         return
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain) as file:
         try:
             for offset, member in _members(path, file):
                 yield from _objects(path, offset, member, field)
@@ -115,13 +115,11 @@ def _member_after(file: IO[bytes], start: int) -> bool:
 def _objects(path: Path, offset: int, member: bytes, field: str) -> Iterator[dict[str, Any]]:
     for line in member.split(b"\n")[:-1]:
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            value = as_object(line)
+        except ValueError as error:
             raise _damaged(path, offset, f"not valid JSON: {error}") from None
-        if not isinstance(value, dict) or not isinstance(value.get(field), str):
+        if not isinstance(value.get(field), str):
             raise _damaged(path, offset, f"not an object with a '{field}'")
-        if too_deep(value, line.count(b"[") + line.count(b"{")):
-            raise _damaged(path, offset, nesting_problem())
         yield value
 
 

@@ -120,21 +120,18 @@ def _layout(store: ObjectStore, place: str) -> dict[str, Any]:
     try:
         return {} if data is None else _checked(as_object(data))
     except ValueError as error:
-        raise UserError(
-            f"{store.url}/{place}/{_LAYOUT} is damaged ({error}); remove that run from the store."
-        ) from None
+        raise UserError(f"{store.url}/{place}/{_LAYOUT} is damaged ({error}); remove that run.") from None
 
 
 def _checked(layout: dict[str, Any]) -> dict[str, Any]:
     """The layout itself. Raises ValueError where it is none of this program."""
-    files = layout.get("files")
-    lists = files.values() if isinstance(files, dict) else [None]
-    parts = [part for listed in lists for part in (listed if isinstance(listed, list) else [None])]
-    if type(layout.get("time")) not in (int, float) or not all(
-        isinstance(part, list) and [type(value) for value in part] == [str, int] for part in parts
-    ):
-        raise ValueError("it lists no files")
-    return layout
+    try:
+        kinds = {(type(digest), type(size)) for parts in layout["files"].values() for digest, size in parts}
+        if kinds <= {(str, int)} and float(layout["time"]) >= 0:
+            return layout
+    except (LookupError, TypeError, AttributeError):
+        pass
+    raise ValueError("it lists no files")
 
 
 def _read(path: Path) -> dict[str, Any]:

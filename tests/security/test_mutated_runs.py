@@ -37,7 +37,7 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("report", "curves", "{root}"),
     ("report", "nodes", "{root}"),
     ("report", "queries", "{root}"),
-    ("report", "requests", "{root}"),
+    ("study", "requests", "{root}"),
     ("report", "tokens", "{root}"),
     ("score", "{run}"),
 )

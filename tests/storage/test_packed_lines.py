@@ -100,7 +100,7 @@ def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path: 
     ("member", "problem"),
     [
         (b"{}\n", "not an object with a 'key'"),
-        (b"[1]\n", "not an object with a 'key'"),
+        (b"[1]\n", "no JSON object"),
         (b"{torn\n", "not valid JSON"),
         (b'{"key": "k", "a": ' + b"[" * 150 + b"]" * 150 + b"}\n", "nested more than 100 levels"),
         (b'{"key": "k", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "not valid JSON|nested more than"),
