@@ -49,10 +49,12 @@ def parts(runs: Sequence[StoredRun], by: str) -> list[StoredRun]:
         for record in run.records:
             if (own := kind(record, by)) is not None:
                 groups.setdefault(own, []).append(record)
+        left = len(run.records) - sum(map(len, groups.values()))
+        notes = (f"{left} of {len(run.records)} questions tell no {by} and are in no table",) if left else ()
         for own, records in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
             name = f"{run.config['dataset']['name']}, {by} {own}"
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
-            found.append(replace(run, config=config, records=records, whole=run))
+            found.append(replace(run, config=config, records=records, whole=run, notes=(*run.notes, *notes)))
     if not found:
         known = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.records)]
         raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known) or 'nothing'}")

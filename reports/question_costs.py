@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 
 def tflops(run: StoredRun, convention: str = DEFAULT, *, whole: bool = True) -> dict[str, float]:
-    """1e12 FLOPs by answered question, with its share of indexes where `whole`; {} where a model's are not known."""
+    """1e12 FLOPs by answered question, with its share of indexes where `whole`.
+
+    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
+    """
     answered = [record for record in run.records if record["error"] is None]
     usages = [record["usage"].get(phase, {}) for record in answered for phase in ("search", "answer")]
     built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
     indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if whole else {}
     if any(usage.get("uncounted") for usage in [*usages, *indexes.values()]):
+        return {}
+    if whole and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _indexes(record) if key in indexes)
     price = {key: _flops(indexes[key], convention) / n for key, n in asked.items()}

@@ -108,6 +108,8 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
     }
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed))
+    if row["tflops"] is not None and row["tflops.whole"] is None:
+        notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
     return row
 

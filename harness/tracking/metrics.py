@@ -59,12 +59,12 @@ def metric_name(name: str) -> str:
 def numbers(run: StoredRun, row: Mapping[str, Any]) -> dict[str, float]:
     """The metrics of a finished pass. row: the run's row of reports.tables.frame; what it lacks is left out."""
     headline, *others = _scorers(run)
-    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops"))}
+    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops.whole"))}
     values |= {name: row.get(name) for name in ("failed", "n", "truncated")}
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
     for scorer in (headline, *others):
         values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
-    values |= {f"uncertainty/TFLOPs{end}": digits(row.get(f"tflops{end}")) for end in _ENDS}
+    values |= {f"uncertainty/TFLOPs{end}": digits(row.get(f"tflops.whole{end}")) for end in _ENDS}
     values |= {f"usage/tokens.{phase}": digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
     values |= {f"usage/TFLOPs.{phase}": digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
     values["usage/seconds"] = digits(row.get("seconds"))
@@ -210,25 +210,25 @@ def _word(value: bool | None) -> str | None:
 
 def running_points(run: StoredRun) -> list[Point]:
     """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many these are."""
+    from reports.question_costs import tflops
+
     headline: str = run.config["dataset"]["scorers"][0]
     name = metric_name(headline)
     skip = run.config.get("failed", "zero") == "skip"
     points: list[Point] = []
-    score = tflops = 0.0
+    costs = tflops(run)
+    score = spent = 0.0
     failed = 0
     for n, record in enumerate(run.records, start=1):
         if record["error"] is None:
             score += float(record["scores"].get(headline) or 0.0)
-            spent = [
-                record["usage"].get(phase, {}).get("flops", {}).get(DEFAULT, 0.0) for phase in ("search", "answer")
-            ]
-            tflops += sum(spent) / 1e12
+            spent += costs.get(record["question_id"], 0.0)
         else:
             failed += 1
         answered = n - failed
         scored = answered if skip else n
         # MLflow compares runs by the metric that was logged first.
         points += [(n, name, round(100 * score / scored, 2))] if scored else []
-        points += [(n, "TFLOPs", float(f"{tflops / answered:.4g}"))] if answered else []
+        points += [(n, "TFLOPs", float(f"{spent / answered:.4g}"))] if answered and costs else []
         points.append((n, "failed", float(failed)))
     return points

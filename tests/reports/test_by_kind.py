@@ -36,6 +36,8 @@ def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:
         ("musique, hops 2", 3, pytest.approx(0.1)),
         ("musique, hops 3", 2, pytest.approx(0.35)),
     ]
+    left = "1 of 6 questions tell no hops and are in no table"
+    assert all(left in row["notes"] for row in rows.values())
     # The index is shared by all six questions of the run, not by those of a kind.
     assert rows["musique, hops 2", "pecan"]["ratio"] == pytest.approx((1.5 + 6.0 / 6) / 1.5)
 

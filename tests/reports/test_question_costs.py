@@ -54,3 +54,11 @@ def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) ->
     table = frame(runs).set_index("method")
     assert table.loc["pecan", ["ratio", "ratio.search"]].tolist() == pytest.approx([11.5 / 1.5, 1.0])
     assert table.loc["full-context", ["ratio", "ratio.search"]].tolist() == [1.0, 1.0]
+
+
+def test_indexes_that_the_folder_lost_make_the_ratio_unknown(tmp_path: Path) -> None:
+    summary = {"state": "finished", "index": {"documents": 1}}
+    lost = read_run(write_run(tmp_path, [record(0, 1.0)], summary=summary))
+    row = frame([lost]).iloc[0]
+    assert (row["tflops"], str(row["tflops.whole"])) == (1.5, "nan")
+    assert "what an index cost is not known, so ratio is not" in row["notes"]

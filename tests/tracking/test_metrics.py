@@ -13,7 +13,7 @@ from harness.tracking.metrics import (
     suite_of,
     tags,
 )
-from tests.reports.build import SCORE, config, stored
+from tests.reports.build import SCORE, config, stored, usage
 
 
 class TestParams:
@@ -116,6 +116,11 @@ class TestRunning:
         points = running_points(stored(tmp_path, [1.0, None, 0.5]))
         assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
         assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
+
+    def test_what_an_index_costs_is_part_of_the_mean(self, tmp_path: Any) -> None:
+        index = {"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(4.0)}}
+        points = running_points(stored(tmp_path, [1.0, 0.5], documents=[index]))
+        assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]
 
     def test_skipped_failures_are_no_zeros(self, tmp_path: Any) -> None:
         run = changed(stored(tmp_path, [None, 0.5]), failed="skip")
