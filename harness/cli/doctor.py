@@ -96,9 +96,9 @@ def _machine(out: Path) -> Iterator[Check]:
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     yield line("GPU", _gpus())
     yield _hub()
-    from harness.storage.home import home
+    from harness.storage.home import home, user_home
 
-    for name, folder in (("HARNESS_HOME", home()), ("results", out)):
+    for name, folder in (("HARNESS_HOME", home()), ("converted models", user_home()), ("results", out)):
         yield _disk(name, folder.expanduser().absolute())
 
 

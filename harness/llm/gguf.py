@@ -1,7 +1,7 @@
 """GGUF files (llama.cpp's format) as models: converted once to a transformers folder, then loaded like any other.
 
     folder, identity = converted(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
-    folder      HARNESS_HOME/gguf/<sha256>: model.safetensors (bfloat16), config.json, tokenizer.json, chat template
+    folder      gguf/<sha256> in the user's cache: model.safetensors (bfloat16), config, tokenizer, chat template
     identity    {"gguf": "<sha256 of the file>", "conversion": 1}
 
 transformers unpacks the weights and rebuilds the tokenizer; both take a minute, so the result is kept. bfloat16 rounds
@@ -26,7 +26,7 @@ from typing import Any
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
-from harness.storage.home import home
+from harness.storage.home import user_home
 from harness.storage.received import plain
 
 __all__ = ["CONVERSION", "SUFFIX", "converted", "is_converted"]
@@ -46,7 +46,7 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
 
     sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file that is missing,
     another one, damaged, or of an architecture or a quantisation that transformers does not read; SaveError where
-    HARNESS_HOME cannot be written.
+    the folder cannot be written.
     """
     _check_header(file)
     mark = file_hash(file)
@@ -72,7 +72,7 @@ def is_converted(file: Path) -> bool:
 
 
 def _folder(sha256: str) -> Path:
-    return home() / "gguf" / f"{sha256}-{CONVERSION}"
+    return user_home() / "gguf" / f"{sha256}-{CONVERSION}"
 
 
 def _check_header(file: Path) -> None:

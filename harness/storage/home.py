@@ -1,4 +1,8 @@
-"""Where files that outlive a run are kept: `.harness/` in the current folder, or HARNESS_HOME."""
+"""Where files that outlive a run are kept.
+
+home()        indexes, replies of judges, pinned revisions: `.harness/` in the current folder, or HARNESS_HOME
+user_home()   converted models, the same for every folder: the user's cache folder, or HARNESS_HOME
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,12 @@ from harness.storage.received import read_object
 def home() -> Path:
     """The folder for caches, built models and lock files (not created here)."""
     return Path(os.environ.get("HARNESS_HOME") or ".harness")
+
+
+def user_home() -> Path:
+    """The folder for what is made once for a user (not created here): HARNESS_HOME or the XDG cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.environ.get("HARNESS_HOME") or os.path.join(cache, "longdoc-harness"))
 
 
 def check_home() -> None:

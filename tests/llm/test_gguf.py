@@ -16,6 +16,7 @@ from harness.errors import CannotRun, SaveError, UserError
 from harness.llm.gguf import converted
 from harness.llm.load import load_model, unload
 from harness.llm.model_info import local_folder, model_facts
+from harness.storage.home import user_home
 from tests.forked import start
 
 gguf = pytest.importorskip("gguf")
@@ -227,3 +228,19 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch) -
     with pytest.raises(SaveError, match="No space left on device; make room"):
         converted(file)
     assert not [path for path in (tmp_path / "home" / "gguf").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"HARNESS_HOME": "/h", "XDG_CACHE_HOME": "/x"}, "/h/gguf"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/longdoc-harness/gguf"),
+        ({"HOME": "/u"}, "/u/.cache/longdoc-harness/gguf"),
+    ],
+)
+def test_a_converted_model_serves_every_folder_of_a_user(given, place, monkeypatch):
+    for name in ("HARNESS_HOME", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert user_home() / "gguf" == Path(place)
