@@ -156,7 +156,9 @@ class Cells:
         self.heads = [name if name not in plain else whole for name, whole in zip(short, plain, strict=True)]
         rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
         self.rows = [[self._cell(row, n) for n in plain] for row in rows]
-        notes = [[note for n in _FOOTNOTES if n in names for note in _notes(row[n])] for row in rows]
+        # Versions of scorers say something where rows differ in them; csv and json have them always.
+        told = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
+        notes = [[note for n in told for note in _notes(row[n])] for row in rows]
         # What holds for every row needs no mark.
         self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
         marks = [self._marks([note for note in n if note not in self.common]) for n in notes]

@@ -349,7 +349,10 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
     part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
     if search.get("uncounted"):
         del whole["FLOPs"]
-    return ", ".join(f"{100 * part[name] / total:.1f} % of the {name}" for name, total in whole.items() if total)
+    shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
+    return ", ".join(
+        f"{'<0.1' if 0 < share < 0.05 else f'{share:.1f}'} % of the {name}" for name, share in shares.items()
+    )
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:

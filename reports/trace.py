@@ -133,6 +133,21 @@ def _costs(search: Search) -> list[str]:
     return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
 
 
+def listed(stored: StoredRun) -> list[str]:
+    """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
+    from reports.stored import headline
+
+    name = headline(stored)
+    ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
+    lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
+    for record in ranked:
+        error, value = record["error"], record["scores"].get(name)
+        told = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
+        texts = (_short(record.get("question") or "", _WIDEST), _short(record["prediction"], _WIDEST))
+        lines.append("  ".join([f"{printable(told):>6}", printable(record["question_id"]), *filter(None, texts)]))
+    return lines
+
+
 def traced(search: Search) -> list[str]:
     """The lines that `harness trace` prints."""
     from reports.stored import probe_share
@@ -140,7 +155,7 @@ def traced(search: Search) -> list[str]:
     record = search.record
     lines = _asked(search)
     if not search.moves:
-        lines.append("this method stores no search steps")
+        lines += _shown(search)
     elif search.graph is None:
         lines += table(search)
     else:
@@ -154,8 +169,22 @@ def traced(search: Search) -> list[str]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
         lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
-    lines.append("scores     " + ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items()))
+    lines.append("scores     " + ", ".join(f"{name} {100 * value:.1f}" for name, value in record["scores"].items()))
     return lines
+
+
+def _shown(search: Search) -> list[str]:
+    """What the reader saw, a line a piece: of a method without a search, such as bm25."""
+    shown = search.record["shown"]
+    if not shown:
+        return ["shown      nothing"]
+    texts = [search.rows.text(piece) or "" for piece in shown]
+    places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
+    width = max(map(len, places))
+    return [
+        f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {_short(text, _LONGEST - width)}"
+        for n, (place, text) in enumerate(zip(places, texts, strict=True))
+    ]
 
 
 def _asked(search: Search) -> list[str]:

@@ -77,8 +77,8 @@ def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") ->
 
 
 def mean_text(score: dict[str, Any]) -> str:
-    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.00 [36.00, 46.00]"; what is undefined is left out."""
-    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.2f}" for k in ("mean", "low", "high"))
+    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.0 [36.0, 46.0]"; what is undefined is left out."""
+    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.1f}" for k in ("mean", "low", "high"))
     return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
 
 

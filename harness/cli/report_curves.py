@@ -10,7 +10,6 @@ scorer judges it. No model is loaded.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import setting
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.figures.curves import Key, Scored
     from reports.figures.replay import Rule, Stop
+
+
+_LEGEND = (
+    "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p than the run's are replayed"
+)
 
 
 def report_curves(
@@ -54,10 +58,12 @@ def report_curves(
             "no run here stops by t_n and t_p, so there is no curve; make one with: "
             "harness run --method pecan --dataset musique --record-stops 8"
         )
+    if not any(len(rules) > 1 for _, rules in chosen):
+        raise UserError(
+            "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
+        )
     parts = [_scored(run, rules, score, data) for run, rules in chosen]
     table = frame(parts, score, convention or DEFAULT)
-    if not any(len(rules) > 1 for _, rules in chosen):
-        sys.stderr.write("note: no run here recorded other stops than its own; run one with --record-stops 8\n")
     show(Figure("Stop rules", table, _sections(table), panels(table)), form, figure.out)
     return 3 if damaged else 0
 
@@ -75,6 +81,10 @@ def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
                 score = str(rows["score"].iloc[0])
                 names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
                 shown = rows.drop(columns=[*same, "own"]).rename(columns=names)
+                legend = (
+                    "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p are replayed"
+                )
+                shown["notes"] = shown["notes"].map(lambda notes, legend=legend: (legend, *notes))
                 parts.append((f"{title} · over {name}", legended(shown)))
     return parts
 

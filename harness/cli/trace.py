@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 def trace(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
-    question: Annotated[str, typer.Argument(metavar="QUESTION_ID", help="question_id of a line in records.jsonl.")],
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION_ID]", help="question_id of a line in records.jsonl; all are listed without."),
+    ] = None,
     graph: Annotated[str | None, output("--graph FILE.svg", "Draw the searched graph into this file.")] = None,
     least: Annotated[
         float | None, output("--least WEIGHT", "With --graph: draw only edges above this weight.", "0.05")
@@ -34,11 +37,19 @@ def trace(
     convention: Convention = None,
     json: Json = False,
 ) -> int:
-    """Print the search of one question as a tree, or draw the graph that was searched."""
+    """Print the search of one question as a tree, or draw the graph that was searched.
+
+    Without QUESTION_ID, lists the questions of the run, failed ones first.
+    """
     from harness.storage.run_folder import read_run
-    from reports.trace import as_json, search_of, traced
+    from reports.trace import as_json, listed, search_of, traced
 
     _check(graph, least)
+    if question is None:
+        if graph is not None or prompts or json:
+            raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
+        print("\n".join(listed(read_run(run_folder(run)))))
+        return 0
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = replace(search_of(read_run(run_folder(run)), question, data), convention=convention or DEFAULT)

@@ -6,6 +6,7 @@ unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args
 
@@ -98,7 +99,8 @@ def _sentence(e: Any, model: type[BaseModel], path: str, origins: dict[str, str]
     if e["type"] == "missing":
         return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
     wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}"
+    several = f"; several values: --sweep {key}=1,2,3" if re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])) else ""
+    return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}"
 
 
 def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:

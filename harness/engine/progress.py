@@ -1,6 +1,6 @@
 """Progress of a run, on one line of stderr.
 
-    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 0.412 · 3 min left · indexing 12/40 chunks
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
 
 "FLOPs unknown" if the sizes of a model are not known, for instance behind an endpoint: a partial sum would mislead.
 A terminal rewrites the line in place after a bar, a notebook has a widget; a log file gets a line about every 10 %,
@@ -91,7 +91,7 @@ class Progress:
         flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
         parts += [f"{_short(self._tokens)} tokens", flops]
         if self._headline and self._done:
-            parts.append(f"{self._headline} {self._score / self._done:.3f}")
+            parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
         if left := self._left():
             parts.append(left)
         if self._part:

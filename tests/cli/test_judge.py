@@ -45,7 +45,7 @@ def test_judge_report_and_compare_judges(here: Cli) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == str(folder)
-    assert lines[1].startswith("  judge.scripted  0.00 [")
+    assert lines[1].startswith("  judge.scripted  0.0 [")
     assert lines[2] == "  3 asked"
     assert re.fullmatch("  all replies: [1-9][0-9]* tokens read, 3 written", lines[3])
     assert lines[5].split()[:4] == ["judge.scripted", "and", "longbench.qa_f1_score", "(right"]
@@ -59,7 +59,7 @@ def test_judge_report_and_compare_judges(here: Cli) -> None:
     assert "judge.scripted and judge.second" in stored.stdout
     assert "judge.second" in here("report", "results", "--all").stdout
     scored = here("score", str(folder), "--scorers", "flashrag.em")
-    assert "judge.scripted 0.00" in scored.stdout
+    assert "judge.scripted 0.0" in scored.stdout
 
 
 def test_a_server_that_fails_loses_nothing(here: Cli) -> None:

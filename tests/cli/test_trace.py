@@ -12,7 +12,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import SaveError, UnknownName, UserError
 from harness.storage.run_folder import StoredRun
-from tests.reports.build import SCORE, usage
+from tests.reports.build import SCORE, record, usage, write_run
 from tests.reports.searches import KEY, index, keep, searched, step, steps
 
 POCKET = {
@@ -174,12 +174,31 @@ class TestFlat:
 
     def test_a_run_with_no_steps(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         lines = lines_of(searched(tmp_path, "0" * 64, steps=[]), capsys)
-        assert lines == ["question   q0 on d0", "answer     an answer", "this method stores no search steps",
-                         "scores     longbench.qa_f1 0.5000"]  # fmt: skip
+        assert lines == ["question   q0 on d0", "answer     an answer", "shown      nothing",
+                         "scores     longbench.qa_f1 50.0"]  # fmt: skip
 
     def test_a_failed_question(self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = {"type": "WindowExceeded", "message": "too long"}
         assert "failed     WindowExceeded: too long" in lines_of(searched(tmp_path, "0" * 64, error=error), capsys)
+
+
+def test_the_questions_of_a_run_failed_ones_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = {"type": "WindowExceeded", "message": "too long"}
+    rows = [record(0, 1.0, question="Who?"), record(1, 0.25), record(2, None, error=error)]
+    folder = str(write_run(tmp_path, rows))
+    assert trace(folder) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "3 questions, failed ones first, then by longbench.qa_f1; harness trace RUN QUESTION_ID"
+    assert [line.split() for line in lines] == [["WindowExceeded", "q2"], ["25.0", "q1"], ["100.0", "q0", "Who?"]]
+    with pytest.raises(UserError, match="name its QUESTION_ID"):
+        trace(folder, json=True)
+
+
+def test_what_a_method_without_a_search_has_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    piece = {"kind": "span", "document_id": "d0", "start": 4, "end": 9, "text": "The mill burned.", "sources": []}
+    folder = write_run(tmp_path, [record(0, 1.0, shown=[piece])])
+    assert trace(str(folder), "q0") == 0
+    assert "shown      d0 [4:9]  The mill burned." in capsys.readouterr().out.splitlines()
 
 
 class TestGraphFile:

@@ -420,7 +420,7 @@ def test_resolve_reports_all_mistakes_with_their_origin(tmp_path: Path) -> None:
         "model.window=0 (--set)",
         "seed='x' (a.yaml)",
         "unknown key 'encoder.similarty' (--set). Did you mean 'similarity'?",
-        "unknown key 'modle' (a.yaml). Did you mean 'model' or 'roles' or 'method'?",
+        "unknown key 'modle' (a.yaml). Did you mean 'model' or 'roles' or 'sample'?",
     ]
 
 

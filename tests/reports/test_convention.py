@@ -31,7 +31,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run the command beside results/, which has a search that stops by t_n, and trials/."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    searched_run(tmp_path / "results", SEARCHED, settings=settings(t_n=1))
+    searched_run(tmp_path / "results", SEARCHED, settings=settings(t_n=1, record_stops=2))
     stored(tmp_path / "results", [0.5, 0.25], method="full-context")
     trials_run(tmp_path / "trials", [found(0, [ask(0), ask(1)], "a", 1.0)], record_stops=None)
 
@@ -108,7 +108,7 @@ def test_the_plan_names_its_convention(call: Call) -> None:
 
 
 def test_the_page_and_its_chart_are_under_one_convention(tmp_path: Path) -> None:
-    run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1))
+    run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
     for chosen, cost in ((DEFAULT, 1.0), ("full", 2.0)):
         made = page([run], convention=chosen)
         assert f"TFLOPs a question, with its index ({chosen}, log)" in made

@@ -122,7 +122,7 @@ def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:
 
 def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) -> None:
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
-    searched_run(tmp_path / "results", rows, settings=settings())
+    searched_run(tmp_path / "results", rows, settings=settings(record_stops=2))
     code = (
         "import sys; from harness.cli.main import _main; "
         "loaded = lambda *names: print([m for m in names if m in sys.modules]); "

@@ -182,10 +182,13 @@ class TestNotes:
         assert f"1 values of {SCORE} could not be scored as they are and count 0" in notes
         assert "all questions share one document: no interval" in notes
 
-    def test_versions_stand_below_every_table(self, tmp_path: Path) -> None:
-        for name in ("text", "markdown", "latex"):
-            told = render(frame([stored(tmp_path / name, SCORES)]), name).replace("\\_", "_")
-            assert f"{SCORE} 1; harness 0.1.0" in told
+    @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+    def test_versions_stand_below_a_table_whose_rows_differ_in_them(self, form: str, tmp_path: Path) -> None:
+        versions = ({SCORE: "1"}, {SCORE: "2"})
+        runs = [stored(tmp_path / v[SCORE], SCORES, method=v[SCORE], manifest={"scorers": v}) for v in versions]
+        for chosen, there in ((runs[:1], []), (runs, ["1", "2"])):
+            told = render(frame(chosen), form).replace("\\_", "_")
+            assert [v for v in ("1", "2") if f"{SCORE} {v}" in told] == there
 
 
 class TestRows:
