@@ -39,7 +39,7 @@ from reports.gold_rows import rows_of
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
 from reports.packed import block, packed_bytes
-from reports.page_header import Written, header
+from reports.page_header import Written, about
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
 from reports.wide import sections as wide_sections
@@ -109,7 +109,7 @@ def page(
         parts.append(_section(group, number, asked, figure, margin))
         packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
-    body = joined(header(title, runs, written), _contents(groups), *parts)
+    body = joined(el("header", el("h1", title)), _contents(groups), *parts, about(runs, written))
     return _fill(title, body, heads, joined(*blocks))
 
 

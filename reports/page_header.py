@@ -1,4 +1,4 @@
-"""The head of the page: when its runs were made, with which code, models and commands, and a table of each run."""
+"""The end of the page: when its runs were made, with which code, models and commands, and a table of each run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Written:
     command: Sequence[str]
 
 
-def header(title: str, runs: Sequence[StoredRun], written: Written | None = None) -> Html:
-    """The title, the facts that hold for all runs, and the runs one by one in a table that can be opened."""
+def about(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
+    """The facts that hold for all runs, and the runs one by one in a table that can be opened."""
     commands = list(dict.fromkeys(command for run in runs if (command := _command(run))))
     told = [el("code", command) for command in commands[:_COMMANDS]]
     if len(commands) > _COMMANDS:
@@ -42,7 +42,7 @@ def header(title: str, runs: Sequence[StoredRun], written: Written | None = None
         made = [f"{_time(written.time)} by ", el("code", shlex.join(written.command))]
         rows.append(("This page", joined("written ", *made)))
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
-    return el("header", el("h1", title), el("dl", *pairs, class_="facts"), _each(runs))
+    return el("section", el("h2", "About these runs"), el("dl", *pairs, class_="facts"), _each(runs), class_="about")
 
 
 def date(run: StoredRun) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many searches ended with every node visited, and how many probes were ties, a sentence each."""
-    answered = [record for record in records if record["error"] is None]
+    answered = [record for record in records if record["error"] is None and record["steps"]]
     ended = sum(record["stop_reason"] == "exhausted" for record in answered)
     asked = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
     ties, found = sum(p == 0.5 for p in asked), []

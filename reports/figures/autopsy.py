@@ -27,13 +27,14 @@ COLOURS = {
     "unknown": "#ffffff",
 }
 _BAR = 0.32  # inches a method
+_WIDE, _NARROW = 7.0, 3.6  # inches: both columns of a paper; a telephone
 _EXAMPLES = 5  # questions of a class that a page links
 
 
-def draw(table: pd.DataFrame, form: str = "svg") -> bytes:
+def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
     """The rows of reports.autopsy.frame as a file of a form of plot.FORMS, a panel a data set and model.
 
-    Raises ValueError where there is no row.
+    width: in inches. Raises ValueError where there is no row.
     """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)] if len(table) else []
     if not groups:
@@ -42,13 +43,13 @@ def draw(table: pd.DataFrame, form: str = "svg") -> bytes:
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(7.0, sum(0.9 + _BAR * count for count in rows) + 1.0))
+        figure = Figure(figsize=(width, sum(0.9 + _BAR * count for count in rows) + 7.0 / width))
         panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
         handles: dict[str, Any] = {}
         for ax, group in zip(panels, groups, strict=True):
             _bars(ax, group, handles)
         kinds = [kind for kind in COLOURS if kind in handles]
-        legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=100)
+        legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=int(14 * width))
         return written(figure, "Where questions were lost", form)
 
 
@@ -63,7 +64,9 @@ def element(table: pd.DataFrame) -> Html:
         more = f" and {len(links) - _EXAMPLES} more" if len(links) > _EXAMPLES else ""
         spaced = [part for link in links[:_EXAMPLES] for part in (link, " ")]
         lists.append(el("p", f"{row['method']} · {row['class']} ({row['count']}): ", *spaced, more))
-    return joined(el("div", inline(draw(table))), el("details", el("summary", "questions of each class"), *lists))
+    drawn = {"on-wide": draw(table), "on-narrow": draw(table, width=_NARROW)}
+    figures = (el("div", inline(svg), class_=name) for name, svg in drawn.items())
+    return joined(*figures, el("details", el("summary", "questions of each class"), *lists))
 
 
 def _bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:

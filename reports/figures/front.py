@@ -110,6 +110,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         told = COSTS[str(rows[0]["cost"])][1]
         set_axis(ax.xaxis, Axis(f"TFLOPs a question, {told} ({rows[0]['convention']}, log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
+        ax.set_title(str(rows[0]["dataset"]))
         _front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
         legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(14 * size[0]))

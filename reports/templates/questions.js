@@ -87,8 +87,10 @@ class Questions {
     const row = make("tr", { class: i === this.at ? "row open" : "row", tabindex: "0" }, make("td", { class: "text" }, this.value(-1, i)));
     this.data.methods.forEach((_, m) => {
       const failed = this.failed[m].has(i);
-      row.append(make("td", { class: `number${this.other(m) ? " other" : ""}${failed ? " worse" : ""}`, title: failed ? "failed" : "" },
-        percent(this.value(m, i)) + (failed ? " ✗" : "")));
+      const value = this.value(m, i);
+      const outcome = value === null ? "" : value >= 1 ? " right" : value > 0 ? " partly" : " wrong";
+      row.append(make("td", { class: `number${outcome}${this.other(m) ? " other" : ""}${failed ? " worse" : ""}`, title: failed ? "failed" : "" },
+        percent(value) + (failed ? " ✗" : "")));
     });
     const d = this.value(this.data.methods.length, i);
     row.append(make("td", { class: `number ${d > 0 ? "better" : d < 0 ? "worse" : ""}` }, (d > 0 ? "+" : "") + percent(d)));

@@ -246,6 +246,10 @@ class TestContents:
         assert "answered different questions" in found.text
         assert found.data[0]["values"] == [[0.3, None], [0.1, 0.2]]
 
+    def test_results_come_before_how_they_were_made(self, tmp_path: Path) -> None:
+        made = page([stored(tmp_path, [1.0])])
+        assert made.index("Score against cost") < made.index("About these runs")
+
     def test_data_sets_are_sections_of_their_own(self, tmp_path: Path) -> None:
         found = Page(page([*two(tmp_path), stored(tmp_path, [0.5], dataset="qasper")]))
         assert [d["name"] for d in found.data] == ["musique", "qasper"]

@@ -16,3 +16,8 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
         "1 of 4 probes (25 %) are ties: P(Yes) is 0.5",
     ]
     assert searches([record("yes", 0.9)]) == []
+
+
+def test_a_method_without_a_search_visits_no_node() -> None:
+    """A bm25 that showed every chunk ends as "exhausted" too."""
+    assert searches([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
