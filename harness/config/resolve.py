@@ -36,7 +36,7 @@ _PARTS: dict[str, tuple[str, type[Any]]] = {
     "encoder": ("encoders", EncoderConfig),
     "reranker": ("encoders", EncoderConfig),
 }
-_DEFAULT = {"model": "default", "encoder": "minilm"}
+DEFAULTS = {"model": "default", "encoder": "minilm"}
 _LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
 # A mapping with this key describes a part by itself, so that its name need not be a preset.
 _DEFINING = {"methods": "implementation", "datasets": "format", "models": "source", "encoders": "source"}
@@ -182,7 +182,7 @@ def _default(r: Resolution, path: str) -> str | None:
     if path == "model" and dataset is not None:
         readers = registry.shipped("readers")
         return readers.get(dataset.format, readers["any other"])
-    return _DEFAULT.get(path)
+    return DEFAULTS.get(path)
 
 
 def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:

@@ -19,7 +19,9 @@ from harness.stats.clusters import question_labels
 from harness.types import Example
 
 KINDS = ("hops", "type", "level")
-_FAR = 2.6  # standard errors: a share this far from that of all questions is one in a hundred
+_AHEAD = 8  # documents with several questions among which the next one of a sample is chosen
+_RARE = 0.05  # first rows with shares that fewer random draws than this have are not like the rest
+_DRAWS = 999
 
 
 def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
@@ -55,20 +57,39 @@ def unlike(dataset: Dataset, limit: int) -> str | None:
     if not total or first >= total:
         return None
     here = counted(dataset.examples)
-    for (name, kind), count in dataset.kinds.items():
-        share = count / total
-        if abs(here[name, kind] / first - share) > _FAR * (share * (1 - share) / first) ** 0.5:
-            shares = f"{name} {kind} is {here[name, kind] / first:.0%} of them, {share:.0%} of all {total}"
+    for name in dict.fromkeys(name for name, _ in dataset.kinds):
+        of_all = {kind: count for (own, kind), count in dataset.kinds.items() if own == name}
+        found = {kind: here[name, kind] for kind in of_all}
+        if _rarity(list(found.values()), list(of_all.values())) < _RARE:
+            kind = max(of_all, key=lambda k: abs(found[k] / first - of_all[k] / total))
+            shares = f"{name} {kind} is {found[kind] / first:.0%} of them, {of_all[kind] / total:.0%} of all {total}"
             return f"the first {first} questions are not like the rest ({shares}); --sample {limit} draws from all"
     return None
+
+
+def _rarity(found: Sequence[int], of_all: Sequence[int]) -> float:
+    """How many of as large random draws from all questions have shares as far from those of all: a p-value.
+
+    found, of_all: questions by kind. How far is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed
+    and expected; draws without replacement, always the same ones, as the table of chi-square fails for few questions.
+    """
+    import numpy as np
+
+    counts, number = np.array(of_all), sum(found)
+    expected = counts * number / counts.sum()
+    draws = np.random.default_rng(0).multivariate_hypergeometric(counts, number, size=_DRAWS)
+    observed = np.vstack([found, draws])
+    far = (observed * np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))).sum(axis=1)
+    return float((far >= far[0] - 1e-9).mean())
 
 
 def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
     """The data set with the first `number` questions of a random order, in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
-    share a document (form: the data set's format; stats/clusters.py) are drawn together, so there may be some more. The
-    order depends on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
+    share a document (form: the data set's format; stats/clusters.py) are drawn together, so there may be some more; of
+    the next few such documents, the one comes first that brings the shares nearest to those of all. The order depends
+    on `seed` and on all questions, not on `number`: 100 questions contain the 50 of the same seed.
     """
     examples = dataset.examples
     questions = [example.question for example in examples]
@@ -83,6 +104,8 @@ def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
     ranked: list[tuple[float, str, list[int]]] = []
     for name, stratum in sorted(strata.items()):
         random.Random(f"{seed} {name}").shuffle(stratum)
+        if not name:
+            stratum = _balanced(stratum, examples)
         ranked += [((i + 0.5) / len(stratum), name, unit) for i, unit in enumerate(stratum)]
     chosen: set[int] = set()
     for _, _, unit in sorted(ranked):
@@ -90,3 +113,21 @@ def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
             break
         chosen.update(unit)
     return replace(dataset, examples=tuple(examples[place] for place in sorted(chosen)))
+
+
+def _balanced(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
+    """The units, each time that one of the next few first that brings the shares of kinds nearest to those of all."""
+    left = [(unit, counted(examples[place] for place in unit)) for unit in units]
+    total = sum((kinds_ for _, kinds_ in left), Counter[tuple[str, str]]())
+    number = sum(map(len, units))
+    so_far, size, order = Counter[tuple[str, str]](), 0, []
+
+    def distance(at: int) -> float:
+        unit, own = left[at]
+        return sum((so_far[k] + own[k] - (size + len(unit)) * n / number) ** 2 for k, n in total.items())
+
+    while left:
+        unit, own = left.pop(min(range(min(_AHEAD, len(left))), key=distance))
+        so_far, size = so_far + own, size + len(unit)
+        order.append(unit)
+    return order

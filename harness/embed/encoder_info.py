@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
+from harness.storage.hub import weights_of
 from harness.storage.paths import inside
 from harness.storage.received import package_folder, read_object
 
@@ -29,10 +31,10 @@ class EncoderFacts:
     problems: list[str] = field(default_factory=list)
 
 
-def encoder_facts(config: EncoderConfig) -> EncoderFacts:
-    """Facts of the encoder that `config` names; never raises for one that is merely unusable."""
+def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
+    """Facts of the encoder or reranker that `config` names; never raises for one that is merely unusable."""
     try:
-        folder, asking = encoder_folder(config), query_folder(config)
+        folder, asking = encoder_folder(config, role), query_folder(config)
         problems = [sentence for tower in dict.fromkeys((folder, asking)) if (sentence := disagreement(tower, config))]
         identity = {
             "weights": hash_files(folder),
@@ -48,12 +50,14 @@ def encoder_facts(config: EncoderConfig) -> EncoderFacts:
     return EncoderFacts(config.name, identity, problems)
 
 
-def encoder_folder(config: EncoderConfig) -> Path:
+def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
     """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
+
+    role: encoder or reranker, for messages.
 
     Raises CannotRun when it is missing or its weights are not those of `config.sha256`.
     """
-    folder = _package_folder(config) if config.package else _folder(config)
+    folder = _package_folder(config) if config.package else _folder(config, f"{role}.source")
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
@@ -67,7 +71,8 @@ def query_folder(config: EncoderConfig) -> Path:
     """The folder of the network for questions: the passages' own where there is one network. Raises CannotRun."""
     if config.query_source is None:
         return encoder_folder(config)
-    return _folder(config.model_copy(update={"source": config.query_source, "revision": None}))
+    asking = config.model_copy(update={"source": config.query_source, "revision": None})
+    return _folder(asking, "encoder.query_source")
 
 
 def max_tokens(config: EncoderConfig) -> int | None:
@@ -135,5 +140,7 @@ def _package_folder(config: EncoderConfig) -> Path:
     return inside(root, config.package_path or "")
 
 
-def _folder(config: EncoderConfig) -> Path:
-    return local_folder(ModelConfig(name=config.name, source=config.source, revision=config.revision))[0]
+def _folder(config: EncoderConfig, key: str) -> Path:
+    here = f", or choose an encoder that is here: {DEFAULTS['encoder']}" if key.startswith("encoder.") else ""
+    model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
+    return local_folder(model, weights_of(key, here))[0]

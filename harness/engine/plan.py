@@ -383,7 +383,7 @@ def _encoders(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             if role == "reranker":
                 r.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
-        facts = encoder_facts(config)
+        facts = encoder_facts(config, role)
         for sentence in facts.problems:
             r.wrong(sentence)
         encoders[role], identities[role] = config, facts.identity

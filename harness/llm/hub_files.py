@@ -6,26 +6,26 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from harness.errors import CannotRun
-from harness.storage.hub import MODELS, download, resolve
+from harness.storage.hub import MODELS, Kind, download, resolve
 
 # No pickles, no code. Sub-folders hold other formats of the same weights, or a sentence encoder's pooling settings.
 PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 SETTINGS = ("*/config.json",)
 
 
-def snapshot(repo: str, revision: str | None) -> tuple[Path, str]:
-    """Folder and commit of a hub model; downloads what is missing.
+def snapshot(repo: str, revision: str | None, kind: Kind = MODELS) -> tuple[Path, str]:
+    """Folder and commit of a hub model; downloads what is missing. kind: for messages, where it is no reader.
 
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
-    commit, files = resolve(MODELS, repo, revision)
+    commit, files = resolve(kind, repo, revision)
     safe_files = [f for f in files if _safe(f)]
     if not any(f.endswith(".safetensors") for f in safe_files):
         raise CannotRun(
             f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
             "can run code)"
         )
-    paths = [download(MODELS, repo, commit, name) for name in safe_files]
+    paths = [download(kind, repo, commit, name) for name in safe_files]
     return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[0].parent, commit
 
 

@@ -19,6 +19,7 @@ from harness.llm.adapters import Base, check
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
+from harness.storage.hub import MODELS, Kind
 from harness.storage.paths import inside
 from harness.storage.received import check_files, package_folder, read_object, read_plain
 
@@ -130,8 +131,10 @@ def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
     return config.attention if fused or config.attention == "eager" else "transformers"
 
 
-def local_folder(config: ModelConfig) -> tuple[Path, Any]:
+def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
     """The folder with the model's files and what identifies them (recipe, file hash, or hub id with commit).
+
+    kind: for messages about a missing one, which name its setting.
 
     Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
     """
@@ -155,7 +158,7 @@ def local_folder(config: ModelConfig) -> tuple[Path, Any]:
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
     from harness.llm.hub_files import snapshot
 
-    path, commit = snapshot(source, config.revision)
+    path, commit = snapshot(source, config.revision, kind)
     return path, {"hub": source, "commit": commit}
 
 

@@ -35,8 +35,7 @@ def folder_name(config: EncoderConfig) -> str:
     """A name that changes with all that changes a vector or a file. Raises CannotRun for an unusable encoder."""
     facts = encoder_facts(config)
     if facts.problems:
-        problem = facts.problems[0].removeprefix("not run: weights: ")
-        raise CannotRun(problem.replace("`--model FOLDER`", "--set encoder.source=FOLDER"))
+        raise CannotRun(facts.problems[0])
     digest = hashlib.sha256(canonical([facts.identity, SIZE]).encode()).hexdigest()
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(config.name).name)}-{digest[:8]}"
 

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ class Kind:
 
 DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`")
 MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
+
+
+def weights_of(key: str, more: str = "") -> Kind:
+    """Models that the setting `key` names; more: another way without the hub, for messages."""
+    return replace(MODELS, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
 
 
 def endpoint() -> str:

@@ -24,7 +24,7 @@ from harness.cost.meter import Meter
 from harness.embed.once import one_at_a_time
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
-from harness.storage.hub import MODELS
+from harness.storage.hub import weights_of
 
 KEEP = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]
@@ -50,11 +50,10 @@ class Tokenized:
 def find(source: str) -> Weights:
     """The files of a classifier, a folder or a hub id. Raises CannotRun, "not run: weights: ...", without loading."""
     try:
-        folder, _ = local_folder(ModelConfig(name=source, source=source))
+        folder, _ = local_folder(ModelConfig(name=source, source=source), weights_of("method.classifier"))
         return Weights(source, folder, hash_files(folder))
     except CannotRun as error:
-        here = str(error).replace(MODELS.instead, "name a folder with `--set method.classifier=FOLDER`")
-        raise CannotRun(f"not run: weights: {here}") from error
+        raise CannotRun(f"not run: weights: {error}") from error
 
 
 _kept: dict[str, tuple[Any, Any]] = {}

@@ -76,6 +76,15 @@ def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data
     assert len(drawn(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
 
 
+def test_documents_that_differ_give_samples_with_the_shares_of_all() -> None:
+    dataset = made([2 + (i % 8 < i // 8 % 9) for i in range(480)], a_document=8)
+    share = dataset.kinds["hops", "3"] / 480
+    for seed in range(20):
+        sample = drawn(dataset, "quality", 48, seed)
+        assert ids(sample) <= ids(drawn(dataset, "quality", 56, seed))
+        assert abs(counted(sample.examples)["hops", "3"] / 48 - share) < 0.08
+
+
 def test_a_sample_is_the_same_on_every_machine() -> None:
     assert ids(drawn(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
 
@@ -91,6 +100,13 @@ def test_the_first_rows_are_compared_with_all(tmp_path: Path) -> None:
     sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
     assert counted(asked(sample).examples)["type", "2hop"] == 10
     assert not [warning for warning in sample.warnings if "not like" in warning]
+
+
+def test_all_kinds_of_a_name_are_compared_together() -> None:
+    """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random draws are so."""
+    dataset = made([2] * 84 + [3] * 22 + [4] * 16)
+    first = Dataset("made", dataset.examples[:10], {}, "0", "here", rows=122, kinds=dataset.kinds)
+    assert "hops 2 is 100% of them, 69% of all 122" in str(unlike(first, 10))
 
 
 def test_few_first_rows_prove_nothing() -> None:
